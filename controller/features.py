@@ -1,0 +1,56 @@
+"""Finalized features: the cluster-wide levels that brokers must support.
+
+Invariant   ``metadata.version`` is the first record of a new cluster's metadata log.
+Source      KIP-584; Kafka FeatureControlManager.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from controller.errors import UnsupportedVersion
+from controller.view import MutableView, Table, View
+from records.schema import FeatureLevelRecord
+
+METADATA_VERSION: Final = "metadata.version"
+METADATA_VERSION_LEVEL: Final = 25  # 4.0-IV3
+
+
+class FeatureLevel(msgspec.Struct, frozen=True, array_like=True):
+    """A finalized level."""
+
+    level: int
+
+
+FEATURES: Final[Table[str, FeatureLevel]] = Table(
+    "features", FeatureLevel, lambda name: name.encode(), lambda key: key.decode()
+)
+
+
+def bootstrap_records(view: View) -> tuple[FeatureLevelRecord, ...]:
+    """What a new cluster's first leader writes; nothing once it is there."""
+    if view.get(FEATURES, METADATA_VERSION) is not None:
+        return ()
+    return (FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),)
+
+
+def require_supported(view: View, supported: Mapping[str, tuple[int, int]]) -> None:
+    """Raises UnsupportedVersion if a finalized feature that the broker names is out of its range.
+
+    A feature that the broker does not name is taken as supported: our own brokers name none.
+    """
+    for name, row in view.items(FEATURES):
+        low, high = supported.get(name, (row.level, row.level))
+        if not low <= row.level <= high:
+            raise UnsupportedVersion(
+                f"feature {name} is at level {row.level}, the broker supports {low} to {high}"
+            )
+
+
+def replay(view: MutableView, record: FeatureLevelRecord) -> None:
+    """Total. Level 0 removes the feature."""
+    if record.feature_level == 0:
+        view.delete(FEATURES, record.name)
+    else:
+        view.put(FEATURES, record.name, FeatureLevel(record.feature_level))

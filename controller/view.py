@@ -1,0 +1,163 @@
+"""The image as decisions see it: typed tables, read through a view, changed only by replay.
+
+View      read-only; ``decide_*`` gets one.
+Overlay   a mutable view over another: reads fall through, writes stay in memory. The proposer
+          stacks one on the image, so that each decision sees the records of those before it.
+Order     ``items`` iterates in the order of encoded keys, the same on every node: what reaches a
+          record, LMDB or a digest is never in hash order.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from records.types import ImageVersion, Log, NodeId, Offset, Term
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+KEY_BYTES_MAX: Final = 480  # LMDB's limit is 511; a table prefix and a generation take some
+
+
+class Table(Generic[K, V]):
+    """A typed table of the image. ``encode_key`` must keep the order of keys."""
+
+    __slots__ = ("decode_key", "decode_value", "encode_key", "encode_value", "name")
+
+    def __init__(
+        self,
+        name: str,
+        value_type: type[V],
+        encode_key: Callable[[K], bytes],
+        decode_key: Callable[[bytes], K],
+    ) -> None:
+        self.name = name
+        self.encode_key = encode_key
+        self.decode_key = decode_key
+        self.encode_value: Callable[[V], bytes] = msgspec.msgpack.Encoder().encode
+        self.decode_value: Callable[[bytes], V] = msgspec.msgpack.Decoder(value_type).decode
+
+    def __repr__(self) -> str:
+        return f"Table({self.name})"
+
+
+_U64 = struct.Struct(">Q")
+
+
+def encode_int_key(key: int) -> bytes:
+    """Eight bytes, big-endian, so that bytes order as numbers do. Bounds: 0 .. 2^64 - 1."""
+    return _U64.pack(key)
+
+
+def decode_int_key(key: bytes) -> int:
+    """Inverse of ``encode_int_key``."""
+    number: int = _U64.unpack(key)[0]
+    return number
+
+
+class ImageHeader(msgspec.Struct, frozen=True, array_like=True):
+    """What fences entries and places records. It moves with every applied entry."""
+
+    version: ImageVersion = ImageVersion(0)
+    controller_epoch: Term = Term(0)  # of the last LeaderChange
+    leader_id: NodeId = NodeId(-1)  # who proposed that LeaderChange
+    log_ends: tuple[int, int, int] = (0, 0, 0)  # next offset of each Log, by its value
+
+    def log_end(self, log: Log) -> Offset:
+        """The offset that the next record of ``log`` gets."""
+        return Offset(self.log_ends[log])
+
+
+class View(Protocol):
+    """The image, read-only."""
+
+    header: ImageHeader
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """The value at ``key``, or None."""
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """Every row, in key order. For small tables and bounded walks only."""
+
+
+class MutableView(View, Protocol):
+    """The image as ``replay`` sees it."""
+
+    def put(self, table: Table[K, V], key: K, value: V) -> None:
+        """Set the value at ``key``."""
+
+    def delete(self, table: Table[K, V], key: K) -> None:
+        """Remove ``key``; nothing happens if it is not there."""
+
+
+_DELETED: Final = object()
+_MISSING: Final = object()
+
+
+class Overlay:
+    """A mutable view over ``base``. Nothing reaches ``base`` until ``write_to``."""
+
+    __slots__ = ("_base", "_rows", "header")
+
+    def __init__(self, base: View) -> None:
+        self._base = base
+        self._rows: dict[Table[Any, Any], dict[Any, Any]] = {}
+        self.header = base.header
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        rows = self._rows.get(table)
+        if rows is not None:
+            value = rows.get(key, _MISSING)
+            if value is not _MISSING:
+                return None if value is _DELETED else value
+        return self._base.get(table, key)
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View. Merges the base with what was written here."""
+        rows = self._rows.get(table)
+        if not rows:
+            yield from self._base.items(table)
+            return
+        merged: dict[K, Any] = dict(self._base.items(table))
+        merged.update(rows)
+        for key in sorted(merged, key=table.encode_key):
+            if merged[key] is not _DELETED:
+                yield key, merged[key]
+
+    def put(self, table: Table[K, V], key: K, value: V) -> None:
+        """See MutableView."""
+        self._rows.setdefault(table, {})[key] = value
+
+    def delete(self, table: Table[K, V], key: K) -> None:
+        """See MutableView."""
+        self._rows.setdefault(table, {})[key] = _DELETED
+
+    def write_to(self, target: MutableView) -> None:
+        """Move every change to ``target``, in a fixed order, and forget them here."""
+        for table in sorted(self._rows, key=lambda each: each.name):
+            rows = self._rows[table]
+            for key in sorted(rows, key=table.encode_key):
+                if rows[key] is _DELETED:
+                    target.delete(table, key)
+                else:
+                    target.put(table, key, rows[key])
+        self._rows.clear()
+        target.header = self.header
+
+
+class EmptyView:
+    """The image before the first entry: no rows, version 0."""
+
+    def __init__(self) -> None:
+        self.header = ImageHeader()
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        return None
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View."""
+        return iter(())

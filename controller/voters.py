@@ -1,0 +1,89 @@
+"""Voters: which directory speaks for which node id, and who leads.
+
+Invariant   a node id is bound to one directory at a time. A voter that comes back with another one
+            has forgotten its votes and its log; it counts for nothing until a new Voters record,
+            committed without its help, binds its new directory (DESIGN 4).
+Source      KIP-853 (VotersRecord, directory ids); Kafka control records.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from records.control import ControlRecord, KRaftVersion, LeaderChange, VoterRecord, Voters
+from records.types import NodeId
+
+VOTERS_MAX: Final = 9
+KRAFT_VERSION: Final = 1  # KIP-853: voters with directory ids
+
+
+class Quorum(msgspec.Struct, frozen=True, array_like=True):
+    """The voters' directories, and the kraft.version they imply."""
+
+    kraft_version: int = 0
+    directories: dict[int, uuid.UUID] = {}
+
+
+QUORUM: Final[Table[int, Quorum]] = Table("quorum", Quorum, encode_int_key, decode_int_key)
+
+
+def bindings(view: View) -> dict[NodeId, uuid.UUID]:
+    """Node id to directory id, empty before the first leader."""
+    quorum = view.get(QUORUM, 0) or Quorum()
+    return {NodeId(node): directory for node, directory in quorum.directories.items()}
+
+
+def decide_leader_change(
+    view: View, leader_id: NodeId, voters: Mapping[NodeId, uuid.UUID]
+) -> tuple[ControlRecord, ...]:
+    """The control records of a new leadership; the first one also writes the voters.
+
+    ``voters`` is what the new leader knows of node ids and directories; after the first
+    leadership the image's own binding is used.
+    """
+    known = bindings(view) or dict(voters)
+    change = LeaderChange.of(leader_id, known)
+    if bindings(view):
+        return (change,)
+    return (change, KRaftVersion(version=0, k_raft_version=KRAFT_VERSION), voters_record(known))
+
+
+def decide_bind(view: View, node_id: NodeId, directory_id: uuid.UUID) -> tuple[ControlRecord, ...]:
+    """Readmit ``node_id`` with its new directory; nothing if it is bound so already."""
+    bound = bindings(view)
+    if bound.get(node_id) == directory_id:
+        return ()
+    return (voters_record(bound | {node_id: directory_id}),)
+
+
+def voters_record(directories: Mapping[NodeId, uuid.UUID]) -> Voters:
+    """A Voters record in node-id order."""
+    return Voters(
+        version=0,
+        voters=tuple(
+            VoterRecord(voter_id=node, voter_directory_id=directories[node]) for node in sorted(directories)
+        ),
+    )
+
+
+def bound_by(record: Voters) -> dict[NodeId, uuid.UUID]:
+    """What a Voters record binds; a voter without a directory id is bound to nobody."""
+    return {
+        NodeId(v.voter_id): v.voter_directory_id for v in record.voters if v.voter_directory_id is not None
+    }
+
+
+def replay_voters(view: MutableView, record: Voters) -> None:
+    """Total. The record holds every voter, so it replaces what was."""
+    quorum = view.get(QUORUM, 0) or Quorum()
+    bound: dict[int, uuid.UUID] = dict(bound_by(record))
+    view.put(QUORUM, 0, msgspec.structs.replace(quorum, directories=bound))
+
+
+def replay_kraft_version(view: MutableView, record: KRaftVersion) -> None:
+    """Total."""
+    quorum = view.get(QUORUM, 0) or Quorum()
+    view.put(QUORUM, 0, msgspec.structs.replace(quorum, kraft_version=record.k_raft_version))
