@@ -1,0 +1,201 @@
+"""Whose directory is this? The identity that ``storage format`` writes and a node starts only with.
+
+Files       ``meta.properties``: cluster id, node id, directory id, as Kafka writes it.
+            ``bootstrap.json``: the voters' directory ids at the cluster's birth, {"voters": {"1": "<id>"}}.
+            Without it the directory belongs to a broker, or to a voter that must be readmitted (DESIGN 4).
+Killed      at any line: ``meta.properties`` is written last, by rename, so a directory is formatted or not.
+Ids         cluster and directory ids are random UUIDs, written as Kafka does: 22 characters of URL-safe
+            base64 without padding.
+Source      Kafka ``MetaProperties`` v1, ``kafka-storage.sh format``.
+"""
+
+import base64
+import binascii
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from records.types import NodeId
+
+META_PROPERTIES: Final = "meta.properties"
+BOOTSTRAP: Final = "bootstrap.json"
+FILE_BYTES_MAX: Final = 64 * 1024  # of either file; what we write is below 2 KiB
+ID_CHARACTERS: Final = 22
+_RESERVED: Final = frozenset(UUID(int=number) for number in range(100))  # as in Kafka's DirectoryId
+
+
+class StorageError(Exception):
+    """A node directory cannot be used as it is. Says what was found and what to type."""
+
+
+class NotFormatted(StorageError):
+    """There is no identity in the directory, or not a whole one."""
+
+
+class ForeignDirectory(StorageError):
+    """The directory belongs to another node or another cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who the directory says it is. ``initial_voters`` is None in a directory formatted without them."""
+
+    cluster_id: str
+    node_id: NodeId
+    directory_id: UUID
+    initial_voters: dict[NodeId, UUID] | None
+
+
+def random_id() -> UUID:
+    """A new cluster or directory id. As in Kafka none is reserved and none begins with a dash."""
+    while True:
+        candidate = uuid.uuid4()
+        if candidate not in _RESERVED and not id_text(candidate).startswith("-"):
+            return candidate
+
+
+def id_text(identifier: UUID) -> str:
+    """22 characters of URL-safe base64. Inverse: ``parse_id``."""
+    return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode("ascii")
+
+
+def parse_id(text: str) -> UUID:
+    """Inverse of ``id_text``. Raises ValueError that says what an id looks like."""
+    try:
+        identifier = UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        identifier = None
+    if identifier is None or id_text(identifier) != text:
+        raise ValueError(f"expected an id of {ID_CHARACTERS} base64 characters, got {text[:80]!r}")
+    return identifier
+
+
+def format_directory(
+    path: Path,
+    cluster_id: str,
+    node_id: NodeId,
+    *,
+    directory_id: UUID | None = None,
+    initial_voters: Mapping[NodeId, UUID] | None = None,
+    ignore_formatted: bool = False,
+) -> Identity:
+    """Give an empty or new directory its identity, durably.
+
+    ``ignore_formatted``: a directory that already belongs to this cluster and node is left as it is.
+    Raises ForeignDirectory if it belongs to someone, StorageError if it holds anything else.
+    """
+    if (path / META_PROPERTIES).exists():
+        found = read_identity(path)
+        if ignore_formatted:
+            require_identity(path, found, cluster_id=cluster_id, node_id=node_id)
+            return found
+        raise ForeignDirectory(
+            f"{path} is already formatted, for node {found.node_id} of cluster {found.cluster_id}; "
+            f"use another directory, or remove this one if nobody needs what is in it"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    strangers = sorted(each.name for each in path.iterdir() if each.name not in _LEFTOVERS)
+    if strangers:
+        raise StorageError(f"{path} is not empty: it holds {', '.join(strangers[:5])}; use another directory")
+    parse_id(cluster_id)
+    identity = Identity(
+        cluster_id=cluster_id,
+        node_id=node_id,
+        directory_id=directory_id or random_id(),
+        initial_voters=dict(initial_voters) if initial_voters is not None else None,
+    )
+    if identity.initial_voters is not None:
+        voters = {str(voter): id_text(each) for voter, each in sorted(identity.initial_voters.items())}
+        write_durably(path / BOOTSTRAP, json.dumps({"voters": voters}) + "\n")
+    else:
+        (path / BOOTSTRAP).unlink(missing_ok=True)
+    meta = {
+        "version": "1",
+        "cluster.id": cluster_id,
+        "node.id": str(node_id),
+        "directory.id": id_text(identity.directory_id),
+    }
+    write_durably(path / META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in meta.items()))
+    return identity
+
+
+_LEFTOVERS: Final = {BOOTSTRAP, BOOTSTRAP + ".part", META_PROPERTIES + ".part"}  # of a format that was killed
+
+
+def read_identity(path: Path) -> Identity:
+    """Read the identity of a formatted directory. Raises NotFormatted."""
+    file = path / META_PROPERTIES
+    if not file.exists():
+        raise NotFormatted(
+            f"{path} is not formatted (no {META_PROPERTIES}); "
+            f"type: fencepost storage format --config FILE --cluster-id ID"
+        )
+    try:
+        lines = [line for line in _read(file).splitlines() if not line.startswith("#")]
+        pairs = dict(line.split("=", 1) for line in lines if "=" in line)
+        if pairs["version"] != "1":
+            raise ValueError(f"expected version=1, got version={pairs['version']}")
+        parse_id(pairs["cluster.id"])
+        return Identity(
+            cluster_id=pairs["cluster.id"],
+            node_id=NodeId(int(pairs["node.id"])),
+            directory_id=parse_id(pairs["directory.id"]),
+            initial_voters=_read_voters(path / BOOTSTRAP),
+        )
+    except KeyError as missing:
+        raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None
+    except (OSError, ValueError) as error:
+        raise NotFormatted(f"{file}: {error}") from error
+
+
+def require_identity(path: Path, found: Identity, *, cluster_id: str | None, node_id: NodeId) -> None:
+    """Raises ForeignDirectory unless ``found`` is this node's, and this cluster's if that is known."""
+    if found.node_id != node_id:
+        raise ForeignDirectory(
+            f"{path} belongs to node {found.node_id}, but the configuration says node.id={node_id}; "
+            f"set log.dirs to this node's own directory"
+        )
+    if cluster_id is not None and found.cluster_id != cluster_id:
+        raise ForeignDirectory(
+            f"{path} belongs to cluster {found.cluster_id}, not {cluster_id}; use this cluster's directory"
+        )
+
+
+def _read_voters(file: Path) -> dict[NodeId, UUID] | None:
+    if not file.exists():
+        return None
+    content = json.loads(_read(file))
+    voters = content.get("voters") if isinstance(content, dict) else None
+    if not isinstance(voters, dict) or not voters:
+        raise ValueError(f'{BOOTSTRAP}: expected {{"voters": {{"1": "<directory id>"}}}}')
+    return {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}
+
+
+def _read(file: Path) -> str:
+    with file.open("rb") as stream:
+        content = stream.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise ValueError(f"{file.name} is larger than {FILE_BYTES_MAX} bytes")
+    return content.decode("utf-8")
+
+
+def write_durably(file: Path, text: str, *, mode: int = 0o644) -> None:
+    """Create or replace ``file`` whole or not at all: written aside, flushed, renamed, folder flushed."""
+    part = file.with_name(file.name + ".part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        os.fchmod(descriptor, mode)
+        stream.write(text)
+        stream.flush()
+        os.fsync(descriptor)
+    part.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
