@@ -1,0 +1,123 @@
+"""What a node says of itself: Prometheus metrics on a loopback port.
+
+Cost        setting a number is under a microsecond; nothing here blocks, allocates per label at run time,
+            or is read by a decision. Serving is on the library's own thread.
+Names       ``fencepost_`` and the unit last; counters end in ``_total`` (Prometheus' rules).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, start_http_server
+
+from records.types import NodeId, Offset, Term
+
+HOST: Final = "127.0.0.1"  # loopback only, as every listener
+ROLES: Final = ("follower", "candidate", "leader")
+OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")
+"""Of a producer-id block: ``throttled`` was granted and its connection muted; ``unknown`` may be committed."""
+
+COMMIT_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+STALL_CHECK_SECONDS: Final = 0.02
+
+
+class NodeMetrics:
+    """One node's numbers. Setters may be called before ``serve``, or without it."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
+        self._leader_id = Gauge(
+            "fencepost_raft_leader_id", "Node id of the leader, -1 if unknown", registry=registry
+        )
+        self._leader_id.set(-1)
+        self._epoch = Gauge("fencepost_raft_epoch", "Raft term", registry=registry)
+        self._high_watermark = Gauge(
+            "fencepost_raft_high_watermark", "End offset of the committed metadata log", registry=registry
+        )
+        self._commit = Histogram(
+            "fencepost_commit_latency_seconds",
+            "From the proposal of an entry to its apply",
+            buckets=COMMIT_SECONDS,
+            registry=registry,
+        )
+        blocks = Counter(
+            "fencepost_producer_id_blocks_total",
+            "Requests for a producer-id block by outcome",
+            ["outcome"],
+            registry=registry,
+        )
+        self._blocks = {outcome: blocks.labels(outcome) for outcome in OUTCOMES}
+        self._ids_left = Gauge(
+            "fencepost_producer_ids_left", "Ids this broker can hand out without asking", registry=registry
+        )
+        self._stall = Gauge(
+            "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
+        )
+        self._stall_seconds_max = 0.0
+
+    def raft_role(self, role: str) -> None:
+        """Set the role: one of ROLES."""
+        self._role.state(role)
+
+    def raft_leader_id(self, leader_id: NodeId | None) -> None:
+        """Set the leader's node id; None = unknown."""
+        self._leader_id.set(-1 if leader_id is None else leader_id)
+
+    def raft_epoch(self, term: Term) -> None:
+        """Set the Raft term."""
+        self._epoch.set(term)
+
+    def raft_high_watermark(self, end: Offset) -> None:
+        """Set the end offset of the committed metadata log."""
+        self._high_watermark.set(end)
+
+    def commit_latency_seconds(self, seconds: float) -> None:
+        """Count one entry that took ``seconds`` from its proposal to its apply."""
+        self._commit.observe(seconds)
+
+    def producer_id_blocks_total(self, outcome: str) -> None:
+        """Count one answered request for a block; ``outcome`` is one of OUTCOMES."""
+        self._blocks[outcome].inc()
+
+    def producer_ids_left(self, count: int) -> None:
+        """Set how many ids the broker has at hand."""
+        self._ids_left.set(count)
+
+    def loop_stalled(self, seconds: float) -> None:
+        """Remember the longest time the loop stood still."""
+        if seconds > self._stall_seconds_max:
+            self._stall_seconds_max = seconds
+            self._stall.set(seconds)
+
+    def serve(self, port: int) -> Callable[[], None]:
+        """Answer scrapes on 127.0.0.1:``port`` (0 = any free one). Returns what stops it. Raises OSError."""
+        server, thread = start_http_server(port, addr=HOST, registry=self._registry)
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return stop
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop, metrics: NodeMetrics) -> Callable[[], None]:
+    """Measure how late the loop runs a timer, every STALL_CHECK_SECONDS. Returns what stops it."""
+    due = loop.time() + STALL_CHECK_SECONDS
+    timer: asyncio.TimerHandle
+
+    def check() -> None:
+        nonlocal due, timer
+        now = loop.time()
+        metrics.loop_stalled(max(0.0, now - due))
+        due = now + STALL_CHECK_SECONDS
+        timer = loop.call_at(due, check)
+
+    def stop() -> None:
+        timer.cancel()
+
+    timer = loop.call_at(due, check)
+    return stop
