@@ -17,7 +17,7 @@ ImageVersion = NewType("ImageVersion", int)  # +1 per applied entry, from 0
 ProposalNumber = NewType("ProposalNumber", int)  # counts one node's proposals in one process life
 
 PRODUCER_ID_MAX: Final = 2**63 - 1
-"""The largest int64. As an exclusive end it may be reached, never passed (Kafka A1: first <= MAX - length)."""
+"""The largest int64. As an exclusive end it may be reached, never passed (A1: first <= MAX - length)."""
 
 
 class Log(enum.IntEnum):

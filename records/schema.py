@@ -1,0 +1,174 @@
+"""Metadata records: the vocabulary of ``__cluster_metadata-0``, as Kafka spells it.
+
+Records are facts: past tense, frozen, versioned. They outlive the code: a key is never used again
+for something else, a meaning never changes, a new field has a default. No key that Kafka does not
+know ever enters this log (a real broker fails on one); what only this project has goes into tagged
+fields from 1000 up.
+
+Fields carry kio's metadata (``kafka_type``, ``tag``): ``records.message`` reads and writes
+them, so there is one description of each record. No ``from __future__ import annotations`` here:
+both look at the types themselves.
+
+Source   Kafka ``metadata/src/main/resources/common/metadata/*.json``; spec/kafka.md A2 and G1.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, TypeAlias
+from uuid import UUID
+
+from kio.static.constants import EntityType
+from kio.static.primitive import i16
+
+from records.types import BrokerEpoch, BrokerId, ProducerId
+
+BOOL: Final = {"kafka_type": "bool"}
+INT8: Final = {"kafka_type": "int8"}
+INT16: Final = {"kafka_type": "int16"}
+INT32: Final = {"kafka_type": "int32"}
+INT64: Final = {"kafka_type": "int64"}
+UINT16: Final = {"kafka_type": "uint16"}
+STRING: Final = {"kafka_type": "string"}
+UUID_: Final = {"kafka_type": "uuid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIdsRecord:
+    """A broker was given every producer id below ``producer_id_end`` that was not given before.
+
+    Source: KIP-730; the bytes are Kafka's ProducerIdsRecord (apiKey 15, v0: NextProducerId).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 15
+
+    broker_id: BrokerId = field(metadata=INT32)  # who asked: the audit's, decisions never read it
+    broker_epoch: BrokerEpoch = field(metadata=INT64)
+    producer_id_end: ProducerId = field(metadata=INT64)  # exclusive: the first id nobody has yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEndpoint:
+    """Where a broker listens. ``security_protocol``: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(3)
+    __flexible__: ClassVar[bool] = True
+
+    name: str = field(metadata=STRING)
+    host: str = field(metadata=STRING)
+    port: int = field(metadata=UINT16)
+    security_protocol: int = field(metadata=INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFeature:
+    """The levels of one feature that a broker supports, both inclusive."""
+
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(3)
+    __flexible__: ClassVar[bool] = True
+
+    name: str = field(metadata=STRING)
+    min_supported_version: int = field(metadata=INT16)
+    max_supported_version: int = field(metadata=INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord:
+    """A broker registered. Its epoch is the offset of this very record.
+
+    Source: Kafka RegisterBrokerRecord (apiKey 0, v3).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(3)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 0
+
+    broker_id: BrokerId = field(metadata=INT32)
+    is_migrating_zk_broker: bool = field(default=False, metadata=BOOL)
+    incarnation_id: UUID = field(metadata=UUID_)  # new for each life of the broker's process
+    broker_epoch: BrokerEpoch = field(metadata=INT64)
+    end_points: tuple[BrokerEndpoint, ...]
+    features: tuple[BrokerFeature, ...]
+    rack: str | None = field(default=None, metadata=STRING)
+    fenced: bool = field(default=True, metadata=BOOL)
+    in_controlled_shutdown: bool = field(default=False, metadata=BOOL)
+    log_dirs: tuple[UUID, ...] = field(default=(), metadata={**UUID_, "tag": 0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker's registration was removed. Source: Kafka UnregisterBrokerRecord (apiKey 1, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 1
+
+    broker_id: BrokerId = field(metadata=INT32)
+    broker_epoch: BrokerEpoch = field(metadata=INT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationChangeRecord:
+    """A registered broker was fenced, unfenced, or began to shut down.
+
+    Source: Kafka BrokerRegistrationChangeRecord (apiKey 17, v2).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(2)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 17
+
+    broker_id: BrokerId = field(metadata=INT32)
+    broker_epoch: BrokerEpoch = field(metadata=INT64)
+    fenced: int = field(default=0, metadata={**INT8, "tag": 0})  # 1 fenced, -1 unfenced, 0 unchanged
+    in_controlled_shutdown: int = field(default=0, metadata={**INT8, "tag": 1})  # 1 began, 0 unchanged
+    log_dirs: tuple[UUID, ...] = field(default=(), metadata={**UUID_, "tag": 2})  # empty: unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord:
+    """A feature was finalized at a level; 0 removes it. Source: Kafka FeatureLevelRecord (apiKey 12, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 12
+
+    name: str = field(metadata=STRING)
+    feature_level: int = field(metadata=INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOpRecord:
+    """Nothing happened, at an offset of its own. Source: Kafka NoOpRecord (apiKey 20, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 20
+
+
+MetadataRecord: TypeAlias = (
+    AllocateProducerIdsRecord
+    | RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | FeatureLevelRecord
+    | NoOpRecord
+)
+
+METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
+    RegisterBrokerRecord.record_key: RegisterBrokerRecord,
+    UnregisterBrokerRecord.record_key: UnregisterBrokerRecord,
+    FeatureLevelRecord.record_key: FeatureLevelRecord,
+    AllocateProducerIdsRecord.record_key: AllocateProducerIdsRecord,
+    BrokerRegistrationChangeRecord.record_key: BrokerRegistrationChangeRecord,
+    NoOpRecord.record_key: NoOpRecord,
+}
+"""Every metadata record by its key. One version each: the one in ``__version__``."""
