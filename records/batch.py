@@ -1,0 +1,346 @@
+"""Kafka record batches, format v2: what every log is made of.
+
+Layout      baseOffset i64 | batchLength i32 | partitionLeaderEpoch i32 | magic i8 = 2 | crc u32 |
+            attributes i16 | lastOffsetDelta i32 | baseTimestamp i64 | maxTimestamp i64 |
+            producerId i64 | producerEpoch i16 | baseSequence i32 | count i32 | records; big-endian.
+CRC         CRC-32C from attributes to the end. Base offset and leader epoch lie outside: a batch is
+            stamped with them when it is committed, and its bytes are never encoded again.
+Bounds      every length is checked against the bytes that are there and ``BATCH_BYTES_MAX``.
+Source      Kafka DefaultRecordBatch and DefaultRecord; spec/kafka.md G1.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from records.invariant import CorruptData, invariant
+from records.types import Offset, ProducerId, Term
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Kafka's largest metadata batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES); a Raft entry holds half."""
+
+HEADER_BYTES: Final = 61
+HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set a handful
+
+_MAGIC: Final = 2
+_COMPRESSION: Final = 0x07
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes .. count: what the CRC begins with
+_UNCHECKED: Final = struct.Struct(">qiibI")
+_CHECKED_AT: Final = 21
+_LENGTH_COUNTS_FROM: Final = 12  # batchLength does not count baseOffset and itself
+_I64: Final = struct.Struct(">q")
+_I32: Final = struct.Struct(">i")
+
+Header: TypeAlias = tuple[bytes, bytes | None]
+
+
+class BatchRecord(NamedTuple):
+    """A record to write. None is Kafka's null, which is not b""."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class DecodedRecord(NamedTuple):
+    """A record as read, with its own offset and time."""
+
+    offset: Offset
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+class BatchHeader(NamedTuple):
+    """What a batch says of itself. The CRC is not checked: do not believe it, only walk by it."""
+
+    base_offset: Offset
+    size: int  # bytes, the header included
+    leader_epoch: Term
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    record_count: int
+
+    @property
+    def end(self) -> Offset:
+        """The offset after the batch's last record."""
+        return Offset(self.base_offset + self.last_offset_delta + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch whose CRC was right."""
+
+    base_offset: Offset
+    leader_epoch: Term
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: ProducerId
+    producer_epoch: int
+    base_sequence: int
+    records: tuple[DecodedRecord, ...]
+
+    @property
+    def is_control(self) -> bool:
+        """Its records are control records: leader changes, snapshot marks, transaction markers."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Its records belong to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def end(self) -> Offset:
+        """The offset after the batch's last record."""
+        return Offset(self.base_offset + self.last_offset_delta + 1)
+
+
+def encode_batch(
+    records: Sequence[BatchRecord],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+    control: bool = False,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytes:
+    """Encode at least one record, all of the same time, with consecutive offsets, not compressed.
+
+    Size     61 bytes + the records, at most ``BATCH_BYTES_MAX``.
+    Inverse  ``decode_batch``.
+    Raises   InvariantViolation if empty or too large: who builds a batch bounds it.
+    """
+    invariant(len(records) > 0, "a batch has at least one record")
+    attributes = (_CONTROL if control else 0) | (_TRANSACTIONAL if transactional else 0)
+    last = len(records) - 1
+    checked = _CHECKED.pack(
+        attributes, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, last + 1
+    )
+    body = checked + _encode_records(records)
+    size = _CHECKED_AT + len(body)
+    invariant(size <= BATCH_BYTES_MAX, "a batch is too large", size=size, limit=BATCH_BYTES_MAX)
+    length = size - _LENGTH_COUNTS_FROM
+    return _UNCHECKED.pack(base_offset, length, leader_epoch, _MAGIC, crc32c(body)) + body
+
+
+def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
+    """Read one batch, checking its CRC and every length in it.
+
+    Returns  the batch and its size in bytes; ``position + size`` is where the next begins.
+    Raises   CorruptData: truncated, wrong magic, wrong CRC, compressed, absurd or inconsistent lengths.
+    """
+    size = _size(buffer, position)
+    raw = bytes(buffer[position : position + size])
+    (base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+     producer_id, producer_epoch, base_sequence, count) = _HEADER.unpack_from(raw)  # fmt: skip
+    computed = crc32c(memoryview(raw)[_CHECKED_AT:])
+    if computed != crc:
+        raise CorruptData(f"batch at position {position}: CRC {crc:#010x}, computed {computed:#010x}")
+    if attributes & _COMPRESSION:
+        raise CorruptData(f"batch at position {position}: compression {attributes & 7} is not supported")
+    try:
+        records = _decode_records(raw, count, base_offset, base_timestamp)
+    except (CorruptData, IndexError) as error:
+        said = error if isinstance(error, CorruptData) else "a record ends past the batch"
+        raise CorruptData(f"batch at position {position}: {said}") from error
+    if records and last_offset_delta < records[-1].offset - base_offset:
+        raise CorruptData(f"batch at position {position}: last offset delta {last_offset_delta} is too small")
+    batch = Batch(
+        base_offset, leader_epoch, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+        producer_id, producer_epoch, base_sequence, records,
+    )  # fmt: skip
+    return batch, size
+
+
+def iter_batches(buffer: Buffer) -> Iterator[Batch]:
+    """Every batch of ``buffer``, from its beginning to its end. Raises CorruptData, as ``decode_batch``."""
+    position = 0
+    while position < len(buffer):
+        batch, size = decode_batch(buffer, position)
+        yield batch
+        position += size
+
+
+def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read a batch's header only: cheap, and without the CRC.
+
+    Raises   CorruptData if the batch is truncated, or its magic or a length is absurd.
+    """
+    size = _size(buffer, position)
+    (base_offset, _, leader_epoch, _, _, attributes, last_offset_delta, base_timestamp, max_timestamp,
+     _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+    return BatchHeader(
+        base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count
+    )
+
+
+def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
+    """The same batch at another place in a log, under another leader. Neither is under the CRC."""
+    return b"".join((_I64.pack(base_offset), batch[8:12], _I32.pack(leader_epoch), batch[16:]))
+
+
+def _size(buffer: Buffer, position: int) -> int:
+    """Bytes of the batch at ``position``; its length, magic, count and deltas are plausible."""
+    there = len(buffer) - position
+    if there < HEADER_BYTES:
+        raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
+    _, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, count = _HEADER.unpack_from(buffer, position)
+    if magic != _MAGIC:
+        raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
+    size: int = length + _LENGTH_COUNTS_FROM
+    if not HEADER_BYTES <= size <= BATCH_BYTES_MAX:
+        raise CorruptData(
+            f"batch at position {position}: {size} bytes, expected {HEADER_BYTES} to {BATCH_BYTES_MAX}"
+        )
+    if size > there:
+        raise CorruptData(f"batch at position {position}: {size} bytes, only {there} are there")
+    if not 0 <= count <= size or last_offset_delta < 0:
+        raise CorruptData(
+            f"batch at position {position}: {count} records in {size} bytes, last delta {last_offset_delta}"
+        )
+    return size
+
+
+def _encode_varint(number: int) -> bytes:
+    """Zigzag, then seven bits per byte, the lowest first."""
+    number = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_VARINTS: Final = tuple(_encode_varint(number) for number in range(8192))  # up to two bytes
+_NULL: Final = _encode_varint(-1)
+
+
+def _varint(number: int) -> bytes:
+    return _VARINTS[number] if 0 <= number < 8192 else _encode_varint(number)
+
+
+def _encode_records(records: Sequence[BatchRecord]) -> bytes:
+    parts: list[bytes] = []
+    append = parts.append
+    varints = _VARINTS
+    for delta, (key, value, headers) in enumerate(records):
+        if key is None and value is not None and not headers and delta < 8192 and len(value) < 8000:
+            # attributes and timestamp delta, both 0; key length -1; no headers
+            offset, size = varints[delta], varints[len(value)]
+            length = len(offset) + len(size) + len(value) + 4
+            append(b"%b\0\0%b\x01%b%b\0" % (varints[length], offset, size, value))
+        else:
+            append(_encode_record(delta, key, value, headers))
+    return b"".join(parts)
+
+
+def _encode_record(delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bytes:
+    parts = [b"\0\0", _varint(delta), _sized(key), _sized(value), _varint(len(headers))]
+    for name, content in headers:
+        parts += (_sized(name), _sized(content))
+    body = b"".join(parts)
+    return _varint(len(body)) + body
+
+
+def _sized(content: bytes | None) -> bytes:
+    return _NULL if content is None else _varint(len(content)) + content
+
+
+def _decode_records(
+    raw: bytes, count: int, base_offset: int, base_timestamp: int
+) -> tuple[DecodedRecord, ...]:
+    """Raises CorruptData or IndexError; the records must end exactly where the batch ends."""
+    records: list[DecodedRecord] = []
+    append = records.append
+    position = HEADER_BYTES
+    previous = -1
+    for _ in range(count):
+        length = raw[position]
+        if length < 0x80:
+            length = (length >> 1) ^ -(length & 1)
+            position += 1
+        else:
+            length, position = _decode_varint(raw, position)
+        end = position + length
+        time_delta, position = _decode_varint(raw, position + 1)
+        delta, position = _decode_varint(raw, position)
+        if raw[position] == 1:
+            key = None
+            position += 1
+        else:
+            key, position = _decode_sized(raw, position)
+        value, position = _decode_sized(raw, position)
+        headers: tuple[Header, ...] = ()
+        if raw[position] == 0:
+            position += 1
+        else:
+            headers, position = _decode_headers(raw, position)
+        if position != end or end > len(raw):
+            raise CorruptData(f"the record at byte {position} is not as long as it says")
+        if delta <= previous:
+            raise CorruptData(f"offset delta {delta} follows {previous}")
+        previous = delta
+        append(DecodedRecord(Offset(base_offset + delta), base_timestamp + time_delta, key, value, headers))
+    if position != len(raw):
+        raise CorruptData(f"{len(raw) - position} bytes after the last record")
+    return tuple(records)
+
+
+def _decode_varint(raw: bytes, position: int) -> tuple[int, int]:
+    byte = raw[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    number = byte & 0x7F
+    for shift in (7, 14, 21, 28, 35, 42, 49, 56, 63):
+        position += 1
+        byte = raw[position]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if number > 0xFFFFFFFFFFFFFFFF:
+                break
+            return (number >> 1) ^ -(number & 1), position + 1
+    raise CorruptData(f"a varint of more than 64 bits at byte {position}")
+
+
+def _decode_sized(raw: bytes, position: int) -> tuple[bytes | None, int]:
+    length, start = _decode_varint(raw, position)
+    end = start + length
+    if length < 0 or end > len(raw):
+        if length == -1:
+            return None, start
+        raise CorruptData(f"length {length} at byte {position}, {len(raw) - start} bytes are there")
+    return raw[start:end], end
+
+
+def _decode_headers(raw: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+    count, position = _decode_varint(raw, position)
+    if not 0 <= count <= HEADERS_MAX:
+        raise CorruptData(f"{count} headers before byte {position}, expected 0 to {HEADERS_MAX}")
+    headers: list[Header] = []
+    for _ in range(count):
+        name, position = _decode_sized(raw, position)
+        content, position = _decode_sized(raw, position)
+        if name is None:
+            raise CorruptData(f"a header without a name before byte {position}")
+        headers.append((name, content))
+    return tuple(headers), position
