@@ -337,11 +337,6 @@ def _checks(config: NodeConfig) -> list[tuple[bool, str]]:
     ]
 
 
-def setting_keys() -> tuple[str, ...]:
-    """Every key that the file may hold, in the order they are rendered."""
-    return tuple(each.metadata["key"] for each in fields(NodeConfig))
-
-
 def parse_properties(text: str, path: Path) -> NodeConfig:
     """Read a properties file: ``key=value`` lines; blank lines and lines from ``#`` or ``!`` are skipped.
 

@@ -16,7 +16,7 @@ from records.types import NodeId, Offset, Term
 HOST: Final = "127.0.0.1"  # loopback only, as every listener
 ROLES: Final = ("follower", "candidate", "leader")
 OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")
-"""Of a producer-id block: ``throttled`` was granted and its connection muted; ``unknown`` may be committed."""
+"""Of a producer-id block: ``throttled`` was granted, connection muted; ``unknown`` may be committed."""
 
 COMMIT_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 STALL_CHECK_SECONDS: Final = 0.02

@@ -1,0 +1,63 @@
+"""What a scrape shows."""
+
+import asyncio
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+
+from quorum.metrics import NodeMetrics, watch_loop
+from records.types import NodeId, Offset, Term
+
+
+def scrape(metrics: NodeMetrics, port: int) -> dict[str, float]:
+    """Serve once, scrape once: sample name with labels -> value."""
+    stop = metrics.serve(port)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    finally:
+        stop()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+def test_a_scrape_shows_what_was_set(free_port: Callable[[], int]) -> None:
+    metrics = NodeMetrics()
+    metrics.raft_role("leader")
+    metrics.raft_leader_id(NodeId(2))
+    metrics.raft_epoch(Term(7))
+    metrics.raft_high_watermark(Offset(41))
+    metrics.commit_latency_seconds(0.003)
+    metrics.producer_id_blocks_total("granted")
+    metrics.producer_ids_left(12)
+    metrics.loop_stalled(0.2)
+    metrics.loop_stalled(0.1)
+    samples = scrape(metrics, free_port())
+    assert samples['fencepost_raft_role{fencepost_raft_role="leader"}'] == 1
+    assert samples['fencepost_raft_role{fencepost_raft_role="follower"}'] == 0
+    assert samples["fencepost_raft_leader_id"] == 2
+    assert samples["fencepost_raft_epoch"] == 7
+    assert samples["fencepost_raft_high_watermark"] == 41
+    assert samples["fencepost_commit_latency_seconds_count"] == 1
+    assert samples['fencepost_producer_id_blocks_total{outcome="granted"}'] == 1
+    assert samples['fencepost_producer_id_blocks_total{outcome="refused"}'] == 0
+    assert samples["fencepost_producer_ids_left"] == 12
+    assert samples["fencepost_loop_stall_seconds_max"] == 0.2
+
+
+def test_a_loop_that_stood_still_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalls: list[float] = []
+    metrics = NodeMetrics()
+    monkeypatch.setattr(metrics, "loop_stalled", stalls.append)
+    loop = asyncio.new_event_loop()
+    try:
+        moments = iter([0.0, 0.5])
+        calls: list[Callable[[], None]] = []
+        monkeypatch.setattr(loop, "time", lambda: next(moments))
+        monkeypatch.setattr(loop, "call_at", lambda _due, callback: calls.append(callback))
+        watch_loop(loop, metrics)
+        calls[0]()
+    finally:
+        monkeypatch.undo()
+        loop.close()
+    assert stalls == [pytest.approx(0.48)]
