@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.control import ControlRecord, KRaftVersion, LeaderChange, VoterRecord, Voters
+from records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, VoterRegistration, Voters
 from records.types import NodeId
 
 VOTERS_MAX: Final = 9
@@ -45,10 +45,11 @@ def decide_leader_change(
     leadership the image's own binding is used.
     """
     known = bindings(view) or dict(voters)
-    change = LeaderChange.of(leader_id, known)
+    voting = tuple(Voter(voter_id=node, voter_directory_id=known[node]) for node in sorted(known))
+    change = LeaderChange(leader_id=leader_id, voters=voting)
     if bindings(view):
         return (change,)
-    return (change, KRaftVersion(version=0, k_raft_version=KRAFT_VERSION), voters_record(known))
+    return (change, KRaftVersion(k_raft_version=KRAFT_VERSION), voters_record(known))
 
 
 def decide_bind(view: View, node_id: NodeId, directory_id: uuid.UUID) -> tuple[ControlRecord, ...]:
@@ -62,10 +63,10 @@ def decide_bind(view: View, node_id: NodeId, directory_id: uuid.UUID) -> tuple[C
 def voters_record(directories: Mapping[NodeId, uuid.UUID]) -> Voters:
     """A Voters record in node-id order."""
     return Voters(
-        version=0,
         voters=tuple(
-            VoterRecord(voter_id=node, voter_directory_id=directories[node]) for node in sorted(directories)
-        ),
+            VoterRegistration(voter_id=node, voter_directory_id=directories[node])
+            for node in sorted(directories)
+        )
     )
 
 

@@ -1,0 +1,126 @@
+"""Whose votes and acks count: node ids bound to directory ids (DESIGN 4, KIP-853).
+
+A voter that comes back with another directory has forgotten what it voted and what it acknowledged.
+It neither votes nor is counted until a Voters record, committed without it, binds the new directory.
+Records that are in the log but not applied yet bind as well: a vote counts only if *every* binding
+that this node knows of agrees, so a new leader cannot be elected by a directory that was replaced.
+
+First start   nobody is bound. ``initial`` (written by ``storage format``) binds everybody; without
+              it, the nodes bind each other once all of them are connected and all are empty.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from controller import voters
+from controller.view import View
+from quorum.journal import REGULAR, Journal
+from records.control import Voters
+from records.entry import decode_entry, decode_records
+from records.invariant import invariant
+from records.types import LogIndex, NodeId
+from snapshots.store import Store
+
+Bindings = dict[NodeId, uuid.UUID]
+
+_INITIAL = "bootstrap.voters"
+
+
+class Electorate:
+    """The bindings this node knows, and the directories its peers say they have."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        directory_id: uuid.UUID,
+        voter_ids: frozenset[NodeId],
+        initial: Mapping[NodeId, uuid.UUID] | None,
+        store: Store,
+        journal: Journal,
+        applied_index: Callable[[], LogIndex],
+    ) -> None:
+        invariant(node_id in voter_ids, "a node outside its own quorum", node_id=node_id)
+        self._node_id = node_id
+        self._voter_ids = voter_ids
+        self._store = store
+        self._journal = journal
+        self._applied_index = applied_index
+        self.directories: Bindings = {node_id: directory_id}  # what each node says it has
+        self._unbound_peers: set[NodeId] = set()  # connected, and bound to nothing themselves
+        self._scanned: tuple[int, int, list[Bindings]] = (0, 0, [])
+        raw = store.meta_get(_INITIAL)
+        self._initial: Bindings = {}
+        if raw is not None:
+            self._initial = msgspec.msgpack.decode(raw, type=dict[NodeId, uuid.UUID], strict=False)
+        elif initial:
+            self._adopt(dict(initial))
+        elif voter_ids == {node_id}:
+            self._adopt({node_id: directory_id})
+
+    @property
+    def image(self) -> View:
+        """The image whose Voters record binds."""
+        return self._store.image
+
+    def bound(self) -> Bindings:
+        """The binding in force: the image's, or before its first Voters record the initial one."""
+        return voters.bindings(self.image) or self._initial
+
+    @property
+    def may_vote(self) -> bool:
+        """This node's own directory is bound."""
+        return self.counts(self._node_id)
+
+    def counts(self, peer: NodeId) -> bool:
+        """The directory that ``peer`` has is the one it is bound to, in every binding known here."""
+        directory = self.directories.get(peer)
+        return directory is not None and all(b.get(peer) == directory for b in self._every_binding())
+
+    def _every_binding(self) -> list[Bindings]:
+        return [self.bound(), *self._unapplied()]
+
+    def _unapplied(self) -> list[Bindings]:
+        """Bindings of Voters records in the log after the applied index; empty almost always."""
+        first, last = self._applied_index() + 1, self._journal.last_index
+        if first > last:
+            return []
+        if self._scanned[:2] != (first, last):
+            found: list[Bindings] = []
+            for index in range(first, last + 1):
+                entry = self._journal.entry_at(index)
+                if entry is not None and entry[0][:1] == REGULAR:
+                    found += _bindings_in(entry[0][1:])
+            self._scanned = (first, last, found)
+        return self._scanned[2]
+
+    def met(self, peer: NodeId, directory: uuid.UUID, bound: Bindings) -> None:
+        """A peer connected: its directory, and the bindings it knows. May end the first start."""
+        self.directories[peer] = directory
+        if bound:
+            self._unbound_peers.discard(peer)
+        else:
+            self._unbound_peers.add(peer)
+        if self.bound():
+            return
+        if bound.get(self._node_id) == self.directories[self._node_id]:
+            self._adopt(bound)  # it knows this very directory, so nothing was forgotten here
+        elif self._unbound_peers | {self._node_id} == self._voter_ids:
+            self._adopt(dict(self.directories))
+
+    def _adopt(self, bound: Bindings) -> None:
+        self._initial = bound
+        raw = msgspec.msgpack.encode({int(node): directory for node, directory in sorted(bound.items())})
+        self._store.meta_put(_INITIAL, raw)
+
+
+def _bindings_in(payload: bytes) -> list[Bindings]:
+    entry = decode_entry(payload)
+    return [
+        voters.bound_by(record)
+        for batch in decode_records(entry)
+        if batch.control
+        for record in batch.records
+        if isinstance(record, Voters)
+    ]

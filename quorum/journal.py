@@ -1,0 +1,211 @@
+"""The Raft journal: log, term, vote and commit index in the node's LMDB environment.
+
+pysyncobj asks for a list of (command, index, term) that it may cut at both ends. This one is
+fail-stop: it refuses a gap, and a cut at or below the commit index, by raising InvariantViolation,
+which halts the node. What it writes is durable after ``Store.flush``; the driver flushes before a
+vote or an ack leaves and before the tick that counts this node's own entries (DESIGN 4).
+
+How pysyncobj bites here (spec/raft-core.md)
+H1   it cuts matching, committed entries when a duplicate arrives: the firewall strips those, and a
+     cut that reaches the commit index stops here.
+H7   its own compaction clears the journal when a dump is newer: it is switched off, ``compact`` is ours.
+H9   nothing of it is synced: everything here is, through the store.
+H10  a restored commit index may pass the log's end: it is clamped when read.
+L8   it copies the whole tail for every message: slices are capped at ``SLICE_MAX``.
+"""
+
+import struct
+from typing import Any, Final
+
+import msgspec
+from pysyncobj.journal import Journal as PysyncobjJournal
+
+from records.invariant import invariant
+from records.types import LogIndex, Term
+from snapshots.store import Store
+
+NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
+REGULAR: Final = b"\x00"
+SLICE_MAX: Final = 512  # entries a slice returns; callers ask again
+
+JournalEntry = tuple[bytes, int, int]  # command, index, term: pysyncobj's order
+
+_KEY: Final = struct.Struct(">Q")
+_TERM: Final = struct.Struct(">Q")
+
+
+class Journal(PysyncobjJournal):  # type: ignore[misc]
+    """Entries ``first_index`` .. ``last_index``; the first is a sentinel that only gives its term."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._entries: list[JournalEntry] = []
+        self._load()
+        self._term = self._meta("raft.term", 0)
+        self._voted_for: int | None = self._meta("raft.vote", None)
+        self._commit_index = min(self._meta("raft.commit", 1), self.last_index)
+        self._commit_written = self._commit_index
+
+    def _meta(self, name: str, default: Any) -> Any:
+        raw = self._store.meta_get(name)
+        return default if raw is None else msgspec.msgpack.decode(raw)
+
+    def _load(self) -> None:
+        cursor = self._store.txn.cursor(db=self._store.journal_db)
+        bytes_kept = 0
+        for key, value in cursor:
+            (term,) = _TERM.unpack_from(value)
+            command = bytes(value[_TERM.size :])
+            index = _KEY.unpack(key)[0]
+            if self._entries:
+                invariant(index == self._entries[-1][1] + 1, "the journal has a gap", index=index)
+            self._entries.append((command, index, term))
+            bytes_kept += len(command)
+        self.bytes = bytes_kept
+        if not self._entries:
+            self.reset(LogIndex(1), Term(0))
+
+    # -- what Raft reads ------------------------------------------------------------------------
+
+    @property
+    def first_index(self) -> LogIndex:
+        """Index of the sentinel: everything at or below it is in the image."""
+        return LogIndex(self._entries[0][1])
+
+    @property
+    def last_index(self) -> LogIndex:
+        """Index of the last entry."""
+        return LogIndex(self._entries[-1][1])
+
+    def term_at(self, index: int) -> Term | None:
+        """The term of an entry that is in the journal, else None."""
+        position = index - self._entries[0][1]
+        if not 0 <= position < len(self._entries):
+            return None
+        return Term(self._entries[position][2])
+
+    def entry_at(self, index: int) -> JournalEntry | None:
+        """The entry at ``index``, or None if it is not in the journal."""
+        position = index - self._entries[0][1]
+        return self._entries[position] if 0 <= position < len(self._entries) else None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            start, stop, _ = at.indices(len(self._entries))
+            return self._entries[start : min(stop, start + SLICE_MAX)]
+        return self._entries[at]
+
+    # -- what Raft writes -----------------------------------------------------------------------
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        """Append one entry. Halts on a gap or a term that goes back."""
+        _, last_index, last_term = self._entries[-1]
+        invariant(idx == last_index + 1, "a gap in the journal", last=last_index, added=idx)
+        invariant(term >= last_term, "a term went back in the journal", last=last_term, added=term)
+        self._entries.append((command, idx, term))
+        self.bytes += len(command)
+        self._put(command, idx, term)
+
+    def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803 - pysyncobj's name
+        """Cut the tail at list position ``entryFrom``. Halts if a committed entry would go."""
+        index = self._entries[0][1] + entryFrom
+        invariant(index > self._commit_index, "a committed entry cut", cut=index, commit=self._commit_index)
+        for command, cut_index, _ in self._entries[entryFrom:]:
+            self._store.txn.delete(_KEY.pack(cut_index), db=self._store.journal_db)
+            self.bytes -= len(command)
+        del self._entries[entryFrom:]
+        self._store.dirty = True
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
+        """pysyncobj's own compaction: switched off, so a call is our bug."""
+        invariant(False, "pysyncobj compacted the journal", position=entryTo)
+
+    def clear(self) -> None:
+        """pysyncobj's dump loading: switched off, so a call is our bug."""
+        invariant(False, "pysyncobj cleared the journal")
+
+    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
+        """Remember the commit index. It goes to disk with the next flush that has another reason."""
+        invariant(
+            raftCommitIndex >= self._commit_index,
+            "the commit index went back",
+            was=self._commit_index,
+            now=raftCommitIndex,
+        )
+        self._commit_index = min(raftCommitIndex, self._entries[-1][1])
+
+    def getRaftCommitIndex(self) -> int:  # noqa: N802
+        """The commit index, never past the log's end."""
+        return self._commit_index
+
+    def setCurrentTerm(self, term: int, votedForNodeId: int | None) -> None:  # noqa: N802, N803
+        """Remember term and vote; durable before any message that reflects them leaves."""
+        invariant(term >= self._term, "the term went back", was=self._term, now=term)
+        if term == self._term and self._voted_for is not None:
+            invariant(votedForNodeId == self._voted_for, "two votes in one term", term=term)
+        if (term, votedForNodeId) == (self._term, self._voted_for):
+            return
+        self._term, self._voted_for = term, votedForNodeId
+        self._store.meta_put("raft.term", msgspec.msgpack.encode(term))
+        self._store.meta_put("raft.vote", msgspec.msgpack.encode(votedForNodeId))
+
+    def getCurrentTerm(self) -> int:  # noqa: N802
+        """The current term."""
+        return self._term
+
+    def getVotedForNodeId(self) -> int | None:  # noqa: N802
+        """Whom this node voted for in the current term."""
+        return self._voted_for
+
+    def onOneSecondTimer(self) -> None:  # noqa: N802
+        """Nothing: the driver flushes."""
+
+    def _destroy(self) -> None:
+        """Nothing: the store is closed by its owner."""
+
+    def flush(self) -> bool:
+        """Make everything durable, the commit index with it. Returns False if nothing was new."""
+        if not self._store.dirty:
+            return False
+        if self._commit_index != self._commit_written:
+            self._store.meta_put("raft.commit", msgspec.msgpack.encode(self._commit_index))
+            self._commit_written = self._commit_index
+        return self._store.flush()
+
+    # -- ours -----------------------------------------------------------------------------------
+
+    def compact(self, to_index: LogIndex) -> int:
+        """Forget entries below ``to_index``, which becomes the sentinel. Returns how many went.
+
+        The caller made sure that image and archive hold them; here only: never past the commit index.
+        """
+        invariant(to_index <= self._commit_index, "compaction past the commit index", to=to_index)
+        count = to_index - self._entries[0][1]
+        if count <= 0:
+            return 0
+        for command, index, _ in self._entries[:count]:
+            self._store.txn.delete(_KEY.pack(index), db=self._store.journal_db)
+            self.bytes -= len(command)
+        del self._entries[:count]
+        self._store.dirty = True
+        return count
+
+    def reset(self, index: LogIndex, term: Term) -> None:
+        """Start at a snapshot's (index, term); keep the suffix if that entry is already here."""
+        if self.term_at(index) == term if self._entries else False:
+            self._commit_index = max(self._commit_index, index)
+            self.compact(index)
+            return
+        for _, old_index, _ in self._entries:
+            self._store.txn.delete(_KEY.pack(old_index), db=self._store.journal_db)
+        self._entries = [(NO_OP, index, term)]
+        self.bytes = len(NO_OP)
+        self._put(NO_OP, index, term)
+        self._commit_index = index
+
+    def _put(self, command: bytes, index: int, term: int) -> None:
+        self._store.txn.put(_KEY.pack(index), _TERM.pack(term) + command, db=self._store.journal_db)
+        self._store.dirty = True

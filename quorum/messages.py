@@ -1,0 +1,149 @@
+"""What one Raft node says to another: typed, bounded, no pickle.
+
+Frames are msgpack, decoded against these types, so a frame of another shape is CorruptData and
+closes that connection. Lengths are bounded by ``FRAME_BYTES_MAX`` before a byte is decoded.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from records.entry import ENTRY_BYTES_MAX
+from records.invariant import CorruptData
+
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""One append-entries message: a batch of entries under 4 MiB, one more of at most 4 MiB, and room."""
+ENTRIES_MAX: Final = 1024  # per message; the journal's SLICE_MAX keeps below it
+CHUNK_BYTES_MAX: Final = 512 * 1024  # of a snapshot
+
+
+class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """Raft §5.3. An entry is (command, index, term); a command starts with its kind."""
+
+    term: int
+    commit_index: int
+    prev_index: int
+    prev_term: int
+    entries: list[tuple[bytes, int, int]]
+
+
+class Behind(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A heartbeat to a follower that needs a snapshot: the log before ``first_index`` is gone."""
+
+    term: int
+    first_index: int
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """The answer to AppendEntries, stamped with the term it was given in (spec/raft-core.md H2)."""
+
+    term: int
+    next_index: int
+    reset: bool  # the leader shall go back to next_index
+    success: bool  # the log matches the leader's below next_index
+
+
+class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Raft §5.2."""
+
+    term: int
+    last_index: int
+    last_term: int
+
+
+class Vote(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """A granted vote; a refusal is silence, or NewerTerm."""
+
+    term: int
+
+
+class TimeoutNow(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Leadership transfer: campaign at once (Raft thesis §3.10)."""
+
+    term: int
+
+
+class NewerTerm(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The answer to a frame of an old term: here is ours (hazard L1)."""
+
+    term: int
+
+
+class SnapshotBegin(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """A snapshot follows. ``manifest`` is its manifest file: sizes and SHA-256 of the rest."""
+
+    term: int
+    name: str
+    manifest: bytes
+
+
+class SnapshotChunk(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """Bytes of one file of the snapshot, in order."""
+
+    term: int
+    name: str
+    file: str
+    position: int
+    payload: bytes
+
+
+class SnapshotAck(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """The follower got everything before (file, position); or refuses the snapshot and says why."""
+
+    term: int
+    name: str
+    file: str
+    position: int
+    refused: str = ""
+    installed: bool = False
+
+
+Message: TypeAlias = (
+    AppendEntries
+    | Behind
+    | Ack
+    | RequestVote
+    | Vote
+    | TimeoutNow
+    | NewerTerm
+    | SnapshotBegin
+    | SnapshotChunk
+    | SnapshotAck
+)
+
+encode: Final = msgspec.msgpack.Encoder().encode
+_decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+def decode(frame: bytes | memoryview) -> Message:
+    """Inverse of ``encode``. Raises CorruptData for anything else, numbers out of bounds included."""
+    try:
+        message: Message = _decoder.decode(frame)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CorruptData(f"not a Raft message: {error}") from error
+    if not 0 <= message.term < 2**31:  # a term is an i32 leader epoch on Kafka's wire
+        raise CorruptData(f"term {message.term} is out of bounds")
+    if isinstance(message, AppendEntries):
+        _check_entries(message)
+    elif isinstance(message, SnapshotChunk) and len(message.payload) > CHUNK_BYTES_MAX:
+        raise CorruptData(f"a snapshot chunk of {len(message.payload)} bytes, at most {CHUNK_BYTES_MAX}")
+    return message
+
+
+def _check_entries(message: AppendEntries) -> None:
+    """Consecutive indexes, terms that never go back and never pass the message's, known kinds."""
+    if len(message.entries) > ENTRIES_MAX:
+        raise CorruptData(f"{len(message.entries)} entries in a message, at most {ENTRIES_MAX}")
+    if message.prev_index < 1 or message.commit_index < 0:
+        raise CorruptData(f"prev index {message.prev_index}, commit index {message.commit_index}")
+    index, term = message.prev_index, message.prev_term
+    for command, entry_index, entry_term in message.entries:
+        if entry_index != index + 1 or not term <= entry_term <= message.term:
+            raise CorruptData(
+                f"entry ({entry_index}, term {entry_term}) after ({index}, term {term}) in term {message.term}"
+            )
+        if command[:1] not in (b"\x00", b"\x01"):  # regular, no-op: no membership, no code version
+            raise CorruptData(f"entry {entry_index} is of kind {command[:1]!r}")
+        if len(command) > ENTRY_BYTES_MAX + 1:
+            raise CorruptData(f"entry {entry_index} has {len(command)} bytes, at most {ENTRY_BYTES_MAX}")
+        index, term = entry_index, entry_term

@@ -1,0 +1,285 @@
+"""pysyncobj 0.3.17 as the Raft core: driven, never trusted.
+
+It keeps term, vote, log and roles, and calls ``on_committed`` for every committed entry in order.
+Everything name-mangled that we touch is in ``REACHED`` and asserted to exist at start-up.
+
+How pysyncobj bites (spec/raft-core.md), and what is done here
+H7, H6   its dumps and compaction lose entries: overridden to nothing, its serializer replaced.
+H11      it forwards commands to whoever leads: we submit only as leader, in one stack, and check
+         that the entry in the journal is ours.
+H12      an exception in apply is retried forever by its own thread: we drive the ticks, so it
+         reaches our driver, which halts. Its callbacks are not used.
+H13,H14  membership and pickle: refused by ``messages``; its ``pickle`` is replaced by one that raises.
+L3, L4   it campaigns at once after a stall or a step-down: the deadline is pushed out first.
+L8       it copies its log's tail: the journal caps slices, so a tick may have to be repeated.
+L14      it uses another clock than everybody: ``use_clock`` replaces it.
+"""
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
+
+import pysyncobj.syncobj
+from pysyncobj import SyncObj, SyncObjConf
+from pysyncobj.node import Node as PysyncobjNode
+from pysyncobj.transport import Transport
+
+from quorum.firewall import RaftMessage
+from quorum.journal import REGULAR, Journal
+from records.invariant import InvariantViolation, invariant
+from records.types import LogIndex, NodeId, Term
+
+FOLLOWER: Final = 0
+CANDIDATE: Final = 1
+LEADER: Final = 2
+
+STALL_S: Final = 0.25  # a gap between ticks after which this process, not the leader, was away
+RETRY_S: Final = (0.10, 0.20)  # a vote round that failed right after a disconnect is retried this soon
+RANK_STEP_S: Final = 0.06  # voters campaign one after the other when the leader's connection closes
+RANK_JITTER_S: Final = 0.03
+
+REACHED: Final = (
+    "raftState",
+    "raftCurrentTerm",
+    "raftLeader",
+    "raftElectionDeadline",
+    "raftCommitIndex",
+    "raftLastApplied",
+    "raftNextIndex",
+    "raftMatchIndex",
+    "lastResponseTime",
+    "connectedNodes",
+    "otherNodes",
+    "onMessageReceived",
+    "doApplyCommand",
+    "tryLogCompaction",
+    "setCurrentTerm",
+    "setState",
+    "generateRaftTimeout",
+)
+
+
+class _NoPickle:
+    """Stands where pysyncobj keeps its pickle module: a use is our bug."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InvariantViolation(f"pysyncobj reached for pickle.{name}")
+
+
+class _NoSerializer:
+    """Stands where pysyncobj keeps its dump machinery: it never has anything."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def getTransmissionData(self, _node: object) -> None:  # noqa: N802 - pysyncobj's name
+        """No dump to send; the firewall turns the empty message into Behind."""
+
+    def cancelTransmisstion(self, _node: object) -> None:  # noqa: N802
+        """Nothing under way."""
+
+
+_NO_POLLER: Final = SimpleNamespace(poll=lambda _timeout: None, subscribe=lambda *_: None)
+
+
+def use_clock(clock: Callable[[], float], rng: random.Random) -> None:
+    """Give every RaftLog of this process its clock and its randomness. Call before the first one."""
+    core: Any = pysyncobj.syncobj
+    core.monotonicTime = clock
+    core.random = rng
+    core.createPoller = lambda _kind: _NO_POLLER
+    core.createJournal = lambda journal: journal
+    core.PIPE_NOTIFIER_ENABLED = False
+    core.Serializer = _NoSerializer
+    core.pickle = _NoPickle()
+
+
+class RaftLog(SyncObj):  # type: ignore[misc]
+    """One voter's Raft core. ``transport`` is a pysyncobj Transport; see quorum/transport.py."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        peers: list[NodeId],
+        journal: Journal,
+        transport: Transport,
+        *,
+        applied_index: LogIndex,
+        election_s: tuple[float, float],
+        heartbeat_s: float,
+        on_committed: Callable[[LogIndex, Term, bytes], None],
+        on_role: Callable[[int, int], None],
+    ) -> None:
+        self._node_id = node_id
+        self._journal = journal
+        self._on_committed = on_committed
+        self._election_s = election_s
+        self._clock: Callable[[], float] = pysyncobj.syncobj.monotonicTime
+        self._rng: random.Random = pysyncobj.syncobj.random
+        self._last_tick = self._clock()
+        self._hurried = False
+        self._nodes = {peer: PysyncobjNode(int(peer)) for peer in sorted(peers)}
+        conf = SyncObjConf(
+            autoTick=False,
+            appendEntriesUseBatch=False,
+            appendEntriesBatchSizeBytes=4 * 1024 * 1024,
+            appendEntriesPeriod=heartbeat_s,
+            raftMinTimeout=election_s[0],
+            raftMaxTimeout=election_s[1],
+            leaderFallbackTimeout=election_s[1],
+            connectionTimeout=max(3.5, election_s[1]),
+            dynamicMembershipChange=False,
+            commandsWaitLeader=False,
+            fullDumpFile=None,
+            journalFile=journal,
+            onStateChanged=on_role,
+        )
+        super().__init__(PysyncobjNode(int(node_id)), list(self._nodes.values()), conf, transport=transport)
+        for name in REACHED:
+            invariant(hasattr(self, f"_SyncObj__{name}"), "pysyncobj changed", missing=name)
+        self._SyncObj__raftLastApplied = int(applied_index)
+        self._SyncObj__raftCommitIndex = max(self._SyncObj__raftCommitIndex, int(applied_index))
+        journal.setRaftCommitIndex(self._SyncObj__raftCommitIndex)
+
+    # -- overridden: what pysyncobj must not do --------------------------------------------------
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802
+        index = LogIndex(self._SyncObj__raftLastApplied + 1)
+        term = self._journal.term_at(index)
+        invariant(term is not None, "a committed entry that the journal lacks", index=index)
+        self._on_committed(index, Term(term or 0), command)
+
+    def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
+        """Compaction is ours (quorum/snapshotter.py)."""
+
+    # -- what the rest reads ----------------------------------------------------------------------
+
+    @property
+    def term(self) -> Term:
+        """The current term."""
+        return Term(self._SyncObj__raftCurrentTerm)
+
+    @property
+    def role(self) -> int:
+        """FOLLOWER, CANDIDATE or LEADER."""
+        return int(self._SyncObj__raftState)
+
+    @property
+    def is_leader(self) -> bool:
+        """This node believes that it leads. It may be deposed already: only an apply proves it."""
+        return bool(self._SyncObj__raftState == LEADER)
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        """Whom this node follows, itself included."""
+        leader = self._SyncObj__raftLeader
+        return None if leader is None else NodeId(leader.id)
+
+    @property
+    def commit_index(self) -> LogIndex:
+        """The highest index known to be committed."""
+        return LogIndex(self._SyncObj__raftCommitIndex)
+
+    @property
+    def applied_index(self) -> LogIndex:
+        """The highest index handed to ``on_committed``."""
+        return LogIndex(self._SyncObj__raftLastApplied)
+
+    def match_index(self, peer: NodeId) -> LogIndex:
+        """How far the follower's log is known to match. 0 when unknown."""
+        return LogIndex(self._SyncObj__raftMatchIndex.get(self._nodes[peer], 0))
+
+    def next_index(self, peer: NodeId) -> LogIndex:
+        """What is sent next to the follower."""
+        return LogIndex(self._SyncObj__raftNextIndex.get(self._nodes[peer], 1))
+
+    def heard_s(self, peer: NodeId) -> float | None:
+        """Leader: when the follower answered last, in the clock's seconds."""
+        heard = self._SyncObj__lastResponseTime.get(self._nodes[peer])
+        return None if heard is None else float(heard)
+
+    # -- what the driver does ---------------------------------------------------------------------
+
+    def tick(self, *, may_vote: bool) -> None:
+        """One step of the core. The journal must have been flushed: this counts its entries."""
+        now = self._clock()
+        stalled = now - self._last_tick > STALL_S
+        self._last_tick = now
+        if stalled or (not may_vote and not self.is_leader):
+            self._postpone_election(now + self._election_s[0])
+        role_before = self.role
+        self.doTick(0.0)
+        if role_before == LEADER and self.role != LEADER:
+            self._rest()
+        if self.role == CANDIDATE and self._hurried:
+            self._hurried = False
+            self._SyncObj__raftElectionDeadline = now + self._rng.uniform(*RETRY_S)
+
+    @property
+    def behind_commit(self) -> bool:
+        """Committed entries wait to be applied: tick again."""
+        return bool(self._SyncObj__raftCommitIndex > self._SyncObj__raftLastApplied)
+
+    def deliver(self, peer: NodeId, message: RaftMessage) -> None:
+        """Give the core a message that the firewall let through."""
+        role_before = self.role
+        self._SyncObj__onMessageReceived(self._nodes[peer], message)
+        if role_before == LEADER and self.role == FOLLOWER:
+            self._rest()
+
+    def propose(self, payload: bytes) -> LogIndex:
+        """Append an entry as leader and send it. Halts unless the journal's end is that entry, in this term."""
+        invariant(self.is_leader, "a proposal by a node that does not lead", term=self.term)
+        command = REGULAR + payload
+        self._applyCommand(command, None)
+        self._checkCommandsToApply()
+        last, index, term = self._journal[-1]
+        invariant(last == command and term == self.term, "the journal's end is not the proposal", index=index)
+        return LogIndex(index)
+
+    def keep_next_index(self, peer: NodeId, at_least: LogIndex) -> None:
+        """An ack never moves the next index back (it would send everything twice)."""
+        node = self._nodes[peer]
+        if self._SyncObj__raftNextIndex.get(node, 0) < at_least:
+            self._SyncObj__raftNextIndex[node] = int(at_least)
+
+    def step_down(self, term: Term) -> None:
+        """Somebody is in a later term: follow (Raft §5.1)."""
+        if term <= self.term:
+            return
+        was_leader = self.is_leader
+        self._SyncObj__setCurrentTerm(int(term), None)
+        self._SyncObj__raftLeader = None
+        self._SyncObj__setState(FOLLOWER)
+        if was_leader:
+            self._rest()
+
+    def connection_closed(self, peer: NodeId) -> None:
+        """The leader's connection closed: campaign soon, the lower ranks first."""
+        if self.leader_id != peer or self.role != FOLLOWER:
+            return
+        rivals = sorted(n for n in (*self._nodes, self._node_id) if n != peer)
+        wait_s = rivals.index(self._node_id) * RANK_STEP_S + self._rng.uniform(0, RANK_JITTER_S)
+        deadline = self._clock() + wait_s
+        if deadline < self._SyncObj__raftElectionDeadline:
+            self._SyncObj__raftElectionDeadline = deadline
+            self._hurried = True
+
+    def hand_over(self, peer: NodeId) -> bool:
+        """Ask ``peer`` to campaign at once; it must hold the whole log. Returns whether it was asked."""
+        if not self.is_leader or self.match_index(peer) != self._journal.last_index:
+            return False
+        self.transferLeadership(self._nodes[peer])
+        return True
+
+    def installed(self, index: LogIndex) -> None:
+        """A snapshot up to ``index`` is the image now, and the journal starts there."""
+        self._SyncObj__raftLastApplied = int(index)
+        self._SyncObj__raftCommitIndex = max(int(index), self._SyncObj__raftCommitIndex)
+
+    def _rest(self) -> None:
+        """A deposed leader waits a whole timeout before it campaigns (L4)."""
+        self._postpone_election(self._clock() + self._SyncObj__generateRaftTimeout())
+
+    def _postpone_election(self, deadline: float) -> None:
+        self._SyncObj__raftElectionDeadline = max(self._SyncObj__raftElectionDeadline, deadline)

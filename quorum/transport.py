@@ -1,0 +1,84 @@
+"""pysyncobj's transport, through the firewall, without sockets.
+
+Two rules of DESIGN 4 live here. What says "I have it" (acks, votes, a candidate's request) waits in
+``_held`` until the journal is flushed; entries may leave before. And nothing reaches the core that
+the firewall did not let through. ``quorum/links.py`` moves the frames over authenticated sockets;
+a simulation moves them itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pysyncobj.node import Node as PysyncobjNode
+from pysyncobj.transport import Transport
+
+from quorum.firewall import Firewall, RaftMessage
+from quorum.messages import AppendEntries, Behind, Message, encode
+from records.types import NodeId
+
+Send = Callable[[NodeId, bytes], None]
+
+
+class PeerTransport(Transport):  # type: ignore[misc]
+    """What the core calls to send, and what the node calls when bytes or connections come and go."""
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(None, None, [])
+        self._send = send
+        self._held: list[tuple[NodeId, Message]] = []
+        self.firewall: Firewall | None = None  # set once the core exists: they need each other
+        self.on_behind: Callable[[NodeId], None] = lambda _peer: None
+
+    # -- called by pysyncobj ----------------------------------------------------------------------
+
+    def send(self, node: PysyncobjNode, message: RaftMessage) -> bool:
+        """Queue or send one message of the core."""
+        if self.firewall is None:
+            return False
+        typed = self.firewall.outgoing(message)
+        peer = NodeId(node.id)
+        if isinstance(typed, AppendEntries):
+            self._send(peer, encode(typed))
+        elif isinstance(typed, Behind):
+            self._send(peer, encode(typed))
+            self.on_behind(peer)
+        elif typed is not None:
+            self._held.append((peer, typed))
+        return True
+
+    def destroy(self) -> None:
+        """Nothing of ours to close."""
+
+    # -- called by the node -----------------------------------------------------------------------
+
+    def release(self) -> None:
+        """The journal is flushed: what waited for it may leave, in order."""
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        for peer, message in held:
+            self._send(peer, encode(message))
+
+    def answer(self, peer: NodeId, message: Message) -> None:
+        """Send something of ours, in order with acks and votes."""
+        self._held.append((peer, message))
+
+    def drop_held(self) -> None:
+        """Forget what waits (a crash, in simulations)."""
+        self._held.clear()
+
+    def connected(self, peer: NodeId) -> None:
+        """Frames can be sent to ``peer``."""
+        self._onNodeConnected(PysyncobjNode(int(peer)))
+
+    def disconnected(self, peer: NodeId) -> None:
+        """Frames can no longer be sent to ``peer``."""
+        self._onNodeDisconnected(PysyncobjNode(int(peer)))
+
+    def received(self, peer: NodeId, message: Message) -> None:
+        """Deliver one frame of ``peer``."""
+        if self.firewall is None:
+            return
+        answer: Any = self.firewall.incoming(peer, message)
+        if answer is not None:
+            self.answer(peer, answer)

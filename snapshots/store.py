@@ -1,0 +1,338 @@
+"""The node's one LMDB environment: journal, Raft meta, and the image's tables.
+
+One write transaction is open at a time, on the loop's thread, and ``flush`` commits it with a real
+sync: log and state move together, so an image is never ahead of its log (DESIGN 5). What is not
+flushed is lost by a crash, as a whole. Other threads and other processes only read.
+
+Generations   the image's keys start with a generation number. Installing a snapshot fills the next
+              generation in slices; one small transaction then flips ``generation``, so a crash in
+              between leaves the old image whole.
+How lmdb bites  a write transaction belongs to its thread; a reader that stays open pins old pages;
+              an environment opened twice in one process corrupts locks; any error mid-transaction
+              leaves memory and disk apart, so ``journal`` and ``replica`` halt on it.
+"""
+
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import lmdb
+import msgspec
+
+from controller import brokers, features, producer_ids, voters
+from controller.view import KEY_BYTES_MAX, ImageHeader, Table
+from records.invariant import CorruptData, InvariantViolation, invariant
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
+READERS_MAX: Final = 32
+CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
+TABLES: Final[dict[str, Table[Any, Any]]] = {
+    table.name: table
+    for table in (brokers.BROKERS, features.FEATURES, producer_ids.PRODUCER_IDS, voters.QUORUM)
+}
+
+_PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name
+_MISSING: Final = object()
+
+Row = tuple[str, bytes, bytes]  # table name, encoded key, encoded value
+
+
+class StoreInUse(Exception):
+    """Another process has this directory open."""
+
+
+class Store:
+    """The environment and its open write transaction. Used on one thread only."""
+
+    def __init__(self, env: lmdb.Environment, lock_fd: int | None) -> None:
+        self.env = env
+        self._lock_fd = lock_fd
+        self.meta_db = env.open_db(b"meta")
+        self.journal_db = env.open_db(b"journal")
+        self.image_db = env.open_db(b"image")
+        self._txn: lmdb.Transaction | None = None
+        self.dirty = False
+        self.generation = self._meta_int("generation", 0)
+        self.image = Image(self)
+
+    @classmethod
+    def open(cls, directory: Path, *, sync: bool = True) -> "Store":
+        """Open or create. Raises StoreInUse. ``sync=False`` is for simulations only."""
+        directory.mkdir(parents=True, exist_ok=True)
+        lock_fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock_fd)
+            raise StoreInUse(f"{directory} is open in another process; stop that one first") from error
+        env = lmdb.open(
+            str(directory),
+            map_size=MAP_BYTES,
+            max_dbs=8,
+            max_readers=READERS_MAX,
+            sync=sync,
+            readahead=False,
+        )
+        env.reader_check()  # clears readers of processes that died
+        return cls(env, lock_fd)
+
+    @property
+    def txn(self) -> lmdb.Transaction:
+        """The open write transaction; opened when there is none."""
+        if self._txn is None:
+            self._txn = self.env.begin(write=True)
+        return self._txn
+
+    def flush(self) -> bool:
+        """Commit and sync what was written. Returns False when there was nothing to do."""
+        if not self.dirty:
+            return False
+        self.image.write_header()
+        self.txn.commit()
+        self._txn = None
+        self.dirty = False
+        return True
+
+    def abandon(self) -> None:
+        """Lose what was not flushed and close: what a crash does (simulations, tests)."""
+        if self._txn is not None:
+            self._txn.abort()
+            self._txn = None
+        self.dirty = False
+        self.close()
+
+    def close(self) -> None:
+        """Flush and close the environment, release the lock."""
+        self.flush()
+        if self._txn is not None:
+            self._txn.abort()
+            self._txn = None
+        self.env.close()
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def meta_get(self, name: str) -> bytes | None:
+        """A small named value."""
+        found: bytes | None = self.txn.get(name.encode(), db=self.meta_db)
+        return found
+
+    def meta_put(self, name: str, value: bytes) -> None:
+        """Set a small named value; durable at the next flush."""
+        self.txn.put(name.encode(), value, db=self.meta_db)
+        self.dirty = True
+
+    def _meta_int(self, name: str, default: int) -> int:
+        raw = self.meta_get(name)
+        return default if raw is None else msgspec.msgpack.decode(raw, type=int)
+
+    @contextmanager
+    def reader(self) -> Iterator["Reader"]:
+        """A consistent view of what was last flushed, usable in any one thread."""
+        with self.env.begin() as txn:
+            yield Reader(txn, self.meta_db, self.image_db)
+
+    # -- installing a snapshot ------------------------------------------------------------------
+
+    def clear_generation(self, generation: int, rows_max: int) -> bool:
+        """Delete up to ``rows_max`` rows of a generation. Returns True when none is left."""
+        prefix = struct.pack(">I", generation)
+        cursor = self.txn.cursor(db=self.image_db)
+        found = cursor.set_range(prefix)
+        for _ in range(rows_max):
+            if not found or not bytes(cursor.key()).startswith(prefix):
+                return True
+            cursor.delete()
+            self.dirty = True
+            found = bool(cursor.key())
+        return False
+
+    def put_rows(self, generation: int, rows: list[Row]) -> None:
+        """Write raw rows into a generation that is not current."""
+        invariant(generation != self.generation, "rows into the current generation")
+        for name, key, value in rows:
+            if name not in TABLES:
+                raise CorruptData(f"snapshot row of an unknown table {name!r}; known: {sorted(TABLES)}")
+            self.txn.put(_row_key(generation, name, key), value, db=self.image_db)
+        self.dirty = True
+
+    def flip(self, generation: int, header: ImageHeader) -> None:
+        """Make a filled generation the image. Durable at the next flush, with what else is in it."""
+        self.generation = generation
+        self.meta_put("generation", msgspec.msgpack.encode(generation))
+        self.image = Image(self, header)
+        self.image.write_header()
+
+
+class Image:
+    """The image's tables inside the open write transaction, with a cache of decoded rows."""
+
+    def __init__(self, store: Store, header: ImageHeader | None = None) -> None:
+        self._store = store
+        self._cache: dict[tuple[str, Any], Any] = {}
+        self._written: ImageHeader | None = None
+        self.header = header or _decode_header(store.meta_get("header"))
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        found = self._cache.get((table.name, key), _MISSING)
+        if found is not _MISSING:
+            return found  # type: ignore[no-any-return]
+        raw = self._store.txn.get(self._key(table, key), db=self._store.image_db)
+        value = None if raw is None else table.decode_value(raw)
+        self._remember((table.name, key), value)
+        return value
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View. Collected first, so that the caller may write while it walks."""
+        store = self._store
+        rows = list(_scan(store.txn, store.image_db, _table_prefix(store.generation, table.name)))
+        for key, value in rows:
+            yield table.decode_key(key), table.decode_value(value)
+
+    def put(self, table: Table[K, V], key: K, value: V) -> None:
+        """See MutableView."""
+        self._store.txn.put(self._key(table, key), table.encode_value(value), db=self._store.image_db)
+        self._store.dirty = True
+        self._remember((table.name, key), value)
+
+    def delete(self, table: Table[K, V], key: K) -> None:
+        """See MutableView."""
+        self._store.txn.delete(self._key(table, key), db=self._store.image_db)
+        self._store.dirty = True
+        self._remember((table.name, key), None)
+
+    def write_header(self) -> None:
+        """Put the header into the open transaction if it moved."""
+        if self.header is not self._written:
+            self._store.meta_put("header", msgspec.msgpack.encode(self.header))
+            self._written = self.header
+
+    def _key(self, table: Table[K, V], key: K) -> bytes:
+        encoded = table.encode_key(key)
+        invariant(len(encoded) <= KEY_BYTES_MAX, "key too long", table=table.name, bytes=len(encoded))
+        return _row_key(self._store.generation, table.name, encoded)
+
+    def _remember(self, at: tuple[str, Any], value: Any) -> None:
+        if len(self._cache) >= CACHED_ROWS_MAX:
+            self._cache.clear()
+        self._cache[at] = value
+
+
+class Reader:
+    """A read transaction: the image as of one flush. For snapshots, digests and offline commands."""
+
+    def __init__(self, txn: lmdb.Transaction, meta_db: Any, image_db: Any) -> None:
+        self._txn = txn
+        self._meta_db = meta_db
+        self._image_db = image_db
+        raw = txn.get(b"generation", db=meta_db)
+        self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
+        self.header = _decode_header(txn.get(b"header", db=meta_db))
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        raw = self._txn.get(
+            _row_key(self._generation, table.name, table.encode_key(key)), db=self._image_db
+        )
+        return None if raw is None else table.decode_value(raw)
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View."""
+        for key, value in _scan(self._txn, self._image_db, _table_prefix(self._generation, table.name)):
+            yield table.decode_key(key), table.decode_value(value)
+
+    def meta_get(self, name: str) -> bytes | None:
+        """A small named value."""
+        found: bytes | None = self._txn.get(name.encode(), db=self._meta_db)
+        return found
+
+    def rows(self) -> Iterator[Row]:
+        """Every row of every table, ordered by table name and encoded key."""
+        for name in sorted(TABLES):
+            for key, value in _scan(self._txn, self._image_db, _table_prefix(self._generation, name)):
+                yield name, key, value
+
+    def digest(self) -> str:
+        """SHA-256 over header and rows, hex. Equal images have equal digests (I3)."""
+        return digest_of(self.header, self.rows())
+
+
+@contextmanager
+def read_store(directory: Path) -> Iterator[Reader]:
+    """Read a store from another process, while its node runs or not.
+
+    Raises FileNotFoundError if there is none. Never writes: an offline command may run as another user.
+    """
+    if not (directory / "data.mdb").exists():
+        raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
+    env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
+    try:
+        with env.begin() as probe:
+            meta_db = _existing(env, b"meta", probe)
+            image_db = _existing(env, b"image", probe)
+        with env.begin() as txn:
+            yield Reader(txn, meta_db, image_db)
+    finally:
+        env.close()
+
+
+def _existing(env: lmdb.Environment, name: bytes, txn: lmdb.Transaction) -> Any:
+    try:
+        return env.open_db(name, txn=txn, create=False)
+    except lmdb.NotFoundError as error:
+        raise CorruptData(f"{env.path()} is not a fencepost store: no table {name.decode()}") from error
+
+
+def digest_of(header: ImageHeader, rows: Iterator[Row]) -> str:
+    """SHA-256 over a header and rows in order, hex."""
+    hasher = hashlib.sha256(msgspec.msgpack.encode(header))
+    for name, key, value in rows:
+        for part in (name.encode(), key, value):
+            hasher.update(struct.pack(">I", len(part)))
+            hasher.update(part)
+    return hasher.hexdigest()
+
+
+def image_digest(store: Store) -> str:
+    """Digest of the image inside the open write transaction (tests, simulations)."""
+    store.image.write_header()
+    reader = Reader(store.txn, store.meta_db, store.image_db)
+    return reader.digest()
+
+
+def _scan(txn: lmdb.Transaction, db: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    cursor = txn.cursor(db=db)
+    found = cursor.set_range(prefix)
+    while found:
+        key = bytes(cursor.key())
+        if not key.startswith(prefix):
+            return
+        yield key[len(prefix) :], bytes(cursor.value())
+        found = cursor.next()
+
+
+def _table_prefix(generation: int, name: str) -> bytes:
+    encoded = name.encode()
+    return _PREFIX.pack(generation, len(encoded)) + encoded
+
+
+def _row_key(generation: int, name: str, key: bytes) -> bytes:
+    return _table_prefix(generation, name) + key
+
+
+def _decode_header(raw: bytes | None) -> ImageHeader:
+    if raw is None:
+        return ImageHeader()
+    try:
+        return msgspec.msgpack.decode(raw, type=ImageHeader)
+    except msgspec.DecodeError as error:
+        raise InvariantViolation(f"the image header does not decode: {error}") from error
