@@ -177,8 +177,10 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
         return None
     if value is None:
         raise CorruptData(f"the control record {record_type.__name__} has no value")
-    record, end = read_message(record_type, value)
     known = record_type.__version__
+    record, end = read_message(record_type, value)
+    if record.version < known:
+        raise CorruptData(f"{record_type.__name__} version {record.version}, expected at least {known}")
     if record.version == known and end != len(value):
         raise CorruptData(f"{len(value) - end} bytes after the control record {record_type.__name__}")
     return record

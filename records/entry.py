@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from records.batch import Batch, decode_batch
 from records.control import ControlRecord, decode_control
 from records.frame import decode_frame
-from records.invariant import CorruptData, invariant
+from records.invariant import CorruptData, InvariantViolation, invariant
 from records.schema import MetadataRecord
 from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
@@ -56,16 +56,16 @@ def encode_entry(entry: Entry) -> bytes:
 
     Size     26 bytes + 5 per batch + batches, at most ``ENTRY_BYTES_MAX`` (one append-entries message).
     Inverse  ``decode_entry(encode_entry(e)) == e`` for every e (test_entry.py).
-    Raises   InvariantViolation if too large, or its batches are not one per log in the order of ``Log``:
-             ``decide`` bounds its records, so that is our bug.
+    Raises   InvariantViolation if too large, a number does not fit, or its batches are not one per log in
+             the order of ``Log``: ``decide`` bounds its records, so that is our bug.
     """
     logs = [log for log, _ in entry.batches]
     invariant(logs == sorted(set(logs)), "an entry has one batch per log, in order", logs=logs)
-    parts = [
-        _HEADER.pack(
-            ENTRY_MAGIC, entry.base_version, entry.controller_epoch, entry.proposer, entry.proposal, len(logs)
-        )
-    ]
+    numbers = (entry.base_version, entry.controller_epoch, entry.proposer, entry.proposal)
+    try:
+        parts = [_HEADER.pack(ENTRY_MAGIC, *numbers, len(logs))]
+    except struct.error as error:
+        raise InvariantViolation(f"an entry cannot be written: {error}: {numbers}") from error
     for log, batch in entry.batches:
         parts += (_BATCH.pack(log, len(batch)), batch)
     encoded = b"".join(parts)

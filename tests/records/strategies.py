@@ -1,0 +1,141 @@
+"""Any record, batch and entry: what the laws of this folder range over."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from records.batch import BatchRecord, encode_batch
+from records.control import (
+    ControlRecord,
+    KRaftVersion,
+    KRaftVersionFeature,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    Voter,
+    VoterEndpoint,
+    VoterRegistration,
+    Voters,
+)
+from records.entry import Entry
+from records.frame import encode_frame
+from records.schema import (
+    AllocateProducerIdsRecord,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from records.types import Log
+
+T = TypeVar("T")
+
+int8 = st.integers(-(2**7), 2**7 - 1)
+int16 = st.integers(-(2**15), 2**15 - 1)
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+uint16 = st.integers(0, 2**16 - 1)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+uuids = st.uuids() | st.just(UUID(int=0))
+# Kafka writes "none" as zeros, so a nullable uuid of zeros does not come back.
+uuids_or_none = st.uuids().filter(lambda each: each.int != 0) | st.none()
+
+
+def tuples(items: st.SearchStrategy[T]) -> st.SearchStrategy[tuple[T, ...]]:
+    return st.lists(items, max_size=5).map(tuple)
+
+
+allocations = st.builds(AllocateProducerIdsRecord, broker_id=int32, broker_epoch=int64, producer_id_end=int64)
+metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
+    allocations,
+    st.builds(
+        RegisterBrokerRecord,
+        broker_id=int32,
+        is_migrating_zk_broker=st.booleans(),
+        incarnation_id=uuids,
+        broker_epoch=int64,
+        end_points=tuples(
+            st.builds(BrokerEndpoint, name=text, host=text, port=uint16, security_protocol=int16)
+        ),
+        features=tuples(
+            st.builds(BrokerFeature, name=text, min_supported_version=int16, max_supported_version=int16)
+        ),
+        rack=text | st.none(),
+        fenced=st.booleans(),
+        in_controlled_shutdown=st.booleans(),
+        log_dirs=tuples(uuids),
+    ),
+    st.builds(UnregisterBrokerRecord, broker_id=int32, broker_epoch=int64),
+    st.builds(
+        BrokerRegistrationChangeRecord,
+        broker_id=int32,
+        broker_epoch=int64,
+        fenced=int8,
+        in_controlled_shutdown=int8,
+        log_dirs=tuples(uuids),
+    ),
+    st.builds(FeatureLevelRecord, name=text, feature_level=int16),
+    st.just(NoOpRecord()),
+)
+
+voters = tuples(st.builds(Voter, voter_id=int32, voter_directory_id=uuids_or_none))
+control_records: st.SearchStrategy[ControlRecord] = st.one_of(
+    st.builds(LeaderChange, leader_id=int32, voters=voters, granting_voters=voters),
+    st.builds(SnapshotHeader, last_contained_log_timestamp=int64),
+    st.just(SnapshotFooter()),
+    st.builds(KRaftVersion, k_raft_version=int16),
+    st.builds(
+        Voters,
+        voters=tuples(
+            st.builds(
+                VoterRegistration,
+                voter_id=int32,
+                voter_directory_id=uuids_or_none,
+                endpoints=tuples(st.builds(VoterEndpoint, name=text, host=text, port=uint16)),
+                k_raft_version_feature=st.builds(
+                    KRaftVersionFeature, min_supported_version=int16, max_supported_version=int16
+                ),
+            )
+        ),
+    ),
+)
+
+contents = st.binary(max_size=300) | st.none()
+batch_records = st.lists(
+    st.builds(
+        BatchRecord,
+        key=contents,
+        value=contents,
+        headers=st.lists(st.tuples(st.text("abc", max_size=9).map(str.encode), contents), max_size=4).map(
+            tuple
+        ),
+    ),
+    min_size=1,
+    max_size=40,
+)
+timestamps_ms = st.integers(0, 4_000_000_000).map(lambda seconds: seconds * 1000)
+
+
+def batch_of(*records: MetadataRecord, timestamp_ms: int = 1_763_600_000_000) -> bytes:
+    """A metadata batch as the proposer builds it."""
+    return encode_batch(
+        [BatchRecord(None, encode_frame(record)) for record in records], timestamp_ms=timestamp_ms
+    )
+
+
+metadata_batches = st.lists(metadata_records, min_size=1, max_size=5).map(lambda each: batch_of(*each))
+entries = st.builds(
+    Entry,
+    base_version=st.integers(0, 2**64 - 1),
+    controller_epoch=st.integers(0, 2**32 - 1),
+    proposer=int32,
+    proposal=st.integers(0, 2**64 - 1),
+    batches=st.dictionaries(st.sampled_from(Log), metadata_batches).map(
+        lambda each: tuple(sorted(each.items()))
+    ),
+)
