@@ -1,0 +1,87 @@
+"""``fencepost``: the commands, each loaded only when it is typed.
+
+A node is started through here too, so this module imports nothing but click: what a node does not run,
+it does not load.
+Exit status  0 done, 1 findings or failed, 2 wrong usage, 3 could not read or outcome unknown,
+             4 cluster authorization refused, 130 interrupted.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NoReturn
+
+import click
+
+
+class _Home(NamedTuple):
+    module: str
+    attribute: str
+    hidden: bool = False
+
+
+COMMANDS: Final = {
+    "up": _Home("cli.cluster", "up"),
+    "ps": _Home("cli.cluster", "ps"),
+    "kill": _Home("cli.cluster", "kill"),
+    "start": _Home("cli.cluster", "start"),
+    "down": _Home("cli.cluster", "down"),
+    "health": _Home("cli.health", "health"),
+    "quorum": _Home("cli.quorum", "quorum"),
+    "producer-ids": _Home("cli.producer_ids", "producer_ids"),
+    "snapshot": _Home("cli.snapshot", "snapshot"),
+    "storage": _Home("cli.storage", "storage"),
+    "node": _Home("cli.node", "node"),
+    "bench": _Home("cli.bench", "bench"),
+    "demo": _Home("cli.demo", "demo", hidden=True),
+}
+
+INTERRUPTED: Final = 130
+
+
+class _LazyGroup(click.Group):
+    """Knows every command by name and imports only the one that runs (or all, for ``--help``)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, home in COMMANDS.items() if not home.hidden]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        command = getattr(importlib.import_module(home.module), home.attribute)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="fencepost")
+def fencepost() -> None:
+    """A Raft-replicated metadata quorum for Kafka's exactly-once control plane.
+
+    \b
+    Begin with:  fencepost up        three nodes on 127.0.0.1, ports from 9092
+                 fencepost ps        who runs, who leads
+                 fencepost kill leader
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command line and exit with its status."""
+    try:
+        status = fencepost.main(args=arguments, prog_name="fencepost", standalone_mode=False)
+        sys.stdout.flush()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output left (``| head``). Nothing more can be said on stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""``fencepost storage``: give a node's directory its identity, and say what a directory holds.
+
+``info`` reads the store as of its last flush, from its own process, whether the node runs or not.
+Source      ``kafka-storage.sh``: its verbs and flags are accepted.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import click
+
+from cli.local_cluster import open_cluster
+from cli.output import JSON, Failed, Unreadable, WrongUsage, echo_json, format_option, lines
+from controller.producer_ids import PRODUCER_IDS
+from quorum.config import ConfigError, NodeConfig, parse_properties
+from quorum.node_identity import (
+    Identity,
+    StorageError,
+    format_directory,
+    id_text,
+    parse_id,
+    random_id,
+    read_identity,
+)
+from records.invariant import CorruptData
+from records.types import Log, NodeId
+from snapshots.store import Reader, read_store
+
+STORE: Final = "store"  # below log.dirs: the LMDB environment
+
+
+@click.group()
+def storage() -> None:
+    """Format a node's directory, or say what it holds."""
+
+
+@storage.command("random-uuid")
+def random_uuid() -> None:
+    """Print a new random id, for a cluster or a directory."""
+    click.echo(id_text(random_id()))
+
+
+@storage.command("format")
+@click.option(
+    "-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="node.properties"
+)
+@click.option("-t", "--cluster-id", required=True, help="The same for every node; see random-uuid.")
+@click.option(
+    "--initial-controllers",
+    default="",
+    help="ID@DIRECTORY_ID[,..]: the voters of a cluster that is being born, the same list on every node. "
+    "Kafka's ID@HOST:PORT:DIRECTORY_ID is read, too. Without it the node has to be readmitted.",
+)
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory of this very node as it is.")
+@format_option
+def format_(
+    file: Path, cluster_id: str, initial_controllers: str, ignore_formatted: bool, output_format: str
+) -> None:
+    """Write cluster id, node id and directory id into the node's directory. It must be new or empty."""
+    config = read_config(file)
+    try:
+        parse_id(cluster_id)
+        voters = _parse_controllers(initial_controllers)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from error
+    known = {voter.node_id for voter in config.voters}
+    if voters is not None and set(voters) != known:
+        raise WrongUsage(
+            f"--initial-controllers names nodes {sorted(voters)}, "
+            f"controller.quorum.voters in {file} names {sorted(known)}"
+        )
+    try:
+        identity = format_directory(
+            config.directory,
+            cluster_id,
+            config.node_id,
+            directory_id=voters.get(config.node_id) if voters is not None else None,
+            initial_voters=voters,
+            ignore_formatted=ignore_formatted,
+        )
+    except (StorageError, OSError) as error:
+        raise Failed(str(error)) from error
+    _print([_identity_row(config, identity)], output_format)
+
+
+@storage.command()
+@click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="One node's node.properties.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=".fencepost", show_default=True)
+@click.option("--node", "node_id", type=int, help="Only this node of --dir.")
+@format_option
+def info(file: Path | None, directory: Path, node_id: int | None, output_format: str) -> None:
+    """Say what a node's directory holds: ids, image version and digest, log ends, latest block.
+
+    The digest is of the whole image: nodes at the same image version have the same digest.
+    """
+    if file is not None:
+        configs = [read_config(file)]
+    else:
+        cluster = open_cluster(directory)
+        nodes = cluster.nodes if node_id is None else (cluster.node(node_id),)
+        configs = [node.config for node in nodes]
+    _print([_describe(config) for config in configs], output_format)
+
+
+def read_config(file: Path) -> NodeConfig:
+    """Read a node's properties file. Raises WrongUsage or Unreadable."""
+    try:
+        return parse_properties(file.read_text("utf-8"), file.absolute())
+    except ConfigError as error:
+        raise WrongUsage(str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{file}: {error}") from error
+
+
+def _parse_controllers(text: str) -> dict[NodeId, UUID] | None:
+    """``ID@[HOST:PORT:]DIRECTORY_ID[,..]``. Raises ValueError."""
+    if not text:
+        return None
+    voters: dict[NodeId, UUID] = {}
+    for item in text.split(","):
+        node_id, at, rest = item.strip().partition("@")
+        if not at or not node_id.isdigit():
+            raise ValueError(f"expected ID@DIRECTORY_ID, got {item.strip()!r}")
+        voters[NodeId(int(node_id))] = parse_id(rest.rpartition(":")[2])
+    return voters
+
+
+def _describe(config: NodeConfig) -> dict[str, Any]:
+    try:
+        identity = read_identity(config.directory)
+    except StorageError as error:
+        raise Unreadable(str(error)) from error
+    row = _identity_row(config, identity)
+    try:
+        with read_store(config.directory / STORE) as reader:
+            return row | _image_row(reader)
+    except FileNotFoundError:
+        return row  # formatted, never started
+    except CorruptData as error:
+        raise Unreadable(str(error)) from error
+
+
+def _identity_row(config: NodeConfig, identity: Identity) -> dict[str, Any]:
+    return {
+        "cluster_id": identity.cluster_id,
+        "node_id": identity.node_id,
+        "directory_id": id_text(identity.directory_id),
+        "directory": str(config.directory),
+    }
+
+
+def _image_row(reader: Reader) -> dict[str, Any]:
+    header = reader.header
+    block = reader.get(PRODUCER_IDS, 0)
+    return {
+        "image_version": header.version,
+        "controller_epoch": header.controller_epoch,
+        "image_digest": reader.digest(),
+        "log_ends": {log.directory: header.log_end(log) for log in Log},
+        "latest_block": None
+        if block is None
+        else {
+            "broker_id": block.broker_id,
+            "broker_epoch": block.broker_epoch,
+            "start": block.first,
+            "end": block.end,
+        },
+    }
+
+
+def _print(rows: list[dict[str, Any]], output_format: str) -> None:
+    if output_format == JSON:
+        echo_json({"nodes": rows})
+        return
+    click.echo("\n\n".join(lines({name: _text(value) for name, value in row.items()}) for row in rows))
+
+
+def _text(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    return "none" if value is None else value
