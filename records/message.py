@@ -1,13 +1,14 @@
 """Messages described in kio's style, read and written. Reading is total: a message or CorruptData.
 
-kio's own reader (0.6.5) is not for bytes that somebody else chose: it reserves what an array's length
-claims before it reads (four bytes abort the whole process, past every ``except``), raises KeyError on
-a tagged field it does not know, ignores a tagged field's size, and gives None for a null array that
-may not be null. Here every length is checked against the bytes that are there, unknown tags are
-skipped as Kafka's readers do (KIP-482), and the only exception is CorruptData. Where kio's reader
-succeeds on what its writer wrote, both agree (test_message.py). Writing is kio's..
+kio's own reader (0.6.5) is not for bytes that may be wrong: it reserves what an array's length claims
+before it reads (four bytes abort the whole process, past every ``except``), raises KeyError on a
+tagged field it does not know, ignores a tagged field's size, and gives None for a null array that may
+not be null. Here every length is checked against the bytes that are there, unknown tags are skipped
+as Kafka's readers do, and the only exception is CorruptData. Where kio's reader reads what its
+writer wrote, both agree (test_message.py). Writing is kio's. Flexible messages only: every
+record is one.
 
-Source   Kafka protocol guide, KIP-482 (flexible versions, tags), KIP-893 (nullable structs).
+Source   Kafka protocol guide, KIP-482 (flexible versions, tagged fields).
 """
 
 import functools
@@ -18,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 from uuid import UUID
 
-from kio.serial import entity_writer, readers
+from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.protocol import Entity
 
@@ -27,18 +28,18 @@ from records.invariant import CorruptData, InvariantViolation, invariant
 E = TypeVar("E", bound=Entity)
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
-NESTED_DEPTH_MAX: Final = 8  # Kafka's deepest schema nests 4; described types are finite, this is a guard
-TAGS_MAX: Final = 1024  # tagged fields of one struct; Kafka's own use fewer than 10
+TAGS_MAX: Final = 1024
+"""Tagged fields of one struct; Kafka's own have fewer than ten, and each costs a turn of the loop."""
 
 
 def read_message(message_type: type[E], buffer: bytes, position: int = 0) -> tuple[E, int]:
     """Read one message.
 
     Returns  the message and the position after it.
-    Inverse  of ``write_message``, for flexible and for older versions.
+    Inverse  of ``write_message``.
     Raises   CorruptData, whatever the bytes are.
     """
-    message, end = _struct_reader(message_type, 0)(buffer, position)
+    message, end = _struct_reader(message_type)(buffer, position)
     return message, end
 
 
@@ -87,38 +88,36 @@ def _truncated(position: int, what: str) -> CorruptData:
     return CorruptData(f"bytes end inside {what} at position {position}")
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _length(buffer: bytes, position: int) -> tuple[int, int]:
+    """A compact length: one more than it says, 0 for null (-1)."""
+    number, position = read_unsigned_varint(buffer, position)
+    return number - 1, position
 
 
-def _fixed(format_: str, convert: Callable[[Any], Any] = _as_it_is) -> Read:
+def _fixed(format_: str) -> Read:
     layout = struct.Struct(format_)
     unpack, size = layout.unpack_from, layout.size
 
     def read(buffer: bytes, position: int) -> tuple[Any, int]:
         if position + size > len(buffer):
             raise _truncated(position, f"{size} bytes")
-        return convert(unpack(buffer, position)[0]), position + size
+        return unpack(buffer, position)[0], position + size
 
     return read
 
 
-def _compact_length(buffer: bytes, position: int) -> tuple[int, int]:
-    number, position = read_unsigned_varint(buffer, position)
-    return number - 1, position
+def _bool(buffer: bytes, position: int) -> tuple[bool, int]:
+    value, position = _FIXED_SIZE["int8"](buffer, position)
+    return value != 0, position  # as Kafka: any byte but 0 is true
 
 
-_LEGACY_SHORT: Final = _fixed(">h")
-_LEGACY_LONG: Final = _fixed(">i")
-
-
-def _sized(length_of: Read, nullable: bool, text: bool) -> Read:
+def _sized(nullable: bool, text: bool) -> Read:
     """A string or bytes: a length, -1 for null, then that many bytes."""
 
     def read(buffer: bytes, position: int) -> tuple[Any, int]:
-        length, start = length_of(buffer, position)
+        length, start = _length(buffer, position)
         if length < 0:
-            if length == -1 and nullable:
+            if nullable:
                 return None, start
             raise CorruptData(f"length {length} at position {position}, expected at least 0")
         end = start + length
@@ -134,13 +133,13 @@ def _sized(length_of: Read, nullable: bool, text: bool) -> Read:
     return read
 
 
-def _array(length_of: Read, nullable: bool, item: Read) -> Read:
+def _array(nullable: bool, item: Read) -> Read:
     """An array: a count, -1 for null, then the items. An item takes at least one byte."""
 
     def read(buffer: bytes, position: int) -> tuple[Any, int]:
-        count, start = length_of(buffer, position)
+        count, start = _length(buffer, position)
         if count < 0:
-            if count == -1 and nullable:
+            if nullable:
                 return None, start
             raise CorruptData(f"array length {count} at position {position}, expected at least 0")
         if count > len(buffer) - start:
@@ -168,46 +167,23 @@ def _uuid(nullable: bool) -> Read:
     return read
 
 
-def _kio(reader: Any) -> Read:
-    """kio's own reader, for what has a fixed size and a Python type of its own."""
-
-    def read(buffer: bytes, position: int) -> tuple[Any, int]:
-        try:
-            value, size = reader(buffer, position)
-        except (SerialError, ValueError, LookupError, OverflowError, OSError) as error:
-            raise CorruptData(f"value at position {position}: {error}") from error
-        return value, position + size
-
-    return read
-
-
 _FIXED_SIZE: Final[dict[str, Read]] = {
-    "bool": _fixed(">B", bool),  # Kafka reads any byte but 0 as true
+    "bool": _bool,
     "int8": _fixed(">b"),
     "int16": _fixed(">h"),
     "int32": _fixed(">i"),
     "int64": _fixed(">q"),
-    "uint8": _fixed(">B"),
     "uint16": _fixed(">H"),
-    "uint32": _fixed(">I"),
-    "uint64": _fixed(">Q"),
-    "float64": _fixed(">d"),
-    "error_code": _kio(readers.read_error_code),
-    "timedelta_i32": _kio(readers.read_timedelta_i32),
-    "timedelta_i64": _kio(readers.read_timedelta_i64),
-    "datetime_i64": _kio(readers.read_nullable_datetime_i64),
 }
 
 
-def _primitive_reader(kafka_type: str, flexible: bool, nullable: bool) -> Read:
+def _primitive_reader(kafka_type: str, nullable: bool) -> Read:
     if kafka_type in _FIXED_SIZE:
         return _FIXED_SIZE[kafka_type]
     if kafka_type == "uuid":
         return _uuid(nullable)
-    invariant(kafka_type in ("string", "bytes", "records"), "unknown kafka_type", kafka_type=kafka_type)
-    is_text = kafka_type == "string"
-    legacy = _LEGACY_SHORT if is_text else _LEGACY_LONG
-    return _sized(_compact_length if flexible else legacy, nullable, is_text)
+    invariant(kafka_type in ("string", "bytes"), "unknown kafka_type", kafka_type=kafka_type)
+    return _sized(nullable, kafka_type == "string")
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -219,55 +195,38 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return inner[0], True
 
 
-def _field_reader(described: Field[Any], flexible: bool, depth: int) -> Read:
+def _field_reader(described: Field[Any]) -> Read:
     annotation, nullable = _without_none(described.type)
     is_array = get_origin(annotation) is tuple
     item_type, item_nullable = _without_none(get_args(annotation)[0]) if is_array else (annotation, nullable)
-    item: Read
     if is_dataclass(item_type) and isinstance(item_type, type):
-        item = _struct_reader(item_type, depth + 1)
-        if item_nullable and not is_array:
-            item = _nullable_struct(item)
+        invariant(is_array or not nullable, "nullable structs are not read", name=described.name)
+        item = _struct_reader(item_type)
     else:
-        kafka_type = described.metadata["kafka_type"]
-        item = _primitive_reader(kafka_type, flexible, item_nullable)
-    if not is_array:
-        return item
-    return _array(_compact_length if flexible else _LEGACY_LONG, nullable, item)
-
-
-def _nullable_struct(read_struct: Read) -> Read:
-    """KIP-893: one byte says whether the struct is there, -1 for null."""
-
-    def read(buffer: bytes, position: int) -> tuple[Any, int]:
-        marker, start = _FIXED_SIZE["int8"](buffer, position)
-        return (None, start) if marker < 0 else read_struct(buffer, start)
-
-    return read
+        item = _primitive_reader(described.metadata["kafka_type"], item_nullable)
+    return _array(nullable, item) if is_array else item
 
 
 @functools.cache
-def _struct_reader(entity_type: Any, depth: int) -> Read:
-    invariant(depth <= NESTED_DEPTH_MAX, "structs nest too deeply", entity_type=entity_type)
-    flexible = entity_type.__flexible__
+def _struct_reader(struct_type: type[Any]) -> Read:
+    invariant(struct_type.__flexible__, "only flexible messages are read", struct_type=struct_type)
     plain: list[tuple[str, Read]] = []
     tagged: dict[int, tuple[str, Read]] = {}
-    for described in fields(entity_type):
-        reader = (described.name, _field_reader(described, flexible, depth))
-        if "tag" not in described.metadata:
+    for described in fields(struct_type):
+        reader = (described.name, _field_reader(described))
+        if "tag" in described.metadata:
+            has_default = described.default is not MISSING
+            invariant(has_default, "a tagged field has no default", type=struct_type, name=described.name)
+            tagged[described.metadata["tag"]] = reader
+        else:
             plain.append(reader)
-            continue
-        has_default = described.default is not MISSING or described.default_factory is not MISSING
-        invariant(has_default, "a tagged field has no default", entity=entity_type, name=described.name)
-        tagged[described.metadata["tag"]] = reader
 
     def read(buffer: bytes, position: int) -> tuple[Any, int]:
         values: dict[str, Any] = {}
         for name, read_field in plain:
             values[name], position = read_field(buffer, position)
-        if flexible:
-            position = _read_tags(tagged, values, buffer, position)
-        return entity_type(**values), position
+        position = _read_tags(tagged, values, buffer, position)
+        return struct_type(**values), position
 
     return read
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import kio.schema.allocate_producer_ids.v0.request as allocate_v0
 import kio.schema.broker_registration.v4.request as registration_v4
-import kio.schema.fetch.v17.request as fetch_v17
-import kio.schema.init_producer_id.v0.request as init_v0
-import kio.schema.init_producer_id.v5.response as init_v5
-import kio.schema.metadata.v12.response as metadata_v12
+import kio.schema.controller_registration.v0.request as controller_v0
+import kio.schema.describe_cluster.v2.request as cluster_v2
+import kio.schema.vote.v2.request as vote_v2
+import kio.schema.voters_record.v0 as voters_v0
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,10 +27,10 @@ from tests.records.strategies import control_records, metadata_records
 FOREIGN = [
     allocate_v0.AllocateProducerIdsRequest,
     registration_v4.BrokerRegistrationRequest,
-    fetch_v17.FetchRequest,
-    init_v0.InitProducerIdRequest,
-    init_v5.InitProducerIdResponse,
-    metadata_v12.MetadataResponse,
+    controller_v0.ControllerRegistrationRequest,
+    cluster_v2.DescribeClusterRequest,
+    vote_v2.VoteRequest,
+    voters_v0.VotersRecord,
 ]
 
 
@@ -53,7 +53,7 @@ class Sample:
     content: bytes | None = field(metadata={"kafka_type": "bytes"})
     directory: UUID | None = field(metadata={"kafka_type": "uuid"})
     numbers: tuple[int, ...] = field(metadata={"kafka_type": "int32"})
-    inner: Inner | None = None
+    inner: Inner = Inner(flag=False)
     maybe: tuple[Inner, ...] | None = None
     instance: int = field(default=-1, metadata={"kafka_type": "int64", "tag": 1000})
 
@@ -64,8 +64,8 @@ samples = st.builds(
     content=st.binary(max_size=20) | st.none(),
     directory=st.uuids() | st.none(),
     numbers=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=5).map(tuple),
-    inner=st.builds(Inner, flag=st.booleans()) | st.none(),
-    maybe=st.just(()) | st.lists(st.builds(Inner, flag=st.booleans()), max_size=3).map(tuple),
+    inner=st.builds(Inner, flag=st.booleans()),
+    maybe=st.lists(st.builds(Inner, flag=st.booleans()), max_size=3).map(tuple),
     instance=st.integers(-(2**63), 2**63 - 1),
 )
 
@@ -81,15 +81,15 @@ WRONG = [
     pytest.param(HEAD + "ffffffff0f", "an array of 4294967294 items", id="array-claims-4-gi-items"),
     pytest.param(HEAD + "00", "array length -1", id="null-array-that-may-not-be-null"),
     pytest.param(HEAD + "03 00000001", "an array of 2 items|end inside", id="array-cut"),
-    pytest.param(HEAD + "01 ff 00 ffffffff0f", "4294967295 tagged fields", id="tags-absurd"),
+    pytest.param(HEAD + "01 00 00 00 ffffffff0f", "4294967295 tagged fields", id="tags-absurd"),
     pytest.param(
-        HEAD + "01 ff 00 01 e807 ffffffff0f", "tagged field 1000 of 4294967295", id="tag-size-absurd"
+        HEAD + "01 00 00 00 01 e807 ffffffff0f", "tagged field 1000 of 4294967295", id="tag-size-absurd"
     ),
-    pytest.param(HEAD + "01 ff 00 01 e807 09" + "00" * 9, "not 9 bytes long", id="tag-size-wrong"),
+    pytest.param(HEAD + "01 00 00 00 01 e807 09" + "00" * 9, "not 9 bytes long", id="tag-size-wrong"),
     pytest.param(
-        HEAD + "01 ff 00 02 e807 08" + "00" * 8 + "e807 08" + "00" * 8, "after 1000", id="tag-twice"
+        HEAD + "01 00 00 00 02 e807 08" + "00" * 8 + "e807 08" + "00" * 8, "after 1000", id="tag-twice"
     ),
-    pytest.param(HEAD + "01 ff 00 02 e907 00 e807 08" + "00" * 8, "after 1001", id="tags-out-of-order"),
+    pytest.param(HEAD + "01 00 00 00 02 e907 00 e807 08" + "00" * 8, "after 1001", id="tags-out-of-order"),
 ]
 
 
@@ -155,7 +155,7 @@ def test_reading_is_total(raw: bytes) -> None:
 
 
 def test_unknown_tags_are_skipped() -> None:
-    raw = bytes.fromhex(HEAD + "01 ff 00 02 07 03 aabbcc e807 08 0000000000000005")
+    raw = bytes.fromhex(HEAD + "01 00 00 00 02 07 03 aabbcc e807 08 0000000000000005")
     sample, end = read_message(Sample, raw)
     assert (sample.instance, end) == (5, len(raw))
 
