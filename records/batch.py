@@ -35,10 +35,12 @@ _CONTROL: Final = 0x20
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes .. count: what the CRC begins with
 _UNCHECKED: Final = struct.Struct(">qiibI")
+_CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
 _LENGTH_COUNTS_FROM: Final = 12  # batchLength does not count baseOffset and itself
 _I64: Final = struct.Struct(">q")
 _I32: Final = struct.Struct(">i")
+_U32: Final = struct.Struct(">I")
 
 Header: TypeAlias = tuple[bytes, bytes | None]
 
@@ -148,13 +150,10 @@ def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
     Returns  the batch and its size in bytes; ``position + size`` is where the next begins.
     Raises   CorruptData: truncated, wrong magic, wrong CRC, compressed, absurd or inconsistent lengths.
     """
-    size = _size(buffer, position)
+    size = checked_header(buffer, position).size
     raw = bytes(buffer[position : position + size])
     (base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = _HEADER.unpack_from(raw)  # fmt: skip
-    computed = crc32c(memoryview(raw)[_CHECKED_AT:])
-    if computed != crc:
-        raise CorruptData(f"batch at position {position}: CRC {crc:#010x}, computed {computed:#010x}")
     if attributes & _COMPRESSION:
         raise CorruptData(f"batch at position {position}: compression {attributes & 7} is not supported")
     try:
@@ -181,29 +180,15 @@ def iter_batches(buffer: Buffer) -> Iterator[Batch]:
 
 
 def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read a batch's header only: cheap, and without the CRC.
+    """Read a batch's 61 bytes of header only: cheap, without the CRC. Its body need not be there.
 
-    Raises   CorruptData if the batch is truncated, or its magic or a length is absurd.
+    Raises   CorruptData if the header is truncated, or its magic or a length is absurd.
     """
-    size = _size(buffer, position)
-    (base_offset, _, leader_epoch, _, _, attributes, last_offset_delta, base_timestamp, max_timestamp,
-     _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
-    return BatchHeader(
-        base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count
-    )
-
-
-def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
-    """The same batch at another place in a log, under another leader. Neither is under the CRC."""
-    return b"".join((_I64.pack(base_offset), batch[8:12], _I32.pack(leader_epoch), batch[16:]))
-
-
-def _size(buffer: Buffer, position: int) -> int:
-    """Bytes of the batch at ``position``; its length, magic, count and deltas are plausible."""
     there = len(buffer) - position
     if there < HEADER_BYTES:
         raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
-    _, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, count = _HEADER.unpack_from(buffer, position)
+    (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp, max_timestamp,
+     _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
     if magic != _MAGIC:
         raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
     size: int = length + _LENGTH_COUNTS_FROM
@@ -211,13 +196,35 @@ def _size(buffer: Buffer, position: int) -> int:
         raise CorruptData(
             f"batch at position {position}: {size} bytes, expected {HEADER_BYTES} to {BATCH_BYTES_MAX}"
         )
-    if size > there:
-        raise CorruptData(f"batch at position {position}: {size} bytes, only {there} are there")
     if not 0 <= count <= size or last_offset_delta < 0:
         raise CorruptData(
             f"batch at position {position}: {count} records in {size} bytes, last delta {last_offset_delta}"
         )
-    return size
+    return BatchHeader(
+        base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count
+    )
+
+
+def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of a batch that is there whole and whose CRC is right; its records are not opened.
+
+    Raises   CorruptData, as ``decode_batch`` does.
+    """
+    header = batch_header(buffer, position)
+    end = position + header.size
+    if end > len(buffer):
+        there = len(buffer) - position
+        raise CorruptData(f"batch at position {position}: {header.size} bytes, only {there} are there")
+    crc: int = _U32.unpack_from(buffer, position + _CRC_AT)[0]
+    computed = crc32c(memoryview(buffer)[position + _CHECKED_AT : end])
+    if computed != crc:
+        raise CorruptData(f"batch at position {position}: CRC {crc:#010x}, computed {computed:#010x}")
+    return header
+
+
+def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
+    """The same batch at another place in a log, under another leader. Neither is under the CRC."""
+    return b"".join((_I64.pack(base_offset), batch[8:12], _I32.pack(leader_epoch), batch[16:]))
 
 
 def _encode_varint(number: int) -> bytes:

@@ -22,6 +22,7 @@ from records.batch import (
     BatchRecord,
     DecodedRecord,
     batch_header,
+    checked_header,
     decode_batch,
     encode_batch,
     iter_batches,
@@ -294,6 +295,13 @@ def test_a_bad_batch_is_named(raw: bytes, says: str) -> None:
 def test_as_many_headers_as_may_be() -> None:
     record = BatchRecord(None, b"", ((b"", None),) * HEADERS_MAX)
     assert records_of(decode_batch(encode_batch([record], timestamp_ms=0))[0]) == [record]
+
+
+def test_a_header_is_read_without_its_body() -> None:
+    header = batch_header(sealed(VECTOR)[:HEADER_BYTES])
+    assert (header.base_offset, header.end, header.size, header.leader_epoch) == (5, 7, 78, 3)
+    with pytest.raises(CorruptData, match="78 bytes, only 61 are there"):
+        checked_header(sealed(VECTOR)[:HEADER_BYTES])
 
 
 def test_a_batch_of_no_records_is_read() -> None:
