@@ -45,6 +45,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._voted_for: int | None = self._meta("raft.vote", None)
         self._commit_index = min(self._meta("raft.commit", 1), self.last_index)
         self._commit_written = self._commit_index
+        self.must_flush = False  # log, term or vote moved since the last flush
 
     def _meta(self, name: str, default: Any) -> Any:
         raw = self._store.meta_get(name)
@@ -117,7 +118,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
             self._store.txn.delete(_KEY.pack(cut_index), db=self._store.journal_db)
             self.bytes -= len(command)
         del self._entries[entryFrom:]
-        self._store.dirty = True
+        self._store.dirty = self.must_flush = True
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
         """pysyncobj's own compaction: switched off, so a call is our bug."""
@@ -151,6 +152,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._term, self._voted_for = term, votedForNodeId
         self._store.meta_put("raft.term", msgspec.msgpack.encode(term))
         self._store.meta_put("raft.vote", msgspec.msgpack.encode(votedForNodeId))
+        self.must_flush = True
 
     def getCurrentTerm(self) -> int:  # noqa: N802
         """The current term."""
@@ -168,6 +170,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def flush(self) -> bool:
         """Make everything durable, the commit index with it. Returns False if nothing was new."""
+        self.must_flush = False
         if not self._store.dirty:
             return False
         if self._commit_index != self._commit_written:
@@ -208,4 +211,4 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def _put(self, command: bytes, index: int, term: int) -> None:
         self._store.txn.put(_KEY.pack(index), _TERM.pack(term) + command, db=self._store.journal_db)
-        self._store.dirty = True
+        self._store.dirty = self.must_flush = True

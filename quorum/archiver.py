@@ -1,0 +1,157 @@
+"""Feeds the committed-log archive, and refills it after a crash.
+
+Invariant   the archive of a log is a prefix-with-named-holes of what was applied: the bytes that were
+            decided, stamped with the base offset and the leader epoch they got.
+Mark        store meta ``archive.mark`` = (raft index, image header): up to there the archive is on disk.
+            The journal is never compacted past it, so what a crash took from the archive's tail is
+            found again by walking the journal from the mark with the fence's own test.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from controller.replay import Applied, apply
+from controller.view import EmptyView, ImageHeader, Overlay
+from quorum.journal import REGULAR, Journal
+from records.batch import stamp
+from records.entry import Entry, LoggedBatch, decode_entry, decode_records
+from records.invariant import invariant
+from records.types import Log, LogIndex
+from snapshots.archive import Archive
+from snapshots.store import Store
+
+MARK: Final = "archive.mark"
+BUFFERED_BYTES_MAX: Final = 1024 * 1024
+
+
+class ArchiveConfig(Protocol):
+    """What of a node's configuration concerns the archive."""
+
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def archive_bytes_max(self) -> int: ...
+
+
+class Archiver:
+    """The archives of the logs that this version writes (the metadata log)."""
+
+    def __init__(
+        self, config: ArchiveConfig, store: Store, journal: Journal, applied: LogIndex, log: Any
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._log = log
+        root = config.directory / "archive"
+        self.archives = {Log.METADATA: Archive.open(root, Log.METADATA, segment_bytes=config.segment_bytes)}
+        raw = store.meta_get(MARK)
+        self._mark: tuple[int, ImageHeader] = (
+            (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
+        )
+        self._refill(journal, applied)
+
+    @property
+    def marked_index(self) -> LogIndex:
+        """The journal may be compacted up to here."""
+        return LogIndex(self._mark[0])
+
+    def applied(self, entry: Entry, before: ImageHeader, after: ImageHeader) -> None:
+        """Append an applied entry's batches. They reach the OS with ``write``.
+
+        After a crash the archive may be ahead of the image: what it has already is what was committed.
+        """
+        for log, batch in entry.batches:
+            archive = self.archives.get(log)
+            if archive is not None and before.log_end(log) >= archive.end:
+                archive.append(stamp(batch, before.log_end(log), after.controller_epoch))
+
+    def write(self) -> None:
+        """Hand what is buffered to the OS: other processes see it, a killed process does not lose it."""
+        for archive in self.archives.values():
+            archive.write()
+
+    def sync(self) -> None:
+        """fsync, on any thread. What was written before the call is on disk after it."""
+        for archive in self.archives.values():
+            archive.sync()
+
+    def synced(self, index: LogIndex, header: ImageHeader) -> None:
+        """Everything up to (index, header) was written before a ``sync`` that has ended."""
+        if index > self._mark[0]:
+            self._set_mark(index, header)
+            if self._config.archive_bytes_max >= 0:
+                for archive in self.archives.values():
+                    archive.retain(bytes_max=self._config.archive_bytes_max)
+
+    def jumped(self, index: LogIndex, header: ImageHeader) -> None:
+        """A snapshot was installed: what lies between is a hole, recorded as one."""
+        for log, archive in self.archives.items():
+            if archive.end < header.log_end(log):
+                self._log.info("archive_hole", log=log.directory, first=archive.end, end=header.log_end(log))
+                archive.write()
+                archive.start_at(header.log_end(log))
+        self._set_mark(index, header)
+
+    def close(self) -> None:
+        """Write, sync, close."""
+        for archive in self.archives.values():
+            archive.write()
+            archive.sync()
+            archive.close()
+
+    def _set_mark(self, index: LogIndex, header: ImageHeader) -> None:
+        self._mark = (int(index), header)
+        self._store.meta_put(MARK, msgspec.msgpack.encode(self._mark))
+
+    def _refill(self, journal: Journal, applied: LogIndex) -> None:
+        """Append what the image has and the archive lacks."""
+        refilled = 0
+        for entry, before, after in _walk(journal, self._mark, applied):
+            for log, batch in entry.batches:
+                archive = self.archives.get(log)
+                if archive is not None and before.log_end(log) >= archive.end:
+                    archive.append(stamp(batch, before.log_end(log), after.controller_epoch))
+                    refilled += 1
+        header = self._store.image.header
+        for log, archive in self.archives.items():
+            if archive.end < header.log_end(log):
+                self._log.warning(
+                    "archive_hole", log=log.directory, first=archive.end, end=header.log_end(log)
+                )
+                archive.start_at(header.log_end(log))
+        if refilled:
+            self._log.info("archive_refilled", batches=refilled)
+            self.write()
+
+
+def _walk(
+    journal: Journal, mark: tuple[int, ImageHeader], applied: LogIndex
+) -> Iterator[tuple[Entry, ImageHeader, ImageHeader]]:
+    """The entries after the mark that applied, with the headers before and after each."""
+    view = Overlay(EmptyView())
+    view.header = mark[1]
+    for index in range(mark[0] + 1, applied + 1):
+        found = journal.entry_at(index)
+        invariant(found is not None, "the journal was compacted past the archive", index=index)
+        command = b"" if found is None else found[0]
+        if command[:1] != REGULAR:
+            continue
+        entry = decode_entry(command[1:])
+        # Only the fence and the offsets matter here, so the records themselves are not replayed.
+        logged = tuple(_counted(batch) for batch in decode_records(entry))
+        outcome = apply(view, entry, logged)
+        if isinstance(outcome, Applied):
+            yield entry, outcome.before, view.header
+
+
+def _counted(batch: LoggedBatch) -> LoggedBatch:
+    """The batch without the records that change tables; a LeaderChange still changes the header."""
+    kept = batch.records[:1] if batch.control else ()
+    return LoggedBatch(batch.log, batch.control, kept, batch.count)
+
+

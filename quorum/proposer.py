@@ -1,0 +1,294 @@
+"""The proposer: decides what waits, as one Raft entry at a time, and answers when it is applied.
+
+Group commit   requests that arrive while an entry is in flight wait. Then all of them are decided in
+               order, each seeing the records of those before it through an overlay, and go out as
+               one entry. A second entry in flight is unsafe with a bare version (DESIGN 2): never.
+Fate           is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
+               that is applied proves that an older entry of ours never will be. Until one of the two
+               is seen the outcome is unknown, and after ``FATE_WAIT_S`` it is reported as unknown (7).
+Answers        refusals and reads too, leave only when the entry of their batch is applied: a deposed
+               leader that wakes up can tell nobody anything.
+Active         only after its own LeaderChange is applied, which is proposed after its own no-op is.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from controller.decision import Decision
+from controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
+from controller.replay import Applied, Superseded, replay_record
+from controller.view import ImageHeader, Overlay, View
+from quorum.raft_log import RaftLog
+from records.batch import BatchRecord, encode_batch
+from records.control import ControlRecord, encode_control
+from records.entry import Entry, LoggedBatch, encode_entry
+from records.frame import encode_frame
+from records.invariant import InvariantViolation
+from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from snapshots.store import Store
+
+PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
+DECISIONS_MAX: Final = 1024  # requests decided into one entry
+FRAMES_BYTES_MAX: Final = 1024 * 1024  # of records in one entry; decisions stop past it
+FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before "unknown"
+
+Decide = Callable[[View, int], Decision[Any]]
+Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
+
+
+class Asked(NamedTuple):
+    """A request that waits for a decision."""
+
+    decide: Decide
+    reply: Reply
+
+
+class Answer(NamedTuple):
+    """A decided request that waits for its entry."""
+
+    reply: Reply
+    response: Any
+    throttle_ms: int
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The one proposed entry whose fate is not known yet."""
+
+    epoch: Term
+    proposal: ProposalNumber
+    answers: list[Answer]
+    batches: tuple[LoggedBatch, ...]
+    since_s: float
+
+
+class Proposer:
+    """Leads when its node does. All calls on the node's one thread."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        raft: RaftLog,
+        store: Store,
+        *,
+        clock: Callable[[], float],
+        wall_ms: Callable[[], int],
+        claim: Callable[[View], tuple[ControlRecord, ...]],
+        on_active: Callable[[int], None],
+        on_deposed: Callable[[], None],
+        log: Any = None,
+    ) -> None:
+        self._node_id = node_id
+        self._raft = raft
+        self._store = store
+        self._clock = clock
+        self._wall_ms = wall_ms
+        self._claim = claim
+        self._on_active = on_active
+        self._on_deposed = on_deposed
+        self._log = log or structlog.get_logger()
+        self._pending: deque[Asked] = deque()
+        self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
+        self._in_flight: InFlight | None = None
+        self._orphans: list[InFlight] = []  # of an earlier leadership of this node
+        self._proposal = ProposalNumber(0)
+        self._claimed: Term | None = None  # the term whose LeaderChange is proposed
+        self.active_epoch: Term | None = None
+        self._clock_base_ms = 0
+        self.stopping = False
+        self.last_commit_s = 0.0  # seconds from proposal to apply of the last entry
+
+    @property
+    def active(self) -> bool:
+        """This node decides: its LeaderChange is applied and it still believes that it leads."""
+        return self.active_epoch is not None and self._raft.is_leader and self.active_epoch == self._raft.term
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is in flight and nothing waits."""
+        return self._in_flight is None and not self._pending and not self._controls
+
+    def now_ms(self) -> int:
+        """Wall clock at activation + monotonic time since (DESIGN 2): it never jumps in a leadership."""
+        return self._clock_base_ms + int(self._clock() * 1000)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def submit(self, decide: Decide, reply: Reply) -> None:
+        """Decide when the entry in flight is done; ``reply`` is called once, when it is applied."""
+        if not self.active or self.stopping:
+            reply(NotController("this node is not the active controller"), 0)
+        elif len(self._pending) >= PENDING_MAX:
+            reply(NotController(f"{PENDING_MAX} requests wait already; nothing was done"), 0)
+        else:
+            self._pending.append(Asked(decide, reply))
+
+    def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
+        """Write control records (a Voters record), if ``decide`` returns any. One at a time; False: not now."""
+        if not self.active or self.stopping or self._controls or self._in_flight is not None:
+            return False
+        self._controls.append(decide)
+        return True
+
+    # -- proposing ------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Propose what waits, unless an entry is in flight."""
+        if self._in_flight is not None or not self.active:
+            return
+        if self._controls:
+            controls = self._controls.popleft()(self._store.image)
+            if controls:
+                self._propose_control(controls)
+                return
+        if self._pending:
+            self._propose_decisions()
+
+    def _propose_decisions(self) -> None:
+        now_ms = self.now_ms()
+        overlay = Overlay(self._store.image)
+        records: list[Any] = []
+        frames: list[BatchRecord] = []
+        answers: list[Answer] = []
+        frame_bytes = 0
+        while self._pending and len(answers) < DECISIONS_MAX and frame_bytes < FRAMES_BYTES_MAX:
+            asked = self._pending.popleft()
+            try:
+                decision = asked.decide(overlay, now_ms)
+            except ApiError as refusal:
+                answers.append(Answer(asked.reply, refusal, 0))
+                continue
+            except InvariantViolation:
+                raise
+            except Exception as error:  # noqa: BLE001 - a bad request harms only itself (DESIGN 2)
+                self._log.error("decision_failed", error=repr(error))
+                answers.append(Answer(asked.reply, UnknownServerError(f"decision failed: {error!r}"), 0))
+                continue
+            for record in decision.records:
+                frame = encode_frame(record)
+                frames.append(BatchRecord(None, frame))
+                frame_bytes += len(frame)
+                replay_record(overlay, record)  # a record that cannot apply halts here, unproposed
+                records.append(record)
+            if decision.records:
+                overlay.header = _advanced(overlay.header, len(decision.records))
+            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))
+        batches: tuple[tuple[Log, bytes], ...] = ()
+        logged: tuple[LoggedBatch, ...] = ()
+        if frames:
+            batches = ((Log.METADATA, encode_batch(frames, timestamp_ms=now_ms)),)
+            logged = (LoggedBatch(Log.METADATA, False, tuple(records), len(records)),)
+        self._propose(self._raft.term, batches, logged, answers)
+
+    def _propose_control(self, controls: tuple[ControlRecord, ...]) -> None:
+        keyed = [BatchRecord(*encode_control(record)) for record in controls]
+        batch = encode_batch(keyed, timestamp_ms=self.now_ms(), control=True)
+        logged = (LoggedBatch(Log.METADATA, True, controls, len(controls)),)
+        self._propose(self._raft.term, ((Log.METADATA, batch),), logged, [])
+
+    def _propose(
+        self,
+        epoch: Term,
+        batches: tuple[tuple[Log, bytes], ...],
+        logged: tuple[LoggedBatch, ...],
+        answers: list[Answer],
+    ) -> None:
+        self._proposal = ProposalNumber(self._proposal + 1)
+        entry = Entry(self._store.image.header.version, epoch, self._node_id, self._proposal, batches)
+        self._in_flight = InFlight(epoch, self._proposal, answers, logged, self._clock())
+        self._raft.propose(encode_entry(entry))
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def own_no_op_applied(self) -> None:
+        """The no-op of this node's leadership is applied: claim the epoch with a LeaderChange."""
+        term = self._raft.term
+        if self._claimed == term:
+            return
+        self._claimed = term
+        self._clock_base_ms = self._wall_ms() - int(self._clock() * 1000)
+        if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides its fate
+            self._orphans.append(self._in_flight)
+            self._in_flight = None
+        self._propose_control(self._claim(self._store.image))
+
+    def decoded(self, entry: Entry) -> tuple[LoggedBatch, ...] | None:
+        """The records of an entry that this very process proposed; saves decoding them again."""
+        flight = self._in_flight
+        if flight is not None and self._is_ours(flight, entry):
+            return flight.batches
+        return None
+
+    def applied(self, entry: Entry, outcome: Applied | Superseded) -> None:
+        """An entry, of whomever, was applied or superseded. Answers leave from here."""
+        for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
+            if self._is_ours(flight, entry):
+                self._settle(flight, outcome)
+            elif isinstance(outcome, Applied) and entry.controller_epoch > flight.epoch:
+                self._settle(flight, Superseded(outcome.version))  # it can never apply now
+        claimed = isinstance(outcome, Applied) and entry.proposer == self._node_id
+        if claimed and entry.controller_epoch == self._claimed and self.active_epoch != self._claimed:
+            if self._raft.is_leader and self._raft.term == self._claimed:
+                self.active_epoch = self._claimed
+                self._on_active(self.now_ms())
+
+    def _is_ours(self, flight: InFlight, entry: Entry) -> bool:
+        return (entry.proposal, entry.controller_epoch, entry.proposer) == (
+            flight.proposal,
+            flight.epoch,
+            self._node_id,
+        )
+
+    def _settle(self, flight: InFlight, outcome: Applied | Superseded) -> None:
+        if flight is self._in_flight:
+            self._in_flight = None
+            self.last_commit_s = self._clock() - flight.since_s
+        else:
+            self._orphans.remove(flight)
+        if isinstance(outcome, Applied):
+            for reply, response, throttle_ms in flight.answers:
+                reply(response, throttle_ms)
+            return
+        refusal = NotController("another leader's decision took its place; nothing was done")
+        for answer in flight.answers:
+            answer.reply(refusal, 0)
+
+    # -- losing leadership, losing patience -----------------------------------------------------
+
+    def deposed(self) -> None:
+        """This node no longer leads. What was never proposed is definitely not done."""
+        self._controls.clear()
+        was_active, self.active_epoch = self.active_epoch, None
+        refusal = NotController("this node lost its leadership before it decided; nothing was done")
+        waiting, self._pending = self._pending, deque()
+        for asked in waiting:
+            asked.reply(refusal, 0)
+        if was_active is not None:
+            self._on_deposed()
+
+    def expire(self) -> None:
+        """Answer "unknown" where the fate is not learned in time. The entry may still apply."""
+        unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
+        for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
+            if self._clock() - flight.since_s < FATE_WAIT_S:
+                continue
+            answers, flight.answers = flight.answers, []
+            for answer in answers:
+                answer.reply(unknown, 0)
+            if flight is not self._in_flight:
+                self._orphans.remove(flight)
+
+
+def _advanced(header: ImageHeader, count: int) -> ImageHeader:
+    """The header after ``count`` more metadata records of the same entry."""
+    metadata, transactions, offsets = header.log_ends
+    return ImageHeader(
+        ImageVersion(header.version),
+        header.controller_epoch,
+        header.leader_id,
+        (metadata + count, transactions, offsets),
+    )

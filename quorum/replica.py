@@ -1,0 +1,298 @@
+"""One voter without sockets or timers: journal, Raft core, image, proposer, archive, snapshots.
+
+The caller owns time and bytes. It calls ``received``, ``connected``, ``disconnected``, ``submit`` as
+things happen, ``turn`` after them (and again while ``turn`` says there is more), and ``beat`` every
+few milliseconds. A simulation drives the same object under virtual time.
+
+The order inside ``turn`` is the safety argument of DESIGN 4:
+  1. flush the journal        nothing below may speak of what a crash could take back
+  2. release acks and votes   "I have it" is true now
+  3. tick the Raft core       it counts this node's entries: they are on disk
+  4. apply what is committed  image, archive, fates, answers
+  5. propose what waits       entries leave before this node's own flush, which is the next turn's
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from controller import voters
+from controller.replay import Applied, Superseded, apply
+from controller.view import ImageHeader, Overlay, View
+from quorum.archiver import Archiver
+from quorum.electorate import Electorate
+from quorum.firewall import Firewall
+from quorum.journal import NO_OP, Journal
+from quorum.messages import Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.proposer import Decide, Proposer, Reply
+from quorum.raft_log import FOLLOWER, LEADER, RaftLog
+from quorum.snapshotter import Background, Snapshotter
+from quorum.transport import PeerTransport, Send
+from records.entry import decode_entry, decode_records
+from records.types import LogIndex, NodeId, Term
+from snapshots.store import Store
+
+TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
+FLUSH_WAIT_S: Final = 0.5  # applied state waits this long for a flush that has another reason
+APPLIED: Final = "applied"  # store meta: (raft index, term) of the image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaConfig:
+    """What a replica is told once. Times in seconds."""
+
+    node_id: NodeId
+    directory_id: uuid.UUID
+    cluster_id: str
+    voter_ids: frozenset[NodeId]
+    initial_voters: Mapping[NodeId, uuid.UUID] | None
+    directory: Path
+    election_s: tuple[float, float] = (0.3, 0.6)
+    heartbeat_s: float = 0.05
+    snapshot_entries: int = 50_000
+    snapshot_bytes: int = 16 * 1024 * 1024
+    segment_bytes: int = 64 * 1024 * 1024
+    archive_bytes_max: int = -1  # retention of the archive per log; -1: unlimited
+    sync: bool = True  # False: simulations, which lose unflushed writes by abandoning the transaction
+
+
+class Replica:
+    """See the module. ``on_active`` and ``on_deposed`` tell the owner when this node decides."""
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        *,
+        send: Send,
+        clock: Callable[[], float],
+        wall_ms: Callable[[], int],
+        background: Background,
+        rng: random.Random,
+        on_active: Callable[[int], None] = lambda _now_ms: None,
+        on_deposed: Callable[[], None] = lambda: None,
+        log: Any = None,
+    ) -> None:
+        self.config = config
+        self.log = log or structlog.get_logger()
+        self._clock = clock
+        self._wall_ms = wall_ms
+        self._flushed_s = clock()
+        config.directory.mkdir(parents=True, exist_ok=True)
+        self.store = Store.open(config.directory / "store", sync=config.sync)
+        self.journal = Journal(self.store)
+        applied = self.store.meta_get(APPLIED)
+        index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
+        self._applied = (LogIndex(index), Term(term))
+        self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
+        self._transport = PeerTransport(send)
+        self.electorate = Electorate(
+            config.node_id,
+            config.directory_id,
+            config.voter_ids,
+            config.initial_voters,
+            self.store,
+            self.journal,
+            lambda: self._applied[0],
+        )
+        self.peers = sorted(config.voter_ids - {config.node_id})
+        self.raft = RaftLog(
+            config.node_id,
+            self.peers,
+            self.journal,
+            self._transport,
+            applied_index=self._applied[0],
+            election_s=config.election_s,
+            heartbeat_s=config.heartbeat_s,
+            on_committed=self._on_committed,
+            on_role=self._on_role,
+        )
+        self._transport.firewall = Firewall(self.raft, self.journal, self.electorate)
+        self.firewall = self._transport.firewall
+        self.proposer = Proposer(
+            config.node_id,
+            self.raft,
+            self.store,
+            clock=clock,
+            wall_ms=wall_ms,
+            claim=self._claim,
+            on_active=on_active,
+            on_deposed=on_deposed,
+            log=self.log,
+        )
+        self.snapshotter = Snapshotter(self, background, clock)
+        self._transport.on_behind = self.snapshotter.send_to
+        self.snapshotter.recover()
+        self.connected_peers: set[NodeId] = set()
+        self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def received(self, peer: NodeId, message: Message) -> None:
+        """A frame of an authenticated peer, decoded."""
+        if isinstance(message, SnapshotBegin | SnapshotChunk | SnapshotAck):
+            self.snapshotter.received(peer, message)
+        else:
+            self._transport.received(peer, message)
+
+    def met(self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID]) -> None:
+        """A peer authenticated: its directory, and the voters' directories as it knows them."""
+        self.electorate.met(peer, directory, dict(bound))
+
+    def connected(self, peer: NodeId) -> None:
+        """Frames can be sent to ``peer``."""
+        self.connected_peers.add(peer)
+        self._transport.connected(peer)
+
+    def disconnected(self, peer: NodeId) -> None:
+        """Frames can no longer be sent to ``peer``."""
+        self.connected_peers.discard(peer)
+        self._transport.disconnected(peer)
+        self.snapshotter.peer_gone(peer)
+
+    def lost(self, peer: NodeId) -> None:
+        """The connection on which ``peer`` speaks closed: it died, or was cut off."""
+        self.raft.connection_closed(peer)
+
+    def submit(self, decide: Decide, reply: Reply) -> None:
+        """Decide as active controller; see Proposer.submit. The caller runs a turn soon."""
+        self.proposer.submit(decide, reply)
+
+    # -- the turn ---------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Do everything that is due. Returns True if there is more: run another turn soon."""
+        if self.journal.must_flush:
+            self.flush()
+        self._transport.release()
+        for _ in range(TICKS_MAX):
+            self.raft.tick(may_vote=self.electorate.may_vote)
+            if not self.raft.behind_commit or self.journal.must_flush:
+                break
+        self.proposer.pump()
+        self.archiver.write()
+        return self.journal.must_flush or self.raft.behind_commit
+
+    def beat(self) -> None:
+        """The slow part of time: patience, snapshots, readmission, applied state to disk."""
+        now = self._clock()
+        self.proposer.expire()
+        if self.store.dirty and now - self._flushed_s > FLUSH_WAIT_S:
+            self.flush()
+        if self.raft.is_leader:
+            for peer in self.peers:
+                if self.raft.match_index(peer) == self.journal.last_index:
+                    self.caught_up_s[peer] = now
+            self._readmit()
+        self.snapshotter.beat()
+
+    def flush(self) -> None:
+        """Journal, image and applied index to disk, in one transaction."""
+        self.store.meta_put(APPLIED, msgspec.msgpack.encode(self._applied))
+        self.journal.flush()
+        self._flushed_s = self._clock()
+
+    # -- committed entries ------------------------------------------------------------------------
+
+    @property
+    def applied(self) -> tuple[LogIndex, Term]:
+        """Raft index and term of the image."""
+        return self._applied
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch; of the leadership's clock while this node decides."""
+        return self.proposer.now_ms() if self.proposer.active else self._wall_ms()
+
+    @property
+    def image(self) -> View:
+        """The image, as of the applied index."""
+        return self.store.image
+
+    def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
+        self._applied = (index, term)
+        self.store.dirty = True
+        if command[:1] == NO_OP:
+            if self.raft.is_leader and term == self.raft.term:
+                self.proposer.own_no_op_applied()
+            return
+        entry = decode_entry(command[1:])
+        batches = self.proposer.decoded(entry)
+        if batches is None:
+            batches = decode_records(entry)
+        overlay = Overlay(self.store.image)
+        outcome = apply(overlay, entry, batches)
+        if isinstance(outcome, Applied):
+            overlay.write_to(self.store.image)
+            self.archiver.applied(entry, outcome.before, self.store.image.header)
+        elif isinstance(outcome, Superseded):
+            self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
+        self.proposer.applied(entry, outcome)
+
+    # -- roles ------------------------------------------------------------------------------------
+
+    def _on_role(self, before: int, now: int) -> None:
+        self.log.info("role_changed", role=("follower", "candidate", "leader")[now], term=self.raft.term)
+        if before == LEADER:
+            self.caught_up_s.clear()
+            self.firewall.learner_match.clear()
+            self.snapshotter.stop_sending()
+            self.proposer.deposed()
+
+    def _claim(self, view: View) -> Any:
+        return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound())
+
+    def _readmit(self) -> None:
+        """Bind the new directory of a voter that holds the log up to our commit index (DESIGN 4)."""
+        for peer in self.peers:
+            directory = self.electorate.directories.get(peer)
+            known = self.electorate.bound().get(peer)
+            if directory is None or directory == known or peer not in self.connected_peers:
+                continue
+            if self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index and self.proposer.active:
+                if self.proposer.submit_control(partial(voters.decide_bind, node_id=peer, directory_id=directory)):
+                    self.log.info(
+                        "voter_readmitted", voter=peer, directory=str(directory), replaced=str(known)
+                    )
+
+    # -- snapshots --------------------------------------------------------------------------------
+
+    def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
+        """The rows of a snapshot are in ``generation``: make it the image, the journal's start, the archive's."""
+        self.store.flip(generation, header)
+        self.journal.reset(index, term)
+        self._applied = (index, term)
+        self.raft.installed(index)
+        self.archiver.jumped(index, header)
+        self.flush()
+
+    def answer(self, peer: NodeId, message: Message) -> None:
+        """Send a message once the journal is flushed, in order with acks."""
+        self._transport.answer(peer, message)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def hand_over(self) -> bool:
+        """Stop proposing and ask the most caught-up voter to campaign. True once it was asked.
+
+        Call again, with turns between, until it returns True or patience ends: the entry in flight
+        must be done and the successor must hold the whole log.
+        """
+        self.proposer.stopping = True
+        if self.raft.role == FOLLOWER or not self.peers:
+            return True
+        if not self.proposer.idle:
+            return False
+        ready = [p for p in self.peers if p in self.connected_peers and self.electorate.counts(p)]
+        return any(self.raft.hand_over(peer) for peer in ready)
+
+    def close(self) -> None:
+        """Everything to disk, and closed."""
+        self.flush()
+        self.archiver.close()
+        self.store.close()

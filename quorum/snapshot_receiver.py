@@ -1,0 +1,156 @@
+"""The follower's side of a snapshot transfer: collect, verify every byte, install in slices.
+
+Nothing of a transfer is used before the whole directory is verified and published by rename, so a
+crash at any point leaves either no snapshot (``*.part``, removed at start) or a sound one, which the
+next start installs if it is newer than the image.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Final
+
+from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from records.types import NodeId
+from snapshots import snapshot
+from snapshots.snapshot import CorruptSnapshot, Manifest
+from snapshots.store import Row
+
+if TYPE_CHECKING:
+    from quorum.replica import Replica
+
+SNAPSHOT_BYTES_MAX: Final = 1 << 36  # a manifest that claims more is refused
+ROWS_PER_SLICE: Final = 1000
+
+
+class Receiver:
+    """At most one transfer and one installation at a time."""
+
+    def __init__(self, replica: "Replica", root: Path) -> None:
+        self._replica = replica
+        self._log = replica.log
+        self._root = root
+        self._manifest: Manifest | None = None
+        self._from: NodeId | None = None
+        self._sizes: dict[str, int] = {}
+        self._slices: Iterator[list[Row]] | None = None
+        self._installing: Manifest | None = None
+        self._cleared = False
+
+    @property
+    def installing(self) -> bool:
+        """Rows are being filled into the next generation."""
+        return self._installing is not None
+
+    def received(self, peer: NodeId, message: SnapshotBegin | SnapshotChunk) -> None:
+        """A frame from the leader of this term."""
+        try:
+            if isinstance(message, SnapshotBegin):
+                self._begin(peer, message)
+            else:
+                self._chunk(peer, message)
+        except CorruptSnapshot as error:
+            self._refuse(peer, message.name, str(error))
+
+    def _begin(self, peer: NodeId, message: SnapshotBegin) -> None:
+        if self.installing:
+            return
+        manifest = snapshot.decode_manifest(message.manifest, f"snapshot {message.name} of node {peer}")
+        if manifest.cluster_id != self._replica.config.cluster_id or manifest.name != message.name:
+            raise CorruptSnapshot(f"snapshot {message.name} of cluster {manifest.cluster_id}")
+        if sum(size for size, _ in manifest.files.values()) > SNAPSHOT_BYTES_MAX:
+            raise CorruptSnapshot(f"snapshot {message.name} claims more than {SNAPSHOT_BYTES_MAX} bytes")
+        if manifest.raft_index <= self._replica.applied[0]:
+            self._answer(peer, installed=True, name=manifest.name)
+            return
+        part = self._part(manifest)
+        rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        (part / "manifest").write_bytes(message.manifest)
+        self._manifest, self._from, self._sizes = manifest, peer, dict.fromkeys(manifest.files, 0)
+        self._log.info("snapshot_receiving", of=peer, snapshot=manifest.name)
+        self._answer(peer, name=manifest.name)
+
+    def _chunk(self, peer: NodeId, message: SnapshotChunk) -> None:
+        manifest = self._manifest
+        if manifest is None or self._from != peer or message.name != manifest.name:
+            return
+        expected = self._sizes.get(message.file)
+        if expected is None or message.position != expected:
+            return  # a duplicate, or one after a lost one: the leader starts anew
+        size = manifest.files[message.file][0]
+        if expected + len(message.payload) > size:
+            raise CorruptSnapshot(f"{message.file} of {message.name} is longer than its {size} bytes")
+        with open(self._part(manifest) / message.file, "ab") as stream:
+            stream.write(message.payload)
+        self._sizes[message.file] = expected + len(message.payload)
+        if all(self._sizes[name] == size for name, (size, _) in manifest.files.items()):
+            self._complete(manifest)
+        else:
+            self._answer(peer, name=manifest.name, file=message.file, position=self._sizes[message.file])
+
+    def _complete(self, manifest: Manifest) -> None:
+        part = self._part(manifest)
+        final = self._root / manifest.name
+        self._manifest = None
+        snapshot.verify(part)
+        snapshot.publish(part, final)
+        self.install(final)
+
+    def _refuse(self, peer: NodeId, name: str, reason: str) -> None:
+        self._log.error("snapshot_refused", of=peer, snapshot=name, reason=reason)
+        self._manifest = None
+        rmtree(self._root / f"{name}.part", ignore_errors=True)
+        self._answer(peer, name=name, refused=reason)
+
+    def _part(self, manifest: Manifest) -> Path:
+        return self._root / f"{manifest.name}.part"
+
+    def _answer(
+        self, peer: NodeId, *, name: str, file: str = "", position: int = 0, refused: str = "", installed: bool = False
+    ) -> None:
+        term = self._replica.raft.term
+        self._replica.answer(peer, SnapshotAck(term, name, file, position, refused, installed))
+
+    # -- installing ---------------------------------------------------------------------------------
+
+    def install(self, directory: Path) -> None:
+        """Begin to fill the next generation with a sound snapshot. Raises CorruptSnapshot."""
+        manifest, rows = snapshot.load(directory)
+        self._installing = manifest
+        self._cleared = False
+        self._slices = (rows[at : at + ROWS_PER_SLICE] for at in range(0, len(rows), ROWS_PER_SLICE))
+
+    def finish(self) -> None:
+        """Install everything at once (at start, before anything runs)."""
+        while self.installing:
+            self.beat()
+
+    def beat(self) -> None:
+        """One slice: clear what an unfinished installation left, put rows, and at the end flip."""
+        manifest = self._installing
+        if manifest is None or self._slices is None:
+            return
+        store = self._replica.store
+        generation = store.generation + 1
+        if not self._cleared:
+            self._cleared = store.clear_generation(generation, ROWS_PER_SLICE)
+            return
+        rows = next(self._slices, None)
+        if rows is not None:
+            store.put_rows(generation, rows)
+            return
+        self._installing = self._slices = None
+        if manifest.raft_index > self._replica.applied[0]:
+            self._replica.installed(manifest.raft_index, manifest.raft_term, manifest.header, generation)
+            self._log.info(
+                "snapshot_installed",
+                snapshot=manifest.name,
+                raft_index=manifest.raft_index,
+                version=manifest.version,
+            )
+        leader = self._replica.raft.leader_id
+        if leader is not None and leader != self._replica.config.node_id:
+            self._answer(leader, name=manifest.name, installed=True)
+            matched = self._replica.applied[0]
+            self._replica.answer(leader, Ack(self._replica.raft.term, matched + 1, reset=False, success=True))

@@ -1,0 +1,229 @@
+"""Snapshots of a running node: taken in the background, compaction after them, sent to the far behind.
+
+Taking      flush; a reader transaction on another thread writes the directory and syncs the archive;
+            then the journal is compacted, up to what snapshot *and* archive have on disk, less a tail
+            that saves laggards from a snapshot.
+Sending     one file after the other, one chunk at a time, the next when the last is acknowledged, so a
+            slow follower slows nobody. The follower verifies every byte before it uses any.
+Installing  rows fill the next generation in slices; one transaction flips it (quorum/replica.py).
+Refusal     a snapshot with a wrong byte is named in the log, set aside, and another one is taken.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.snapshot_receiver import Receiver
+from records.types import LogIndex, NodeId, Term
+from snapshots import snapshot
+from snapshots.snapshot import CorruptSnapshot, Manifest
+
+if TYPE_CHECKING:
+    from quorum.replica import Replica
+
+Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""Run the first on another thread; give its result, or the exception it raised, to the second on the loop."""
+
+TAIL_ENTRIES: Final = 10_000  # kept behind the snapshot for followers that are a little behind
+TAIL_BYTES: Final = 4 * 1024 * 1024
+CHUNK_WAIT_S: Final = 5.0  # a transfer without an answer for so long is started anew
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A snapshot on its way to one follower."""
+
+    manifest: Manifest
+    directory: Path
+    files: list[str]
+    since_s: float
+    began: bool = False
+
+
+class Snapshotter:
+    """Takes, compacts, sends, receives. On the node's thread, except for the writing itself."""
+
+    def __init__(self, replica: "Replica", background: Background, clock: Callable[[], float]) -> None:
+        self._replica = replica
+        self._background = background
+        self._clock = clock
+        self._log = replica.log
+        self.root = replica.config.directory / "snapshots"
+        self._taking = False
+        self._wanted = False
+        self._waiting: list[Callable[[Path | BaseException], None]] = []
+        self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
+        self._transfers: dict[NodeId, Transfer] = {}
+        self._receiver = Receiver(replica, self.root)
+
+    def recover(self) -> None:
+        """At start: tidy up, refuse what is corrupt, install what is newer than the image."""
+        snapshot.tidy(self.root)
+        for directory in snapshot.listed(self.root):
+            try:
+                manifest = snapshot.verify(directory)
+            except CorruptSnapshot as error:
+                self.refuse(directory, str(error))
+                continue
+            if manifest.cluster_id != self._replica.config.cluster_id:
+                self.refuse(directory, f"it belongs to cluster {manifest.cluster_id}")
+                continue
+            if manifest.raft_index > self._replica.applied[0]:
+                self._log.info("snapshot_loaded", snapshot=directory.name, raft_index=manifest.raft_index)
+                self._receiver.install(directory)
+                self._receiver.finish()
+            self._last_index = max(self._last_index, manifest.raft_index)
+            return
+
+    def refuse(self, directory: Path, reason: str) -> None:
+        """Name a snapshot that must not be used, and get it out of the way."""
+        self._log.error("snapshot_refused", snapshot=str(directory), reason=reason)
+        if directory.exists():
+            snapshot.set_aside(directory)
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Take a snapshot when enough was applied since the last; move an installation on."""
+        self._receiver.beat()
+        replica = self._replica
+        entries = replica.applied[0] - self._last_index
+        due = entries >= replica.config.snapshot_entries or (
+            replica.journal.bytes >= replica.config.snapshot_bytes and entries > TAIL_ENTRIES
+        )
+        if (due or self._wanted) and not self._taking and not self._receiver.installing:
+            self._take()
+
+    def take(self, told: Callable[[Path | BaseException], None]) -> None:
+        """Take a snapshot now; ``told`` gets its directory, or why there is none."""
+        self._waiting.append(told)
+        self._wanted = True
+
+    def _take(self) -> None:
+        self._taking, self._wanted = True, False
+        replica = self._replica
+        replica.archiver.write()
+        replica.flush()
+        index, header = replica.applied[0], replica.image.header
+        now_ms = replica.now_ms()
+
+        def work() -> Path:
+            replica.archiver.sync()
+            with replica.store.reader() as reader:
+                raw = reader.meta_get("applied") or b""
+                raft = msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
+                return snapshot.write(
+                    reader, self.root, cluster_id=replica.config.cluster_id, raft=raft, now_ms=now_ms
+                )
+
+        def done(result: Any) -> None:
+            self._taking = False
+            waiting, self._waiting = self._waiting, []
+            if isinstance(result, Path):
+                replica.archiver.synced(index, header)
+                self._taken(result)
+            else:
+                self._log.error("snapshot_failed", error=repr(result))
+            for told in waiting:
+                told(result)
+
+        self._background(work, done)
+
+    def _taken(self, directory: Path) -> None:
+        manifest = snapshot.read_manifest(directory)
+        self._last_index = max(self._last_index, manifest.raft_index)
+        in_use = {transfer.directory for transfer in self._transfers.values()}
+        if not in_use:
+            snapshot.tidy(self.root)
+        gone = self._compact(manifest.raft_index)
+        self._log.info(
+            "snapshot_taken", snapshot=directory.name, raft_index=manifest.raft_index, compacted=gone
+        )
+
+    def _compact(self, snapshot_index: LogIndex) -> int:
+        """Forget journal entries below the snapshot, less a tail bounded in entries and bytes."""
+        journal, archiver = self._replica.journal, self._replica.archiver
+        target = min(snapshot_index, archiver.marked_index, journal.last_index - TAIL_ENTRIES)
+        if journal.bytes > TAIL_BYTES:
+            target = min(snapshot_index, archiver.marked_index)
+        return journal.compact(LogIndex(target)) if target > journal.first_index else 0
+
+    # -- sending ----------------------------------------------------------------------------------
+
+    def send_to(self, peer: NodeId) -> None:
+        """The log before our journal is gone for ``peer``: begin a transfer, unless one moves."""
+        transfer = self._transfers.get(peer)
+        if transfer is not None and self._clock() - transfer.since_s < CHUNK_WAIT_S:
+            return
+        directory = next(iter(snapshot.listed(self.root)), None)
+        if directory is None:
+            self._wanted = True
+            return
+        try:
+            manifest = snapshot.verify(directory)
+        except CorruptSnapshot as error:
+            self.refuse(directory, str(error))
+            self._wanted = True
+            return
+        if manifest.raft_index < self._replica.journal.first_index:
+            self._wanted = True  # too old to be followed by our journal
+            return
+        self._transfers[peer] = Transfer(manifest, directory, sorted(manifest.files), self._clock())
+        raw = (directory / "manifest").read_bytes()
+        self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
+        self._replica.answer(peer, SnapshotBegin(self._replica.raft.term, manifest.name, raw))
+
+    def peer_gone(self, peer: NodeId) -> None:
+        """The connection closed: a transfer starts anew when it is back."""
+        self._transfers.pop(peer, None)
+
+    def stop_sending(self) -> None:
+        """This node no longer leads."""
+        self._transfers.clear()
+
+    def received(self, peer: NodeId, message: SnapshotBegin | SnapshotChunk | SnapshotAck) -> None:
+        """A frame of a transfer, of either side."""
+        if isinstance(message, SnapshotAck):
+            self._acked(peer, message)
+        elif message.term == self._replica.raft.term and not self._replica.raft.is_leader:
+            self._receiver.received(peer, message)
+
+    def _acked(self, peer: NodeId, ack: SnapshotAck) -> None:
+        transfer = self._transfers.get(peer)
+        if transfer is None or transfer.manifest.name != ack.name or ack.term != self._replica.raft.term:
+            return
+        if ack.installed:
+            del self._transfers[peer]
+            self._log.info("snapshot_sent", to=peer, snapshot=ack.name)
+            return
+        if ack.refused:
+            self._log.error("snapshot_refused", by=peer, snapshot=ack.name, reason=ack.refused)
+            del self._transfers[peer]
+            return
+        transfer.since_s = self._clock()
+        self._send_chunk(peer, transfer, ack)
+
+    def _send_chunk(self, peer: NodeId, transfer: Transfer, ack: SnapshotAck) -> None:
+        file, position = ack.file or transfer.files[0], ack.position
+        if file not in transfer.files:
+            del self._transfers[peer]
+            return
+        if position >= transfer.manifest.files[file][0]:
+            following = transfer.files.index(file) + 1
+            if following == len(transfer.files):
+                return  # everything is there; the follower verifies and installs
+            file, position = transfer.files[following], 0
+        try:
+            with open(transfer.directory / file, "rb") as stream:
+                stream.seek(position)
+                payload = stream.read(CHUNK_BYTES_MAX)
+        except OSError as error:
+            self._log.error("snapshot_unreadable", snapshot=str(transfer.directory / file), error=str(error))
+            del self._transfers[peer]
+            return
+        chunk = SnapshotChunk(self._replica.raft.term, transfer.manifest.name, file, position, payload)
+        self._replica.answer(peer, chunk)

@@ -1,0 +1,312 @@
+"""Snapshot directories: the image at one Raft index, written beside it and published by rename.
+
+``<end offset>-<epoch>/`` of the metadata log holds
+  ``<same>.checkpoint``   Kafka's checkpoint: control header, features, brokers, the latest block, footer.
+  ``state``               every row of the image, exactly (the checkpoint cannot carry all of it).
+  ``manifest``            JSON: cluster, log ends, Raft index and term, version, digest, SHA-256 of the two.
+
+Law        ``load(write(image)) == image``, and equal images give equal digests.
+Crash      a directory without the final name (``*.part``) never existed; it is removed at start.
+Refusal    a file that is missing, torn, or of another SHA-256 refuses the whole directory, by name.
+Latest     the checkpoint holds the latest producer-id block with its broker and epoch, and no earlier
+           one (row 730.6); Kafka's own snapshot keeps only the end.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from controller import brokers, features, producer_ids, voters
+from controller.view import ImageHeader, View
+from records.batch import BatchRecord, encode_batch, iter_batches
+from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
+from records.frame import decode_frame, encode_frame
+from records.invariant import CorruptData
+from records.schema import (
+    AllocateProducerIdsRecord,
+    BrokerEndpoint,
+    BrokerFeature,
+    FeatureLevelRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+)
+from records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
+from snapshots.store import Reader, Row, digest_of
+
+FORMAT: Final = 1
+MANIFEST_BYTES_MAX: Final = 64 * 1024
+KEPT: Final = 2  # snapshots kept; older ones are deleted
+_ROWS_PER_CHUNK: Final = 1000
+_ROWS: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes]])
+
+
+class CorruptSnapshot(CorruptData):
+    """A snapshot that must not be used. The text names the file and what is wrong with it."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a snapshot is, and the SHA-256 and size of its files."""
+
+    format: int
+    cluster_id: str
+    raft_index: LogIndex
+    raft_term: Term
+    version: ImageVersion
+    controller_epoch: Term
+    leader_id: NodeId
+    log_ends: tuple[int, int, int]
+    timestamp_ms: int
+    digest: str
+    files: dict[str, tuple[int, str]]  # name -> bytes, SHA-256
+
+    @property
+    def name(self) -> str:
+        """The directory's name: end offset and epoch, as Kafka names checkpoints."""
+        return f"{self.log_ends[Log.METADATA]:020d}-{self.controller_epoch:010d}"
+
+    @property
+    def header(self) -> ImageHeader:
+        """The image's header."""
+        return ImageHeader(self.version, self.controller_epoch, self.leader_id, self.log_ends)
+
+
+def decode_manifest(raw: bytes, origin: str) -> Manifest:
+    """Raises CorruptSnapshot."""
+    try:
+        manifest = msgspec.json.decode(raw, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise CorruptSnapshot(f"{origin}: not a snapshot manifest: {error}") from error
+    expected = {"state", f"{manifest.name}.checkpoint"}
+    if manifest.format != FORMAT or set(manifest.files) != expected:
+        raise CorruptSnapshot(
+            f"{origin}: format {manifest.format} with files {sorted(manifest.files)}; "
+            f"expected format {FORMAT} with {sorted(expected)}"
+        )
+    return manifest
+
+
+def write(reader: Reader, root: Path, *, cluster_id: str, raft: tuple[LogIndex, Term], now_ms: int) -> Path:
+    """Write the reader's image below ``root``; returns the published directory.
+
+    Every file is synced, then the directory renamed into place, then ``root`` synced. One that is
+    there already is kept: same end offset and epoch means the same records were applied.
+    """
+    header = reader.header
+    manifest_of = f"{header.log_ends[Log.METADATA]:020d}-{header.controller_epoch:010d}"
+    final, part = root / manifest_of, root / f"{manifest_of}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    files: dict[str, tuple[int, str]] = {}
+    files["state"] = _write_file(part / "state", _state_chunks(reader.rows()))
+    checkpoint = f"{manifest_of}.checkpoint"
+    files[checkpoint] = _write_file(part / checkpoint, _checkpoint(reader, now_ms))
+    manifest = Manifest(
+        format=FORMAT,
+        cluster_id=cluster_id,
+        raft_index=raft[0],
+        raft_term=raft[1],
+        version=header.version,
+        controller_epoch=header.controller_epoch,
+        leader_id=header.leader_id,
+        log_ends=header.log_ends,
+        timestamp_ms=now_ms,
+        digest=reader.digest(),
+        files=files,
+    )
+    _write_file(part / "manifest", [msgspec.json.format(msgspec.json.encode(manifest))])
+    publish(part, final)
+    return final
+
+
+def publish(part: Path, final: Path) -> None:
+    """Make a complete directory visible under its final name, durably."""
+    if final.exists():
+        shutil.rmtree(final)
+    sync_directory(part)
+    os.rename(part, final)
+    sync_directory(final.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """fsync a directory, so that names in it survive a crash."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def verify(directory: Path) -> Manifest:
+    """Check every byte. Raises CorruptSnapshot naming the file."""
+    manifest = read_manifest(directory)
+    if directory.name.removesuffix(".part") != manifest.name:
+        raise CorruptSnapshot(f"{directory}: the manifest is that of {manifest.name}")
+    for name, (size, sha256) in manifest.files.items():
+        try:
+            with open(directory / name, "rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise CorruptSnapshot(f"{directory / name}: cannot be read: {error}") from error
+        actual = (directory / name).stat().st_size
+        if (actual, found) != (size, sha256):
+            raise CorruptSnapshot(
+                f"{directory / name}: expected {size} bytes with SHA-256 {sha256[:16]}..., "
+                f"found {actual} bytes with {found[:16]}..."
+            )
+    return manifest
+
+
+def load(directory: Path) -> tuple[Manifest, list[Row]]:
+    """Every row of a sound snapshot. Raises CorruptSnapshot."""
+    manifest = verify(directory)
+    rows = list(read_rows(directory / "state"))
+    if digest_of(manifest.header, iter(rows)) != manifest.digest:
+        raise CorruptSnapshot(f"{directory / 'state'}: the image's digest is not the manifest's")
+    return manifest, rows
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Inverse of the state file's writing. Raises CorruptSnapshot."""
+    raw = path.read_bytes()
+    position = 0
+    while position < len(raw):
+        size = int.from_bytes(raw[position : position + 4], "big")
+        try:
+            yield from _ROWS.decode(raw[position + 4 : position + 4 + size])
+        except msgspec.DecodeError as error:
+            raise CorruptSnapshot(f"{path}: rows at byte {position} do not decode: {error}") from error
+        position += 4 + size
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Raises CorruptSnapshot if there is none, or an unreadable one."""
+    path = directory / "manifest"
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(MANIFEST_BYTES_MAX)
+    except OSError as error:
+        raise CorruptSnapshot(f"{path}: cannot be read: {error}") from error
+    return decode_manifest(raw, str(path))
+
+
+def listed(root: Path) -> list[Path]:
+    """Published snapshots, newest first. Sound or not: ``verify`` tells."""
+    if not root.is_dir():
+        return []
+    return sorted((p for p in root.iterdir() if p.is_dir() and "." not in p.name), reverse=True)
+
+
+def tidy(root: Path, kept: int = KEPT) -> None:
+    """Remove unfinished directories and all but the newest ``kept``."""
+    if not root.is_dir():
+        return
+    for part in root.glob("*.part"):
+        shutil.rmtree(part)
+    for old in listed(root)[kept:]:
+        shutil.rmtree(old)
+
+
+def set_aside(directory: Path) -> Path:
+    """Rename a refused snapshot so that nothing uses it and its bytes stay for inspection."""
+    aside = directory.with_name(f"{directory.name}.refused")
+    if aside.exists():
+        shutil.rmtree(aside)
+    os.rename(directory, aside)
+    return aside
+
+
+def checkpoint_records(path: Path) -> Iterator[MetadataRecord]:
+    """The metadata records of a checkpoint file. Raises CorruptData."""
+    for batch in iter_batches(path.read_bytes()):
+        if batch.is_control:
+            continue
+        for record in batch.records:
+            yield decode_frame(record.value or b"")
+
+
+def _write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, str]:
+    hasher = hashlib.sha256()
+    size = 0
+    with open(path, "xb") as stream:
+        for chunk in chunks:
+            stream.write(chunk)
+            hasher.update(chunk)
+            size += len(chunk)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return size, hasher.hexdigest()
+
+
+def _state_chunks(rows: Iterator[Row]) -> Iterator[bytes]:
+    waiting: list[Row] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) == _ROWS_PER_CHUNK:
+            yield _state_chunk(waiting)
+            waiting = []
+    if waiting:
+        yield _state_chunk(waiting)
+
+
+def _state_chunk(rows: list[Row]) -> bytes:
+    encoded = msgspec.msgpack.encode(rows)
+    return len(encoded).to_bytes(4, "big") + encoded
+
+
+def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
+    """Kafka's checkpoint, offsets from 0: header batch, data batch, footer batch (spec/kafka.md G3)."""
+    epoch = view.header.controller_epoch
+    bound = voters.bindings(view)
+    opening = [encode_control(SnapshotHeader(last_contained_log_timestamp=now_ms))]
+    if bound:
+        opening.append(encode_control(KRaftVersion(k_raft_version=voters.KRAFT_VERSION)))
+        opening.append(encode_control(voters.voters_record(bound)))
+    keyed = [BatchRecord(*pair) for pair in opening]
+    offset = Offset(0)
+    yield encode_batch(keyed, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch, control=True)
+    offset = Offset(offset + len(keyed))
+    frames = [BatchRecord(None, encode_frame(record)) for record in _image_records(view)]
+    if frames:
+        yield encode_batch(frames, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch)
+        offset = Offset(offset + len(frames))
+    footer = [BatchRecord(*encode_control(SnapshotFooter()))]
+    yield encode_batch(footer, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def _image_records(view: View) -> Iterator[MetadataRecord]:
+    """The image as records in Kafka's order: metadata.version first, then brokers, then the block."""
+    levels = dict(view.items(features.FEATURES))
+    for name in sorted(levels, key=lambda each: (each != features.METADATA_VERSION, each)):
+        yield FeatureLevelRecord(name=name, feature_level=levels[name].level)
+    for _, broker in view.items(brokers.BROKERS):
+        yield RegisterBrokerRecord(
+            broker_id=broker.broker_id,
+            incarnation_id=broker.incarnation_id,
+            broker_epoch=broker.epoch,
+            end_points=tuple(
+                BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in broker.endpoints
+            ),
+            features=tuple(
+                BrokerFeature(
+                    name=f.name,
+                    min_supported_version=f.min_supported_version,
+                    max_supported_version=f.max_supported_version,
+                )
+                for f in broker.features
+            ),
+            rack=broker.rack,
+            fenced=broker.fenced,
+            in_controlled_shutdown=broker.in_controlled_shutdown,
+            log_dirs=(broker.directory_id,),
+        )
+    block = producer_ids.latest(view)
+    if block.end > 0:
+        yield AllocateProducerIdsRecord(
+            broker_id=block.broker_id, broker_epoch=block.broker_epoch, producer_id_end=block.end
+        )
