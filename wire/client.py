@@ -1,0 +1,200 @@
+"""The controller's client: finds the active controller, and finds it again when it moves.
+
+Retried     what was refused with NOT_CONTROLLER, and what was lost with its connection: every request
+            of the controller listener may be asked twice (a second AllocateProducerIds wastes a block, and
+            repeats none). With backoff and jitter, inside the caller's timeout.
+Not retried authorization and every other refusal: raised at once.
+Silence     of ``attempt_timeout_s`` is a lost connection: the controller may be paused or cut off, and
+            another one may lead by now.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from controller.errors import ApiError, ErrorCode, NotController, UnsupportedVersion
+from wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected, RequestTimeout
+from wire.dispatch import Api, Q, R
+from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
+
+__all__ = ["Address", "Connection", "ConnectionLost", "ControllerClient", "NotConnected", "RequestTimeout"]
+
+Address: TypeAlias = tuple[str, int]
+
+BACKOFF_S_MIN: Final = 0.020
+BACKOFF_S_MAX: Final = 1.0
+OPEN_TIMEOUT_S: Final = 1.0
+FATAL: Final = frozenset(
+    (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.ILLEGAL_SASL_STATE,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    )
+)
+ADDRESSES_MAX: Final = 64  # bootstrap and learned; a quorum has a handful
+
+
+class ControllerClient:
+    """Calls to whichever node is the active controller. Calls may overlap; they share one connection."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        sasl: tuple[str, str] | None = None,
+        rng: random.Random,
+        clock: Callable[[], float] = time.monotonic,
+        client_id: str = CLIENT_ID,
+        attempt_timeout_s: float = 1.0,
+    ) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._learned: tuple[Address, ...] = ()
+        self._sasl = sasl
+        self._rng = rng
+        self._clock = clock
+        self._client_id = client_id
+        self._attempt_timeout_s = attempt_timeout_s
+        self._connection: Connection | None = None
+        self._suspect: Address | None = None  # the last one that failed us: asked last
+        self._finding = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def active(self) -> str | None:
+        """``host:port`` of the controller that calls go to now, if one is known."""
+        return self._connection.address if self._connection is not None and self._connection.is_open else None
+
+    async def call(self, api: Api[Q, R], request: Q, *, timeout_s: float) -> R:
+        """The active controller's answer.
+
+        Raises at once any ApiError but NotController; it speaks of the last attempt only. After
+        ``timeout_s`` raises what stood in the way: NotController and NotConnected if no attempt was done,
+        RequestTimeout and ConnectionLost if nobody knows.
+        """
+        deadline = self._clock() + timeout_s
+        backoff_s = BACKOFF_S_MIN
+        unknown: Exception | None = None  # an attempt that may have been done: the truth about all of them
+        while True:
+            left_s = deadline - self._clock()
+            try:
+                connection = await self._controller(left_s)
+                attempt_s = min(deadline - self._clock(), self._attempt_timeout_s)
+                return await self._attempt(connection, api, request, attempt_s)
+            except (NotController, NotConnected) as error:
+                failure: Exception = error
+            except (ConnectionLost, RequestTimeout) as error:
+                failure = unknown = error
+            left_s = deadline - self._clock()
+            if left_s <= 0 or self._closed:
+                raise unknown or failure
+            await asyncio.sleep(min(self._rng.uniform(0, backoff_s), left_s))
+            backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+
+    async def close(self) -> None:
+        """Close the connection. Calls in flight raise ConnectionLost."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _attempt(self, connection: Connection, api: Api[Q, R], request: Q, timeout_s: float) -> R:
+        try:
+            return await connection.call(api, request, timeout_s=timeout_s)
+        except NotController:
+            self._leave(connection)
+            connection.retire()
+            raise
+        except (ConnectionLost, RequestTimeout):
+            self._leave(connection)
+            connection.close()
+            raise
+
+    def _leave(self, connection: Connection) -> None:
+        if self._connection is connection:
+            self._connection = None
+            self._suspect = connection.peer
+
+    async def _controller(self, timeout_s: float) -> Connection:
+        """A connection to the active controller. Raises NotController, NotConnected, ApiError."""
+        try:
+            async with asyncio.timeout(timeout_s), self._finding:
+                if self._closed:
+                    raise NotConnected("the client is closed")
+                if self._connection is None or not self._connection.is_open:
+                    self._connection = None
+                    self._connection = await self._find()
+                return self._connection
+        except TimeoutError as error:
+            raise NotConnected(f"no active controller found in {timeout_s:.3f} s") from error
+
+    async def _find(self) -> Connection:
+        failure: Exception = NotConnected("no bootstrap address is given")
+        for address in self._candidates():
+            try:
+                return await self._follow(address)
+            except (NotController, NotConnected) as error:
+                failure = error
+        raise failure
+
+    def _candidates(self) -> list[Address]:
+        addresses = list(dict.fromkeys((*self._bootstrap, *self._learned)))[:ADDRESSES_MAX]
+        self._rng.shuffle(addresses)
+        addresses.sort(key=lambda address: address == self._suspect)
+        return addresses
+
+    async def _follow(self, address: Address) -> Connection:
+        """Ask the node at ``address`` who leads, and connect to that one."""
+        connection = await self._open(address)
+        try:
+            leader = await self._leader(connection)
+        except (ConnectionLost, RequestTimeout) as error:
+            connection.close()
+            raise NotConnected(f"{connection.address} did not say who leads: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        if leader is None or leader == address:
+            return connection  # it leads, or cannot say: a request will tell
+        connection.close()
+        return await self._open(leader)
+
+    async def _open(self, address: Address) -> Connection:
+        host, port = address
+        return await Connection.open(
+            host, port, sasl=self._sasl, timeout_s=OPEN_TIMEOUT_S, client_id=self._client_id
+        )
+
+    async def _leader(self, connection: Connection) -> Address | None:
+        """Where the leader listens; None if this node cannot say. Raises NotController if nobody leads."""
+        try:
+            leader_id, nodes = await self._quorum(connection)
+        except UnsupportedVersion:
+            return None
+        except ApiError as error:
+            if error.code in FATAL:
+                raise
+            raise NotController(f"{connection.address} did not say who leads: {error}") from error
+        if nodes:
+            self._learned = tuple(nodes.values())
+        if leader_id < 0:
+            raise NotController(f"{connection.address} knows no leader")
+        return nodes.get(leader_id)
+
+    async def _quorum(self, connection: Connection) -> tuple[int, dict[int, Address]]:
+        """(leader id or -1, the controllers' addresses). Raises UnsupportedVersion."""
+        try:
+            request = DescribeCluster(endpoint_type=CONTROLLERS)
+            cluster = await connection.call(DESCRIBE_CLUSTER, request, timeout_s=OPEN_TIMEOUT_S)
+            return cluster.controller_id, {each.broker_id: (each.host, each.port) for each in cluster.brokers}
+        except UnsupportedVersion:
+            pass
+        quorum = await connection.call(DESCRIBE_QUORUM, DescribeQuorum(), timeout_s=OPEN_TIMEOUT_S)
+        partition = quorum.partition
+        nodes: dict[int, Address] = {}
+        for node in quorum.nodes:
+            if node.listeners:
+                nodes[node.node_id] = (node.listeners[0].host, node.listeners[0].port)
+        return (-1 if partition is None else partition.leader_id), nodes

@@ -1,0 +1,220 @@
+"""A client's connection: calls go out in order, answers come back in order.
+
+Outcome     ``NotConnected``: the request was never sent. ``ConnectionLost`` and ``RequestTimeout``: it may
+            have been done; nobody knows. An ApiError: the other side's own words.
+Versions    ApiVersions is asked first; a call uses the newest version that both sides serve.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Final, NamedTuple, cast
+
+from controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from records.invariant import CorruptData, invariant
+from wire import frame as framing
+from wire.auth import MECHANISM, plain_token
+from wire.dispatch import Api, Q, R
+from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
+from wire.k18_api_versions import API_VERSIONS, ApiVersions, ApiVersionsAnswer
+from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+
+CALLS_MAX: Final = 10_000  # in flight on one connection
+CLIENT_ID: Final = "fencepost"
+SOFTWARE: Final = ApiVersions("fencepost", "0.1.0")
+TIMEOUT_S: Final = 5.0
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the answer came. What was asked may have been done."""
+
+
+class NotConnected(ConnectionLost):
+    """There was no connection to send on. What was asked was definitely not done."""
+
+
+class RequestTimeout(Exception):
+    """No answer in time. What was asked may have been done, or may yet be."""
+
+
+class _Call(NamedTuple):
+    correlation_id: int
+    api: Api[Any, Any]
+    version: int
+    answer: asyncio.Future[Any]
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a listener. Make it with ``open``; calls may overlap."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._transport: asyncio.Transport | None = None
+        self._splitter = framing.Splitter()
+        self._calls: deque[_Call] = deque()
+        self._next_correlation_id = 0
+        self._lost: str | None = None
+        self._retired = False
+        self.peer = ("", 0)  # host and port, as given to ``open``
+        self.versions: dict[int, range] = {}  # what the other side serves, by API key
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        sasl: tuple[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        client_id: str = CLIENT_ID,
+    ) -> "Connection":
+        """Connect, learn the versions, and authenticate if ``sasl`` gives (user, password).
+
+        Raises NotConnected, and the ApiError of a refused authentication.
+        """
+        connection = cls(client_id)
+        connection.peer = (host, port)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await loop.create_connection(lambda: connection, host, port)
+                await connection._negotiate(timeout_s)
+                if sasl is not None:
+                    await connection._authenticate(*sasl, timeout_s)
+        except (OSError, TimeoutError, ConnectionLost, RequestTimeout) as error:
+            connection.close()
+            reason = str(error) or "timed out"
+            raise NotConnected(f"no connection to {host}:{port}: {reason}") from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+    @property
+    def is_open(self) -> bool:
+        """Calls can be sent."""
+        return self._lost is None and not self._retired
+
+    async def call(
+        self, api: Api[Q, R], request: Q, *, version: int | None = None, timeout_s: float = TIMEOUT_S
+    ) -> R:
+        """The answer. Raises NotConnected, ConnectionLost, RequestTimeout, ApiError, UnsupportedVersion."""
+        if version is None:
+            version = self.version_for(api)
+        body = api.encode_request(version, request)
+        transport = self._transport
+        if self._lost is not None or transport is None:
+            raise NotConnected(f"{self.address}: {self._lost or 'not connected'}")
+        invariant(len(self._calls) < CALLS_MAX, "too many calls in flight", address=self.address)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._calls.append(_Call(correlation_id, api, version, answer))
+        header = framing.RequestHeader(api.key, version, correlation_id, self._client_id)
+        transport.write(framing.request_frame(header, body, flexible=version >= api.flexible_from))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as error:
+            raise RequestTimeout(f"{api.name} to {self.address}: no answer in {timeout_s:.3f} s") from error
+
+    def version_for(self, api: Api[Any, Any]) -> int:
+        """The newest version of ``api`` that both sides serve. Raises UnsupportedVersion."""
+        theirs = self.versions.get(api.key)
+        if theirs is None:
+            raise UnsupportedVersion(f"{self.address} does not serve {api.name}")
+        newest = min(theirs[-1], api.versions[-1])
+        if newest < theirs[0] or newest < api.versions[0]:
+            raise UnsupportedVersion(
+                f"{self.address} serves {api.name} {theirs[0]} to {theirs[-1]}, "
+                f"we know {api.versions[0]} to {api.versions[-1]}"
+            )
+        return newest
+
+    def close(self) -> None:
+        """Close now. Calls in flight raise ConnectionLost."""
+        self._fail("closed by us")
+
+    def retire(self) -> None:
+        """Send no more calls; close as soon as those in flight are answered."""
+        self._retired = True
+        if not self._calls:
+            self.close()
+
+    # What the transport tells us
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        if self._lost is not None:  # closed while it was being made
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._splitter.feed(data)
+        try:
+            while (frame := self._splitter.next_frame()) is not None:
+                self._take(frame)
+        except CorruptData as error:
+            self._fail(f"unreadable answer: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._fail(str(error) if error else "closed by the other side")
+
+    def _take(self, frame: bytes) -> None:
+        if not self._calls:
+            raise CorruptData("an answer to no request")
+        call = self._calls.popleft()
+        tagged = call.api.has_tagged_response_header(call.version)
+        correlation_id, start = framing.parse_response_header(frame, tagged=tagged)
+        if correlation_id != call.correlation_id:
+            self._calls.appendleft(call)
+            raise CorruptData(f"correlation id {correlation_id}, expected {call.correlation_id}")
+        if not call.answer.done():  # else its caller gave up
+            try:
+                call.answer.set_result(call.api.decode_response(call.version, memoryview(frame)[start:]))
+            except ApiError as error:
+                call.answer.set_exception(error)
+            except CorruptData:
+                self._calls.appendleft(call)
+                raise
+        if self._retired and not self._calls:
+            self.close()
+
+    def _fail(self, reason: str) -> None:
+        if self._lost is not None:
+            return
+        self._lost = reason
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+        while self._calls:
+            call = self._calls.popleft()
+            if not call.answer.done():
+                call.answer.set_exception(ConnectionLost(f"{call.api.name} to {self.address}: {reason}"))
+
+    async def _negotiate(self, timeout_s: float) -> None:
+        version = API_VERSIONS.versions[-1]
+        answer = await self.call(API_VERSIONS, SOFTWARE, version=version, timeout_s=timeout_s)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # it said which it serves: ask again
+            self._learn(answer)
+            version = self.version_for(API_VERSIONS)
+            answer = await self.call(API_VERSIONS, SOFTWARE, version=version, timeout_s=timeout_s)
+        self._learn(answer)
+
+    def _learn(self, answer: ApiVersionsAnswer) -> None:
+        self.versions = {
+            api.api_key: range(api.min_version, api.max_version + 1)
+            for api in answer.apis
+            if api.min_version <= api.max_version
+        }
+
+    async def _authenticate(self, user: str, password: str, timeout_s: float) -> None:
+        await self.call(SASL_HANDSHAKE, SaslHandshake(MECHANISM), version=1, timeout_s=timeout_s)
+        token = SaslAuthenticate(plain_token(user, password))
+        await self.call(SASL_AUTHENTICATE, token, timeout_s=timeout_s)

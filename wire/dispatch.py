@@ -1,0 +1,72 @@
+"""What an API is, who serves it, and how an answer finds its way back.
+
+An ``Api`` turns the bytes of one Kafka API key, at each version, into one version-less request and
+back. An ``Endpoint`` is a plain callable on the event loop: it is given a request, says who sent it, and
+calls ``reply`` exactly once, now or later. No Task or Future is made on the way.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+from controller.errors import ApiError
+from wire.schema import Buffer
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+API_VERSIONS_KEY: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api(Generic[Q, R]):
+    """One API key: its bytes, in every version of ``versions``.
+
+    decode_request    (version, body) -> request; raises CorruptData, or ApiError for a request that can
+                      be read but never served.
+    encode_response   (version, response, throttle_ms) -> body.
+    refusal           (version, request or None if it was not read, error, throttle_ms) -> body.
+    encode_request    (version, request) -> body; raises UnsupportedVersion if the version cannot say it.
+    decode_response   (version, body) -> response; raises CorruptData, and the ApiError it carries.
+    """
+
+    key: int
+    name: str
+    versions: range
+    flexible_from: int  # the first version with tagged fields; 1 << 15 if none has
+    decode_request: Callable[[int, Buffer], Q]
+    encode_response: Callable[[int, R, int], bytes]
+    refusal: Callable[[int, Q | None, ApiError, int], bytes]
+    encode_request: Callable[[int, Q], bytes]
+    decode_response: Callable[[int, Buffer], R]
+
+    def has_tagged_response_header(self, version: int) -> bool:
+        """Response header v1. ApiVersions keeps v0 always: its reader knows no version yet (KIP-511)."""
+        return version >= self.flexible_from and self.key != API_VERSIONS_KEY
+
+
+NEVER_FLEXIBLE: Final = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who sent a request, and where it came in."""
+
+    principal: str  # "User:NAME"
+    listener: str
+    client_id: str | None
+    peer: str  # "host:port"
+
+
+class Reply(Protocol):
+    """Answers one request, once. A second call is an InvariantViolation; after a lost connection, nothing."""
+
+    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
+        """``outcome`` is the response or an ApiError; the connection is muted for ``throttle_ms``."""
+
+
+Endpoint: TypeAlias = Callable[[Any, Context, Reply], None]
+"""May raise ApiError instead of replying with it."""
+
+Service: TypeAlias = Mapping[int, tuple[Api[Any, Any], Endpoint]]
+"""What a listener serves, by API key. ApiVersions and SASL are the listener's own."""

@@ -1,0 +1,73 @@
+"""Errors on their way over the wire: a number and sometimes a text, and back.
+
+The refusals that only the wire itself has live here; all others in ``controller.errors``.
+"""
+
+from typing import Final
+
+from controller import errors
+from controller.errors import ApiError, ErrorCode
+
+ERROR_MESSAGE_CHARS_MAX: Final = 1000  # a message may quote what a client sent
+
+
+class UnsupportedSaslMechanism(ApiError):
+    """A mechanism that is not enabled; the answer lists those that are."""
+
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class IllegalSaslState(ApiError):
+    """A request out of order: SASL where it is over or not wanted, or something else before it is done."""
+
+    code = ErrorCode.ILLEGAL_SASL_STATE
+
+
+class SaslAuthenticationFailed(ApiError):
+    """Unknown user, wrong password or an unreadable token: the answer does not say which."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class UnlistedError(ApiError):
+    """A Kafka error code that this project never answers with itself. ``number`` is the code."""
+
+    def __init__(self, number: int, message: str):
+        super().__init__(f"Kafka error {number}: {message}")
+        self.number = number
+
+
+def error_for(code: int, message: str | None = None) -> ApiError:
+    """The ApiError that an answer carries. ``code`` is not NONE."""
+    kind = _KINDS.get(code)
+    if kind is not None:
+        # Some constructors take what only the controller knows; here its text is all that is left.
+        return kind.__new__(kind, message or ErrorCode(code).name)
+    if code not in _LISTED:
+        return UnlistedError(code, message or "no message")
+    error = ApiError(message or ErrorCode(code).name)
+    error.code = ErrorCode(code)
+    return error
+
+
+def raise_for(code: int, message: str | None = None) -> None:
+    """Raise the error that an answer carries, if it does."""
+    if code != 0:
+        raise error_for(code, message)
+
+
+def message_of(error: ApiError) -> str:
+    """The text for an ErrorMessage field."""
+    return str(error)[:ERROR_MESSAGE_CHARS_MAX] or error.code.name
+
+
+def _kinds() -> dict[int, type[ApiError]]:
+    known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ApiError)]
+    own: list[type[ApiError]] = [UnsupportedSaslMechanism, IllegalSaslState, SaslAuthenticationFailed]
+    by_code = {kind.code: kind for kind in (*known, *own) if kind is not ApiError}
+    by_code[ErrorCode.UNKNOWN_SERVER_ERROR] = errors.UnknownServerError  # several say "-1"
+    return {int(code): kind for code, kind in by_code.items()}
+
+
+_KINDS: Final = _kinds()
+_LISTED: Final = frozenset(int(code) for code in ErrorCode)

@@ -1,0 +1,181 @@
+"""Frames and headers: where a message begins and ends, who asked, and in which version.
+
+Layout   length i32 | header | body. Request header v1: key i16 | version i16 | correlation id i32 |
+         client id (i16 length, -1 null, UTF-8); v2 adds tagged fields. Response header v0: correlation
+         id i32; v1 adds tagged fields. Big-endian.
+Bound    a frame is refused by its length, before any of it is stored.
+Source   Kafka protocol guide; RequestHeader.json (the client id stays a legacy string even in v2).
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from kio.serial.errors import SerialError
+from kio.serial.readers import read_unsigned_varint
+
+from records.invariant import CorruptData
+
+FRAME_BYTES_MAX: Final = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
+HEADER_TAGS_MAX: Final = 32  # no tag is defined for headers; some room for those to come
+REQUEST_PREFIX_BYTES: Final = 8  # key, version, correlation id: enough to refuse any request
+
+_LENGTH: Final = struct.Struct(">i")
+_REQUEST: Final = struct.Struct(">hhih")
+_REQUEST_PREFIX: Final = struct.Struct(">hhi")
+_FRAMED_REQUEST: Final = struct.Struct(">ihhih")
+_RESPONSE: Final = struct.Struct(">ii")
+_RESPONSE_TAGGED: Final = struct.Struct(">iiB")
+
+
+class RequestHeader(NamedTuple):
+    """Who asks for what. ``client_id`` may be null."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class Splitter:
+    """Cuts a byte stream into frames. Each byte is copied a bounded number of times.
+
+    Bytes that hold whole frames are kept as they came; only a rest that waits for more is gathered.
+    """
+
+    __slots__ = ("_buffer", "_frame_bytes_max", "_position")
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer: bytes | bytearray = b""
+        self._position = 0
+
+    @property
+    def buffered(self) -> int:
+        """Bytes fed but not yet cut off as frames."""
+        return len(self._buffer) - self._position
+
+    def limit(self, frame_bytes_max: int) -> None:
+        """Change the bound for the frames that are cut off from now on."""
+        self._frame_bytes_max = frame_bytes_max
+
+    def feed(self, chunk: bytes) -> None:
+        """Add what arrived."""
+        buffer, position = self._buffer, self._position
+        if position == len(buffer):
+            self._buffer = chunk
+        elif isinstance(buffer, bytearray):
+            del buffer[:position]
+            buffer += chunk
+        else:
+            self._buffer = bytearray(memoryview(buffer)[position:])
+            self._buffer += chunk
+        self._position = 0
+
+    def next_frame(self) -> bytes | None:
+        """The next whole frame without its length, or None. Raises CorruptData on a bad length."""
+        buffer, position = self._buffer, self._position
+        start = position + 4
+        if len(buffer) < start:
+            return None
+        (size,) = _LENGTH.unpack_from(buffer, position)
+        if not 0 <= size <= self._frame_bytes_max:
+            raise CorruptData(f"a frame claims {size} bytes, expected 0 to {self._frame_bytes_max}")
+        end = start + size
+        if len(buffer) < end:
+            return None
+        self._position = end
+        if isinstance(buffer, bytes):
+            return buffer[start:end]
+        return bytes(memoryview(buffer)[start:end])
+
+
+def parse_request_prefix(frame: bytes) -> tuple[int, int, int]:
+    """(key, version, correlation id): alike in every header version. Raises CorruptData."""
+    if len(frame) < REQUEST_PREFIX_BYTES:
+        raise CorruptData(f"a request of {len(frame)} bytes, expected at least {REQUEST_PREFIX_BYTES}")
+    key, version, correlation_id = _REQUEST_PREFIX.unpack_from(frame)
+    return key, version, correlation_id
+
+
+def client_id_end(frame: bytes) -> int:
+    """Where the client id ends, so that ``frame[10:end]`` is its bytes. Raises CorruptData."""
+    if len(frame) < _REQUEST.size:
+        raise CorruptData(f"a request header of {len(frame)} bytes, expected at least {_REQUEST.size}")
+    length = (frame[8] << 8) | frame[9]
+    if length >= 0x8000:  # negative is null, as Kafka reads it
+        return _REQUEST.size
+    end = _REQUEST.size + length
+    if end > len(frame):
+        raise CorruptData(f"a client id claims {length} bytes, the frame has {len(frame) - _REQUEST.size}")
+    return end
+
+
+def skip_tagged_fields(frame: bytes, position: int) -> int:
+    """Where the tagged fields of a header end. Raises CorruptData."""
+    if position < len(frame) and frame[position] == 0:
+        return position + 1
+    try:
+        count, width = read_unsigned_varint(frame, position)
+        position += width
+        if count > HEADER_TAGS_MAX:
+            raise CorruptData(f"{count} tagged fields in a header, at most {HEADER_TAGS_MAX} are read")
+        for _ in range(count):
+            _, width = read_unsigned_varint(frame, position)
+            position += width
+            size, width = read_unsigned_varint(frame, position)
+            position += width + size
+            if position > len(frame):
+                raise CorruptData(f"a tagged field claims {size} bytes, past the end of the frame")
+    except (SerialError, ValueError) as error:
+        raise CorruptData(f"tagged fields of a header: {error}") from error
+    return position
+
+
+def parse_request_header(frame: bytes, *, flexible: bool) -> tuple[RequestHeader, int]:
+    """Header v2 if ``flexible``, else v1, and where the body begins. Raises CorruptData."""
+    key, version, correlation_id = parse_request_prefix(frame)
+    end = client_id_end(frame)
+    client_id = parse_client_id(frame[10:end], is_null=frame[8] >= 0x80)
+    if flexible:
+        end = skip_tagged_fields(frame, end)
+    return RequestHeader(key, version, correlation_id, client_id), end
+
+
+def parse_client_id(raw: bytes, *, is_null: bool) -> str | None:
+    """The client id as text. Raises CorruptData."""
+    if is_null:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptData(f"a client id that is not UTF-8: {error}") from error
+
+
+def request_frame(header: RequestHeader, body: bytes, *, flexible: bool) -> bytes:
+    """One whole frame. Inverse of ``Splitter`` and ``parse_request_header``."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    length = -1 if header.client_id is None else len(client_id)
+    tags = b"\0" if flexible else b""
+    size = _REQUEST.size + len(client_id) + len(tags) + len(body)
+    framed = _FRAMED_REQUEST.pack(size, header.api_key, header.api_version, header.correlation_id, length)
+    return b"".join((framed, client_id, tags, body))
+
+
+def response_frame(correlation_id: int, body: bytes, *, tagged: bool) -> bytes:
+    """One whole frame with response header v1 if ``tagged``, else v0."""
+    if tagged:
+        return _RESPONSE_TAGGED.pack(len(body) + 5, correlation_id, 0) + body
+    return _RESPONSE.pack(len(body) + 4, correlation_id) + body
+
+
+def parse_response_header(frame: bytes, *, tagged: bool) -> tuple[int, int]:
+    """(correlation id, where the body begins). Raises CorruptData."""
+    if len(frame) < _LENGTH.size:
+        raise CorruptData(f"a response of {len(frame)} bytes, expected at least {_LENGTH.size}")
+    (correlation_id,) = _LENGTH.unpack_from(frame)
+    return correlation_id, skip_tagged_fields(frame, 4) if tagged else 4
+
+
+def raw_frame(body: bytes) -> bytes:
+    """A frame without any header: SASL tokens after a handshake of version 0."""
+    return _LENGTH.pack(len(body)) + body

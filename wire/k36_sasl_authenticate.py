@@ -1,0 +1,67 @@
+"""SaslAuthenticate, API key 36, versions 0-2: one SASL token there, one back.
+
+1   session_lifetime: 0 here, a connection is authenticated once and for its life
+2   flexible
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.errors import ApiError
+from wire.dispatch import Api
+from wire.errors import message_of, raise_for
+from wire.schema import Buffer, Message
+
+_REQUEST: Final = Message(36, "request")
+_RESPONSE: Final = Message(36, "response")
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticate:
+    """The client's token. It holds a password and is never shown."""
+
+    token: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticated:
+    """The server's token; empty for PLAIN."""
+
+    token: bytes = b""
+
+
+def _decode_request(version: int, body: Buffer) -> SaslAuthenticate:
+    return SaslAuthenticate(_REQUEST.decode(version, body)["auth_bytes"])
+
+
+def _encode_request(version: int, request: SaslAuthenticate) -> bytes:
+    return _REQUEST.encode(version, {"auth_bytes": request.token})
+
+
+def _encode_response(version: int, response: SaslAuthenticated, throttle_ms: int) -> bytes:
+    message = {"error_code": 0, "error_message": None, "auth_bytes": response.token}
+    return _RESPONSE.encode(version, message)
+
+
+def _refusal(version: int, request: SaslAuthenticate | None, error: ApiError, throttle_ms: int) -> bytes:
+    message = {"error_code": error.code, "error_message": message_of(error), "auth_bytes": b""}
+    return _RESPONSE.encode(version, message)
+
+
+def _decode_response(version: int, body: Buffer) -> SaslAuthenticated:
+    message = _RESPONSE.decode(version, body)
+    raise_for(message["error_code"], message["error_message"])
+    return SaslAuthenticated(message["auth_bytes"])
+
+
+SASL_AUTHENTICATE: Final[Api[SaslAuthenticate, SaslAuthenticated]] = Api(
+    key=36,
+    name="SaslAuthenticate",
+    versions=range(3),
+    flexible_from=2,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)

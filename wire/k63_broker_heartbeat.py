@@ -1,0 +1,77 @@
+"""BrokerHeartbeat, API key 63, versions 0-1: a broker says that it lives and what it wants.
+
+1   offline_log_dirs (tag 0), read and left aside: a broker here has one directory and dies with it
+"""
+
+from typing import Final
+
+from controller.brokers import Heartbeat, HeartbeatStatus
+from controller.errors import ApiError
+from records.types import BrokerEpoch, BrokerId
+from wire.dispatch import Api
+from wire.errors import raise_for
+from wire.schema import Buffer, Message
+
+_REQUEST: Final = Message(63, "request")
+_RESPONSE: Final = Message(63, "response")
+
+
+def _decode_request(version: int, body: Buffer) -> Heartbeat:
+    message = _REQUEST.decode(version, body)
+    return Heartbeat(
+        broker_id=BrokerId(message["broker_id"]),
+        broker_epoch=BrokerEpoch(message["broker_epoch"]),
+        current_metadata_offset=message["current_metadata_offset"],
+        want_fence=message["want_fence"],
+        want_shut_down=message["want_shut_down"],
+    )
+
+
+def _encode_request(version: int, request: Heartbeat) -> bytes:
+    return _REQUEST.encode(
+        version,
+        {
+            "broker_id": request.broker_id,
+            "broker_epoch": request.broker_epoch,
+            "current_metadata_offset": request.current_metadata_offset,
+            "want_fence": request.want_fence,
+            "want_shut_down": request.want_shut_down,
+        },
+    )
+
+
+def _encode_response(version: int, status: HeartbeatStatus, throttle_ms: int) -> bytes:
+    return _RESPONSE.encode(
+        version,
+        {
+            "throttle_time_ms": throttle_ms,
+            "error_code": 0,
+            "is_caught_up": status.is_caught_up,
+            "is_fenced": status.is_fenced,
+            "should_shut_down": status.should_shut_down,
+        },
+    )
+
+
+def _refusal(version: int, request: Heartbeat | None, error: ApiError, throttle_ms: int) -> bytes:
+    refused = {"throttle_time_ms": throttle_ms, "error_code": error.code, "should_shut_down": False}
+    return _RESPONSE.encode(version, refused)
+
+
+def _decode_response(version: int, body: Buffer) -> HeartbeatStatus:
+    message = _RESPONSE.decode(version, body)
+    raise_for(message["error_code"])
+    return HeartbeatStatus(message["is_caught_up"], message["is_fenced"], message["should_shut_down"])
+
+
+BROKER_HEARTBEAT: Final[Api[Heartbeat, HeartbeatStatus]] = Api(
+    key=63,
+    name="BrokerHeartbeat",
+    versions=range(2),
+    flexible_from=0,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)
