@@ -1,0 +1,112 @@
+"""Gives the broker's clients producer ids: drives the pool with real requests and a real clock.
+
+Claims      are answered on the spot, from memory. Asking for blocks goes on beside them, in ``run``.
+Unknown     outcomes (7, a lost connection, silence) are asked again: a wasted block is fine (row 730.9).
+Own client  blocks are asked for on a connection of their own: the controller mutes the connection of a
+            broker over its quota, and heartbeats must not be muted with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.exit_reason import Membership
+from broker.producer_ids import ProducerIdPool
+from broker.registration import Registration
+from broker.retry import CALL_FAILURES
+from controller.errors import ApiError, StaleBrokerEpoch
+from controller.producer_ids import AllocateProducerIds
+from records.types import BrokerId, ProducerId
+from wire.client import ControllerClient, RequestTimeout
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+CALL_TIMEOUT_S: Final = 2.0
+"""Of one request for a block, finding the controller included; asked again at once after it."""
+
+
+class IdsLeftGauge(Protocol):
+    """Where the number of ids at hand is shown."""
+
+    def producer_ids_left(self, count: int) -> None:
+        """Set it."""
+
+
+class ProducerIdSource:
+    """The pool, the controllers, and the wish for the next block between them."""
+
+    def __init__(
+        self,
+        pool: ProducerIdPool,
+        controllers: ControllerClient,
+        registration: Registration,
+        membership: Membership,
+        broker_id: BrokerId,
+        *,
+        clock_ms: Callable[[], int],
+        metrics: IdsLeftGauge,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._pool = pool
+        self._controllers = controllers
+        self._registration = registration
+        self._membership = membership
+        self._broker_id = broker_id
+        self._clock_ms = clock_ms
+        self._metrics = metrics
+        self._log = log
+        self._due = asyncio.Event()
+        self._failure = ""  # the last one said in the log
+
+    def claim(self) -> ProducerId:
+        """A producer id nobody has. Raises CoordinatorLoadInProgress, at once, if none is at hand."""
+        producer_id = self._pool.claim()
+        if self._pool.request_due_ms() is not None:
+            self._due.set()
+        self._metrics.producer_ids_left(self._pool.ids_left())
+        return producer_id
+
+    async def run(self) -> None:
+        """Ask for a block whenever one is due; forever. Raises BrokerRefused."""
+        while True:
+            due_ms = self._pool.request_due_ms()
+            if due_ms is None:
+                self._due.clear()
+                await self._due.wait()
+                continue
+            early_ms = due_ms - self._clock_ms()
+            if early_ms > 0:
+                await asyncio.sleep(early_ms / 1000)
+                continue
+            await self._ask()
+
+    async def _ask(self) -> None:
+        epoch = await self._registration.registered()
+        self._pool.request_sent(self._clock_ms())
+        request = AllocateProducerIds(self._broker_id, epoch)
+        try:
+            block = await self._controllers.call(ALLOCATE_PRODUCER_IDS, request, timeout_s=CALL_TIMEOUT_S)
+        except RequestTimeout as error:
+            self._pool.timed_out()
+            self._say_failed(str(error))
+        except CALL_FAILURES as error:
+            self._pool.refused(now_ms=self._clock_ms())
+            self._say_failed(f"{type(error).__name__}: {error}")
+            if isinstance(error, StaleBrokerEpoch):
+                self._registration.went_stale(epoch)
+            elif isinstance(error, ApiError):
+                self._membership.require_curable(error, "give this broker a block of producer ids")
+        else:
+            defect = self._pool.granted(block.first, block.length, now_ms=self._clock_ms())
+            if defect is not None:
+                self._log.error("producer_id_block_refused", reason=defect)
+                return
+            self._failure = ""
+            self._metrics.producer_ids_left(self._pool.ids_left())
+            self._log.info("producer_id_block_granted", first=block.first, length=block.length)
+
+    def _say_failed(self, reason: str) -> None:
+        if reason != self._failure:
+            self._failure = reason
+            self._log.warning("producer_id_block_not_granted", reason=reason)

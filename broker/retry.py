@@ -1,0 +1,44 @@
+"""Pacing of what is attempted until it succeeds: exponential backoff with full jitter."""
+
+from random import Random
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from controller.errors import ApiError
+from wire.client import ConnectionLost, RequestTimeout
+
+CALL_FAILURES: Final = (ApiError, ConnectionLost, RequestTimeout)
+"""How a call to the controllers can fail. The last two leave the outcome unknown."""
+
+PAUSE_MS_FIRST: Final = 20
+PAUSE_MS_MAX: Final = 1_000
+"""Well below any session timeout, so that a broker whose controllers come back is back at once."""
+
+
+class Retry:
+    """One attempt's failures in a row: how long to pause, and each new reason logged once."""
+
+    def __init__(self, attempt: str, *, rng: Random, log: FilteringBoundLogger) -> None:
+        self._attempt = attempt
+        self._rng = rng
+        self._log = log
+        self._failures = 0
+        self._reason = ""
+
+    def failed(self, error: Exception) -> float:
+        """Count a failure. Returns the seconds to pause: uniform in [0, bound), a bound that doubles."""
+        reason = f"{type(error).__name__}: {error}"
+        if reason != self._reason:
+            self._reason = reason
+            self._log.warning("attempt_failed", attempt=self._attempt, reason=reason)
+        bound_ms = min(PAUSE_MS_FIRST << min(self._failures, 10), PAUSE_MS_MAX)
+        self._failures += 1
+        return self._rng.random() * bound_ms / 1000
+
+    def succeeded(self) -> None:
+        """The next failure is a first one again."""
+        if self._failures:
+            self._log.info("attempt_succeeded", attempt=self._attempt, failures=self._failures)
+        self._failures = 0
+        self._reason = ""

@@ -1,0 +1,164 @@
+"""A scripted controller that speaks real frames, for tests of what a broker does with each answer.
+
+Without a script it is a good controller: it registers, unfences, and hands out blocks of ten. A script
+gives the outcomes of the next requests of one API key: an ApiError or a response to answer with,
+``SILENCE`` to never answer, or a callable ``(request, context) -> outcome``.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final
+
+import structlog
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
+from controller.errors import ApiError
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from records.types import BrokerEpoch, NodeId, ProducerId
+from wire.dispatch import Api, Context, Endpoint, Reply
+from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorumAnswer, QuorumPartition
+from wire.k60_describe_cluster import (
+    CONTROLLERS,
+    DESCRIBE_CLUSTER,
+    ClusterNode,
+    DescribeCluster,
+    DescribeClusterAnswer,
+)
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.listener import Listener
+
+HOST: Final = "127.0.0.1"
+TIMEOUT_S: Final = 10.0  # of a whole test; never reached by one that passes
+SILENCE: Final = object()
+CLUSTER_ID: Final = "clusterclusterclustercl"[:22]
+UNFENCED: Final = HeartbeatStatus(is_caught_up=True, is_fenced=False, should_shut_down=False)
+LET_GO: Final = HeartbeatStatus(is_caught_up=True, is_fenced=True, should_shut_down=True)
+
+APIS: Final[tuple[Api[Any, Any], ...]] = (
+    DESCRIBE_QUORUM,
+    DESCRIBE_CLUSTER,
+    BROKER_REGISTRATION,
+    BROKER_HEARTBEAT,
+    ALLOCATE_PRODUCER_IDS,
+)
+
+
+def captured_log() -> tuple[FilteringBoundLogger, LogCapture]:
+    """A logger, and where what it says is kept."""
+    capture = LogCapture()
+    log: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.PrintLogger(),
+        processors=[capture],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+    )
+    return log, capture
+
+
+class FakeController:
+    """Use it as an asynchronous context manager. ``asked[key]`` holds the requests, in order."""
+
+    def __init__(self, node_id: int = 1, *, credentials: dict[str, str] | None = None) -> None:
+        self.node_id = NodeId(node_id)
+        self.leader_id = NodeId(node_id)
+        self.brokers: tuple[ClusterNode, ...] = ()
+        self.asked: dict[int, list[Any]] = defaultdict(list)
+        self.contexts: dict[int, list[Context]] = defaultdict(list)
+        self.scripts: dict[int, deque[Any]] = defaultdict(deque)
+        self.epochs = itertools.count(5)
+        self.next_id = 0
+        self.throttle_ms = 0
+        self.log, self.logged = captured_log()
+        self._news = asyncio.Event()
+        self._listener = Listener(
+            {api.key: (api, self._endpoint(api)) for api in APIS},
+            name="CONTROLLER",
+            log=self.log,
+            security_protocol="PLAINTEXT" if credentials is None else "SASL_PLAINTEXT",
+            credentials=credentials,
+        )
+
+    async def __aenter__(self) -> "FakeController":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self, port: int = 0) -> None:
+        """Listen; after ``stop`` at the same port, this is a restart."""
+        await self._listener.start(HOST, port)
+        self.port = self._listener.port
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        await self._listener.stop()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return HOST, self.port
+
+    def script(self, api: Api[Any, Any], *outcomes: Any) -> None:
+        """What the next requests of ``api`` are answered with."""
+        self.scripts[api.key].extend(outcomes)
+
+    async def count(self, api: Api[Any, Any], count: int) -> list[Any]:
+        """Wait for that many requests of ``api``; all that came."""
+        while len(self.asked[api.key]) < count:
+            self._news.clear()
+            await self._news.wait()
+        return self.asked[api.key]
+
+    def _endpoint(self, api: Api[Any, Any]) -> Endpoint:
+        defaults: dict[int, Callable[[Any], Any]] = {
+            55: lambda request: DescribeQuorumAnswer.of(QuorumPartition(leader_id=self.leader_id)),
+            60: self._describe,
+            62: self._register,
+            63: self._heartbeat,
+            67: self._allocate,
+        }
+
+        def endpoint(request: Any, context: Context, reply: Reply) -> None:
+            self.asked[api.key].append(request)
+            self.contexts[api.key].append(context)
+            self._news.set()
+            script = self.scripts[api.key]
+            outcome = script.popleft() if script else defaults[api.key](request)
+            if callable(outcome):
+                outcome = outcome(request, context)
+            if outcome is not SILENCE:
+                reply(outcome, self.throttle_ms if api.key == ALLOCATE_PRODUCER_IDS.key else 0)
+
+        return endpoint
+
+    def _describe(self, request: DescribeCluster) -> DescribeClusterAnswer | ApiError:
+        if request.endpoint_type == CONTROLLERS:
+            nodes: tuple[ClusterNode, ...] = (ClusterNode(self.node_id, HOST, self.port),)
+        else:
+            nodes = self.brokers
+        return DescribeClusterAnswer(
+            cluster_id=CLUSTER_ID,
+            controller_id=self.leader_id,
+            brokers=nodes,
+            endpoint_type=request.endpoint_type,
+        )
+
+    def _register(self, request: RegisterBroker) -> BrokerEpoch:
+        return BrokerEpoch(next(self.epochs))
+
+    def _heartbeat(self, request: Heartbeat) -> HeartbeatStatus:
+        return LET_GO if request.want_shut_down else UNFENCED
+
+    def _allocate(self, request: AllocateProducerIds) -> ProducerIdBlock:
+        first = self.next_id
+        self.next_id += 10
+        return ProducerIdBlock(ProducerId(first), 10)
