@@ -187,8 +187,8 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     there = len(buffer) - position
     if there < HEADER_BYTES:
         raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
-    (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp, max_timestamp,
-     _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+    (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp,
+     max_timestamp, _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
     if magic != _MAGIC:
         raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
     size: int = length + _LENGTH_COUNTS_FROM
