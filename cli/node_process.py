@@ -108,6 +108,11 @@ def log_tail(directory: Path, line_count: int = 12) -> str:
     return "\n".join(text.splitlines()[-line_count:])
 
 
+def ending(return_code: int) -> str:
+    """How a process ended, in words: ``exit status 1`` or ``SIGKILL``."""
+    return signal.Signals(-return_code).name if return_code < 0 else f"exit status {return_code}"
+
+
 def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
     """Look every POLL_SECONDS until ``holds()``; False after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s

@@ -1,0 +1,289 @@
+"""``fencepost up``, ``ps``, ``kill``, ``start`` and ``down``: a cluster on this machine.
+
+``up`` is done when the cluster is live: every broker's listener answers, and the active controller lists
+all of them as unfenced, in an answer that rides on a committed entry.
+What keeps a node from starting is said, by the node's name, before anything starts; a node that
+dies while starting is named with the end of its log, and what this command started is ended again.
+"""
+
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from subprocess import Popen
+from types import FrameType
+from typing import Final
+
+import click
+
+from cli import local_cluster, node_process
+from cli.cluster_state import await_answering, await_live, leader_id, state
+from cli.local_cluster import LocalCluster, LocalNode, open_cluster
+from cli.main import INTERRUPTED
+from cli.output import JSON, Failed, WrongUsage, echo_json, format_option, progress, table
+from records.types import NodeId
+
+NODES_DEFAULT: Final = 3
+PORT_DEFAULT: Final = 9092
+STOP_SECONDS_MAX: Final = 15.0  # a clean stop hands leadership over; a node that needs longer is killed
+WATCH_SECONDS: Final = 0.1
+SIGNALS: Final = ("KILL", "STOP", "CONT", "TERM")
+
+dir_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=".fencepost",
+    show_default=True,
+    help="The cluster's folder.",
+)
+
+
+@click.command()
+@click.option("-n", "--nodes", "node_count", type=int, help=f"How many nodes.  [default: {NODES_DEFAULT}]")
+@dir_option
+@click.option("--port", type=int, help=f"Client port of node 1.  [default: {PORT_DEFAULT}]")
+@click.option("--detach", is_flag=True, help="Return when the cluster is live; 'fencepost down' ends it.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of every node, if D is new.",
+)
+@format_option
+def up(
+    node_count: int | None,
+    directory: Path,
+    port: int | None,
+    detach: bool,
+    overrides: tuple[str, ...],
+    output_format: str,
+) -> int:
+    """Start a local cluster, one process per node: new in an empty --dir, else the one that is there.
+
+    In the foreground Ctrl-C ends it, with exit status 130.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    cluster = _open_or_create(directory, node_count, port, overrides)
+    try:
+        children = bring_up(cluster)
+        _print_cluster(cluster, output_format, welcome=True)
+        return 0 if detach else _watch(cluster, children)
+    except KeyboardInterrupt:
+        if not detach:
+            stop_nodes(cluster.nodes)
+        return INTERRUPTED
+
+
+@click.command()
+@dir_option
+@format_option
+def ps(directory: Path, output_format: str) -> None:
+    """Say which nodes run, and who leads."""
+    _print_cluster(open_cluster(directory), output_format, welcome=False)
+
+
+@click.command()
+@click.argument("name", metavar="NODE")
+@dir_option
+@click.option(
+    "--signal",
+    "signal_name",
+    type=click.Choice(SIGNALS, case_sensitive=False),
+    default="KILL",
+    show_default=True,
+)
+@format_option
+def kill(name: str, directory: Path, signal_name: str, output_format: str) -> None:
+    """Send NODE (a number, or 'leader') a signal; KILL, if nothing else is said."""
+    cluster = open_cluster(directory)
+    node = _named(cluster, name)
+    pid = node.pid()
+    if not send(node, signal.Signals[f"SIG{signal_name}"]):
+        raise Failed(f"node {node.node_id} is not running")
+    if output_format == JSON:
+        echo_json({"node_id": node.node_id, "pid": pid, "signal": signal_name})
+    else:
+        click.echo(f"node {node.node_id} (pid {pid}): SIG{signal_name}; now {node.status()}")
+
+
+@click.command()
+@click.argument("names", metavar="NODE...", nargs=-1, required=True)
+@dir_option
+@format_option
+def start(names: Sequence[str], directory: Path, output_format: str) -> None:
+    """Start NODE again (a number; several may be given) and return when its controller listener answers."""
+    cluster = open_cluster(directory)
+    nodes = [_named(cluster, name) for name in names]
+    for node in nodes:
+        if node.pid() is not None:
+            raise Failed(f"node {node.node_id} is {node.status()} already (pid {node.pid()})")
+    children = start_nodes(cluster, nodes)
+    await_answering(nodes, children)
+    _print_cluster(cluster, output_format, welcome=False)
+
+
+@click.command()
+@dir_option
+def down(directory: Path) -> None:
+    """End every node cleanly: it finishes what is in flight and hands its leadership over."""
+    cluster = open_cluster(directory)
+    with cluster.lock():
+        killed = stop_nodes(cluster.nodes)
+    for node in killed:
+        click.echo(f"node {node.node_id} did not end in {STOP_SECONDS_MAX:.0f} s and was killed", err=True)
+    click.echo(f"{len(cluster.nodes)} nodes are down; their state stays in {cluster.directory}")
+
+
+def bring_up(cluster: LocalCluster) -> dict[NodeId, Popen[bytes]]:
+    """Start every node that is not there and wait until the cluster is live. Raises Failed."""
+    paused = [node for node in cluster.nodes if node.status() == "stopped"]
+    if paused:
+        numbers = ", ".join(str(node.node_id) for node in paused)
+        raise Failed(
+            f"node {numbers} is stopped by a signal; 'fencepost kill NODE --signal CONT' lets it go on"
+        )
+    missing = [node for node in cluster.nodes if node.pid() is None]
+    for node in missing:
+        if node.status() == "dead":
+            click.echo(f"node {node.node_id} had died; starting it again", err=True)
+    children = start_nodes(cluster, missing)
+    try:
+        with progress() as show:
+            await_live(cluster, children, show)
+    except BaseException:
+        stop_nodes([cluster.node(node_id) for node_id in children])
+        raise
+    return children
+
+
+def start_nodes(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> dict[NodeId, Popen[bytes]]:
+    """Start these nodes' processes, or none of them. Raises Failed with every reason against it."""
+    with cluster.lock():
+        wanted = [node for node in nodes if node.pid() is None]  # another command may have been faster
+        local_cluster.require_startable(cluster, wanted)
+        children = {}
+        for node in wanted:
+            arguments = ["node", "--config", str(node.directory / local_cluster.CONFIG)]
+            children[node.node_id] = node_process.start(node.directory, arguments)
+        return children
+
+
+def send(node: LocalNode, number: signal.Signals) -> bool:
+    """Signal a node's process; after KILL and TERM wait for its end. False if it was not there."""
+    recorded = node_process.recorded(node.directory)
+    if recorded is None or not recorded.send(number):
+        return False
+    if number in (signal.SIGKILL, signal.SIGTERM):
+        node_process.wait_until(lambda: recorded.status() == "dead", STOP_SECONDS_MAX)
+    else:
+        expected = "stopped" if number == signal.SIGSTOP else "running"
+        node_process.wait_until(lambda: recorded.status() in (expected, "dead"), STOP_SECONDS_MAX)
+    if number == signal.SIGTERM and recorded.status() == "dead":
+        node_process.forget(node.directory)
+    return True
+
+
+def stop_nodes(nodes: Sequence[LocalNode]) -> list[LocalNode]:
+    """Ask all to end, and wait. Returns those that had to be killed."""
+    for node in nodes:
+        recorded = node_process.recorded(node.directory)
+        if recorded is not None:
+            recorded.send(signal.SIGTERM)
+            recorded.send(signal.SIGCONT)  # a stopped process sees the other signal only now
+    node_process.wait_until(lambda: all(node.pid() is None for node in nodes), STOP_SECONDS_MAX)
+    killed = [node for node in nodes if node.pid() is not None]
+    for node in killed:
+        send(node, signal.SIGKILL)
+    for node in nodes:
+        node_process.forget(node.directory)
+    return killed
+
+
+def _open_or_create(
+    directory: Path, node_count: int | None, port: int | None, overrides: tuple[str, ...]
+) -> LocalCluster:
+    if not local_cluster.exists(directory):
+        return local_cluster.create_cluster(
+            directory, NODES_DEFAULT if node_count is None else node_count, port or PORT_DEFAULT, overrides
+        )
+    cluster = open_cluster(directory)
+    there = {"-n": (node_count, len(cluster.nodes)), "--port": (port, cluster.port)}
+    for option, (wanted, found) in there.items():
+        if wanted not in (None, found):
+            raise WrongUsage(
+                f"the cluster in {directory} was made with {option} {found}; choose another --dir"
+            )
+    if overrides:
+        raise WrongUsage(f"--override is for a new cluster; edit {directory}/nodes/N/{local_cluster.CONFIG}")
+    return cluster
+
+
+def _named(cluster: LocalCluster, name: str) -> LocalNode:
+    if name == "leader":
+        leader = leader_id(cluster)
+        if leader is None:
+            raise Failed("no leader is known; 'fencepost ps' says which nodes run")
+        return cluster.node(leader)
+    if not name.isdigit():
+        raise WrongUsage(f"NODE is a number or 'leader', not {name!r}")
+    return cluster.node(int(name))
+
+
+def _print_cluster(cluster: LocalCluster, output_format: str, *, welcome: bool) -> None:
+    seen = state(cluster)
+    if output_format == JSON:
+        echo_json(seen)
+        return
+    home = _short(cluster.directory)
+    if welcome:
+        click.echo(f"Cluster {cluster.cluster_id}: {len(cluster.nodes)} nodes, each a process of its own.")
+        click.echo("Each votes in the quorum and is a broker; Kafka clients may connect to any of them.")
+        click.echo(f"State and logs are in {home}/nodes/N (log.txt); 'fencepost down' ends the cluster.\n")
+    rows = [
+        (
+            node["node_id"],
+            ",".join(node["roles"]),
+            node["pid"] or "-",
+            node["client"] or "-",
+            f"{node['status']}, leader" if node["leader"] else node["status"],
+        )
+        for node in seen["nodes"]
+    ]
+    click.echo(table(("NODE", "ROLES", "PID", "LISTENER", "STATUS"), rows))
+    if welcome:
+        option = "" if home == ".fencepost" else f" --dir {home}"
+        click.echo(f"\nbootstrap.servers={cluster.bootstrap}")
+        click.echo(f"Next, in another terminal:  fencepost kill leader{option}")
+
+
+def _short(directory: Path) -> str:
+    try:
+        return str(directory.relative_to(Path.cwd()))
+    except ValueError:
+        return str(directory)
+
+
+def _watch(cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]]) -> int:
+    """Stay until Ctrl-C, or until no node is left. Names each node that ends."""
+    ended: set[NodeId] = set()
+    while True:
+        for node_id, child in children.items():
+            status = child.poll()  # also reaps it
+            if status is not None and node_id not in ended:
+                ended.add(node_id)
+                click.echo(
+                    f"node {node_id} ended ({node_process.ending(status)}); "
+                    f"'fencepost start {node_id}' brings it back",
+                    err=True,
+                )
+        statuses = {node.status() for node in cluster.nodes}
+        if not statuses & {"running", "stopped"}:
+            return 1 if "dead" in statuses else 0  # all are down: somebody typed ``down``
+        time.sleep(WATCH_SECONDS)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,161 @@
+"""``fencepost node``: one node in the foreground. The composition root: the only place that knows all parts.
+
+Order       identity, loop, metrics, controller, broker; ended in the opposite order. A broker finds the
+            controller over its socket, also the one in this very process.
+Ends        SIGTERM: cleanly, status 0 (leadership is handed over). SIGINT: the same, status 130. A part that
+            cannot go on: its own status, 4 for a broker that is not authorized. A second signal: at once.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import click
+import structlog
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from broker.exit_reason import ExitReason
+from broker.main import Broker
+from cli.main import INTERRUPTED
+from cli.output import Failed
+from cli.storage import read_config
+from quorum.active_controller import Controller
+from quorum.config import NodeConfig
+from quorum.metrics import NodeMetrics, watch_loop
+from quorum.node_identity import Identity, StorageError, read_identity, require_identity
+from snapshots.store import StoreInUse
+
+STOP_SECONDS_MAX: Final = 10.0
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class Part(Protocol):
+    """A role of a node."""
+
+    fatal: "asyncio.Future[ExitReason]"
+
+    async def start(self) -> None:
+        """Returns when the part serves."""
+
+    async def stop(self) -> None:
+        """A clean stop."""
+
+
+@click.command()
+@click.option(
+    "-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="node.properties"
+)
+def node(file: Path) -> int:
+    """Run one node in the foreground. Its directory must be formatted: see 'fencepost storage format'."""
+    config = read_config(file)
+    try:
+        identity = read_identity(config.directory)
+        require_identity(config.directory, identity, cluster_id=None, node_id=config.node_id)
+    except StorageError as error:
+        raise Failed(str(error)) from error
+    return run_node(config, identity)
+
+
+def run_node(config: NodeConfig, identity: Identity) -> int:
+    """Run until told to end. Returns the exit status."""
+    log = open_log(config)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(config, identity, log))
+
+
+def open_log(config: NodeConfig) -> FilteringBoundLogger:
+    """Events on stderr, one line each, the node's id in every one."""
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if config.log_format == "console":
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0, sort_keys=False)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.ExceptionRenderer(),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[config.log_level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    log: FilteringBoundLogger = structlog.get_logger().bind(node_id=config.node_id)
+    return log
+
+
+async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
+        loop.add_signal_handler(number, _end, ended, status)
+    metrics = NodeMetrics()
+    async with AsyncExitStack() as stack:
+        stack.callback(watch_loop(loop, metrics))
+        if config.metrics_port is not None:
+            stack.callback(metrics.serve(config.metrics_port))
+        parts: list[Part] = []
+        if config.is_controller:
+            parts.append(Controller(config, identity, log, metrics))
+        if config.is_broker:
+            parts.append(Broker(config, identity, log, metrics))
+        for part in parts:
+            part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
+            stack.push_async_callback(_stop, part, log)
+        status = await _serve(parts, ended, log)
+    log.info("node_stopped", status=status)
+    return status
+
+
+async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger) -> int:
+    """Start the parts and wait for the first reason to end. Returns the exit status."""
+    starting = asyncio.get_running_loop().create_task(_start(parts, log))
+    either: set[asyncio.Future[Any]] = {starting, ended}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        try:
+            starting.result()
+        except (OSError, StoreInUse) as error:  # a port or a directory that somebody else has
+            log.error("node_failed", reason=str(error))
+            return 1
+    status = await ended
+    starting.cancel()
+    return status
+
+
+async def _start(parts: list[Part], log: FilteringBoundLogger) -> None:
+    for part in parts:
+        await part.start()
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays; a collection need not walk it, which would stall the loop
+    log.info("node_started")
+
+
+async def _stop(part: Part, log: FilteringBoundLogger) -> None:
+    try:
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            await part.stop()
+    except TimeoutError:
+        log.warning("stop_cut_short", part=type(part).__name__.lower(), seconds=STOP_SECONDS_MAX)
+
+
+def _end(ended: "asyncio.Future[int]", status: int) -> None:
+    if ended.done():
+        sys.exit(status)  # asked twice: at once
+    ended.set_result(status)
+
+
+def _fail(ended: "asyncio.Future[int]", reason: ExitReason, log: FilteringBoundLogger) -> None:
+    log.error("node_failed", reason=reason.message)
+    if not ended.done():
+        ended.set_result(reason.exit_code)
