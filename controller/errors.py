@@ -27,6 +27,7 @@ class ErrorCode(enum.IntEnum):
     UNSUPPORTED_VERSION = 35
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
+    KAFKA_STORAGE_ERROR = 56
     SASL_AUTHENTICATION_FAILED = 58
     STALE_BROKER_EPOCH = 77
     DUPLICATE_BROKER_REGISTRATION = 101
@@ -126,6 +127,12 @@ class CoordinatorNotAvailable(ApiError):
     """No active controller is known at the moment."""
 
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class StorageFull(ApiError):
+    """The leader's disk is almost full: nothing was written, ask again when there is room."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class ClusterAuthorizationFailed(ApiError):

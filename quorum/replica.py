@@ -209,6 +209,10 @@ class Replica:
         """Milliseconds since the Unix epoch; of the leadership's clock while this node decides."""
         return self.proposer.now_ms() if self.proposer.active else self._wall_ms()
 
+    def wall_of(self, clock_s: float | None) -> int:
+        """A reading of this node's clock as milliseconds since the Unix epoch; -1 for None."""
+        return -1 if clock_s is None else self.now_ms() - int((self._clock() - clock_s) * 1000)
+
     @property
     def image(self) -> View:
         """The image, as of the applied index."""

@@ -1,0 +1,266 @@
+"""A running voter: one event loop that reads, decides, journals, applies and answers.
+
+Turns       anything that happens (frames, requests, the timer) asks for a turn of the replica. A turn
+            that proposed asks for another, so that what it wrote reaches the sockets before the flush
+            blocks the loop: entries leave first, the leader's own flush overlaps with its followers'.
+Halting     an exception in a turn is our bug or a disk that fails: the process ends at once, with
+            nothing further said to anyone. A restart recovers from what is on disk.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import structlog
+
+from controller import features
+from controller.authorization import Acls
+from controller.decision import Decision
+from controller.errors import StorageFull
+from quorum.config import NodeConfig
+from quorum.links import Events, LinkConfig, Links
+from quorum.metrics import NodeMetrics, watch_loop
+from quorum.node_identity import Identity
+from quorum.proposer import Decide, Reply
+from quorum.raft_log import FOLLOWER, use_clock
+from quorum.replica import Replica, ReplicaConfig
+from quorum.server import ControllerServer
+from records.types import Log, NodeId
+from wire.listener import Listener
+
+TICK_S: Final = 0.01
+BEAT_S: Final = 0.05
+SWEEP_S: Final = 0.5  # sessions, disk space
+HAND_OVER_S: Final = 1.0  # patience of a clean stop
+EXIT_HALTED: Final = 1
+
+
+class Controller:
+    """The controller role of a node. ``await start()``, later ``await stop()``."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        identity: Identity,
+        log: Any = None,
+        metrics: NodeMetrics | None = None,
+        *,
+        acls: Acls | None = None,
+        credentials: dict[str, str] | None = None,
+        secret: bytes = b"",
+    ) -> None:
+        self._config = config
+        self._identity = identity
+        self._log = log or structlog.get_logger()
+        self._metrics = metrics or NodeMetrics()
+        self._rng = random.Random()
+        self._loop = asyncio.get_running_loop()
+        self._turn_wanted = False
+        self._disk_full = False
+        self._stopped = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
+        use_clock(time.monotonic, self._rng)
+        addresses = {voter.node_id: (voter.address.host, voter.address.port) for voter in config.voters}
+        self.replica = Replica(
+            ReplicaConfig(
+                node_id=config.node_id,
+                directory_id=identity.directory_id,
+                cluster_id=identity.cluster_id,
+                voter_ids=frozenset(addresses),
+                initial_voters=identity.initial_voters,
+                directory=Path(config.directory),
+                election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
+                heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
+                snapshot_entries=config.snapshot_entries_interval,
+                archive_bytes_max=-1 if config.archive_retention_bytes is None else config.archive_retention_bytes,
+            ),
+            send=self._send,
+            clock=time.monotonic,
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            background=self._background,
+            rng=self._rng,
+            on_active=self._on_active,
+            log=self._log,
+        )
+        self.server = ControllerServer(
+            config,
+            identity.cluster_id,
+            self.replica,
+            self.submit,
+            self._metrics,
+            acls or Acls(),
+            lambda: self._controllers,
+        )
+        listener = config.controller_listener
+        own = ("", 0) if listener is None else (listener.address.host, listener.address.port)
+        self._links = Links(
+            LinkConfig(
+                node_id=config.node_id,
+                directory_id=identity.directory_id,
+                cluster_id=identity.cluster_id,
+                secret=secret,
+                controller=own,
+                addresses=addresses,
+            ),
+            Events(
+                bound=self.replica.electorate.bound,
+                met=self._met,
+                connected=self._waking(self.replica.connected),
+                disconnected=self._waking(self.replica.disconnected),
+                lost=self._waking(self.replica.lost),
+                received=self._waking(self.replica.received),
+            ),
+            self._log,
+            self._rng.random,
+        )
+        self._address = own
+        self._listener = Listener(
+            self.server.service,
+            name="CONTROLLER",
+            log=self._log,
+            security_protocol=config.security_protocol("CONTROLLER"),  # type: ignore[arg-type]
+            credentials=credentials,
+            frame_bytes_max=config.frame_bytes_max,
+            connections_max=config.connections_max,
+        )
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen to peers and brokers, and take part. Raises OSError if a port is taken."""
+        await self._links.start()
+        await self._listener.start(*self._address)
+        self._unwatch = watch_loop(self._loop, self._metrics)
+        self._every("tick", TICK_S, self._wake)
+        self._every("beat", BEAT_S, self._beat)
+        self._every("sweep", SWEEP_S, self._sweep)
+        self._log.info("controller_started", applied=self.replica.applied[0], term=self.replica.raft.term)
+
+    async def stop(self) -> None:
+        """Hand leadership over, answer nobody any more, put everything on disk."""
+        deadline = self._loop.time() + HAND_OVER_S
+        asked = False
+        while self._loop.time() < deadline and self.replica.raft.role != FOLLOWER and self.replica.peers:
+            asked = asked or self.replica.hand_over()
+            self._wake()
+            await asyncio.sleep(TICK_S)
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._unwatch()
+        await self._listener.stop()
+        await self._links.stop()
+        self.replica.close()
+        self._log.info("controller_stopped", handed_over=asked)
+
+    def submit(self, decide: Decide, reply: Reply) -> None:
+        """Decide as active controller and answer when it is applied."""
+        if self._disk_full:
+            reply(StorageFull(f"less than {self._config.disk_free_bytes_min} bytes are free: see disk.free.min.bytes"), 0)
+            return
+        self.replica.submit(decide, reply)
+        self._wake()
+
+    # -- turns --------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        if not self._turn_wanted and not self._stopped:
+            self._turn_wanted = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_wanted = False
+        if self._stopped:
+            return
+        try:
+            if self.replica.turn():
+                self._wake()
+        except BaseException as error:  # noqa: BLE001 - halts
+            self._halt("turn", error)
+
+    def _waking(self, told: Callable[..., None]) -> Callable[..., None]:
+        def tell(*facts: Any) -> None:
+            if self._stopped:
+                return
+            try:
+                told(*facts)
+            except BaseException as error:  # noqa: BLE001 - halts
+                self._halt(told.__name__, error)
+            self._wake()
+
+        return tell
+
+    def _every(self, name: str, period_s: float, call: Callable[[], None]) -> None:
+        def again() -> None:
+            if self._stopped:
+                return
+            self._timers[name] = self._loop.call_later(period_s, again)
+            call()
+
+        self._timers[name] = self._loop.call_later(period_s, again)
+
+    def _beat(self) -> None:
+        replica, metrics = self.replica, self._metrics
+        try:
+            replica.beat()
+        except BaseException as error:  # noqa: BLE001 - halts
+            self._halt("beat", error)
+        metrics.raft_role(("follower", "candidate", "leader")[replica.raft.role])
+        metrics.raft_leader_id(replica.raft.leader_id)
+        metrics.raft_epoch(replica.raft.term)
+        metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
+        if replica.proposer.last_commit_s:
+            metrics.commit_latency_seconds(replica.proposer.last_commit_s)
+            replica.proposer.last_commit_s = 0.0
+
+    def _sweep(self) -> None:
+        free = shutil.disk_usage(self._config.directory).free
+        full = free < self._config.disk_free_bytes_min
+        if full != self._disk_full:
+            self._disk_full = full
+            event = "disk_full" if full else "disk_has_room"
+            self._log.error(event, free_bytes=free, needed_bytes=self._config.disk_free_bytes_min)
+        if self.replica.proposer.active:
+            self.server.expire(self.replica.proposer.now_ms())
+
+    def _halt(self, where: str, error: BaseException) -> NoReturn:
+        self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
+        os._exit(EXIT_HALTED)
+
+    # -- what the replica and the links tell ----------------------------------------------------------
+
+    def _send(self, peer: NodeId, frame: bytes) -> None:
+        self._links.send(peer, frame)
+
+    def _met(self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int]) -> None:
+        self._controllers[peer] = controller
+        self._waking(self.replica.met)(peer, directory, bound)
+
+    def _on_active(self, now_ms: int) -> None:
+        self._log.info("controller_activated", epoch=self.replica.raft.term)
+        self.server.activated(now_ms)
+        self.replica.submit(
+            lambda view, _now_ms: Decision(features.bootstrap_records(view), None), lambda _outcome, _ms: None
+        )
+
+    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        future = self._loop.run_in_executor(None, work)
+
+        def finished(ended: "asyncio.Future[Any]") -> None:
+            error = ended.exception()
+            self._waking(done)(error if error is not None else ended.result())
+
+        future.add_done_callback(finished)
+
+    def _configured_controllers(self) -> dict[NodeId, tuple[str, int]]:
+        """Where the others' controller listeners should be, until each says so itself."""
+        voters, servers = self._config.voters, self._config.controller_bootstrap
+        if len(voters) != len(servers):
+            return {}
+        return {v.node_id: (a.host, a.port) for v, a in zip(sorted(voters), servers, strict=True)}

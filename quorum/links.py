@@ -1,0 +1,414 @@
+"""Authenticated sockets between voters: one connection each way, frames in order per connection.
+
+Each node dials every other and speaks only on the connection it dialled; so "their connection to us
+closed" is the signal that they died. Frames are a u32 length and a msgpack message.
+
+Handshake   dialler: Hello          who it is, which cluster, a nonce
+            acceptor: Hello + proof   HMAC-SHA256(secret, "accept" | both Hellos)
+            dialler: Proof            HMAC-SHA256(secret, "dial" | both Hellos)
+            acceptor: Welcome, or Refused with the reason
+Refused     by name: another cluster id, a wrong secret, our own node id, a node that is no voter, and
+            a second node with the id of one that is connected from another directory.
+Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it FRAME_BYTES_MAX. A peer
+            that does not read loses its connection at BUFFER_BYTES_MAX: Raft repeats what is lost.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from quorum.messages import FRAME_BYTES_MAX, Message, decode
+from records.invariant import CorruptData
+from records.types import NodeId
+
+PROTOCOL: Final = "fencepost-raft-1"
+HELLO_BYTES_MAX: Final = 4096
+BUFFER_BYTES_MAX: Final = 64 * 1024 * 1024
+HANDSHAKE_S: Final = 2.0
+RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
+SAID_AGAIN_S: Final = 30.0
+SAID_MAX: Final = 256  # refusals remembered
+UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet
+
+Bound = Mapping[NodeId, uuid.UUID]
+
+
+class Refusal(Exception):
+    """The other side must not be talked to. The text goes to both logs."""
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """Who speaks. ``bound`` are the voters' directories as it knows them; ``controller`` its controller listener."""
+
+    protocol: str
+    cluster_id: str
+    node_id: int
+    directory_id: uuid.UUID
+    nonce: bytes
+    bound: dict[int, uuid.UUID]
+    controller: tuple[str, int]
+    proof: bytes = b""
+
+
+class Proof(msgspec.Struct, frozen=True, array_like=True, tag="proof"):
+    """The dialler knows the secret."""
+
+    proof: bytes
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    """The acceptor is convinced: frames may follow."""
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """The acceptor is not, and says why."""
+
+    reason: str
+
+
+_HANDSHAKE: Final = msgspec.msgpack.Decoder(Hello | Proof | Welcome | Refused)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConfig:
+    """Who we are, and where the others listen."""
+
+    node_id: NodeId
+    directory_id: uuid.UUID
+    cluster_id: str
+    secret: bytes
+    controller: tuple[str, int]
+    addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
+
+
+class Events:
+    """What the owner of the links is told. All calls come from the event loop."""
+
+    def __init__(
+        self,
+        *,
+        bound: Callable[[], Bound],
+        met: Callable[[NodeId, uuid.UUID, Bound, tuple[str, int]], None],
+        connected: Callable[[NodeId], None],
+        disconnected: Callable[[NodeId], None],
+        lost: Callable[[NodeId], None],
+        received: Callable[[NodeId, Message], None],
+    ) -> None:
+        self.bound = bound
+        self.met = met
+        self.connected = connected
+        self.disconnected = disconnected
+        self.lost = lost
+        self.received = received
+
+
+class Links:
+    """All connections of one node."""
+
+    def __init__(self, config: LinkConfig, events: Events, log: Any, jitter: Callable[[], float]) -> None:
+        self.config = config
+        self.events = events
+        self.log = log
+        self._jitter = jitter
+        self._server: asyncio.Server | None = None
+        self._diallers: list[asyncio.Task[None]] = []
+        self._out: dict[NodeId, _Dialled] = {}
+        self._in: dict[NodeId, _Accepted] = {}
+        self.unknown = 0
+        self._said: dict[str, float] = {}  # reason -> when it was logged
+
+    async def start(self) -> None:
+        """Listen and dial. Raises OSError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        host, port = self.config.addresses[self.config.node_id]
+        self._server = await loop.create_server(lambda: _Accepted(self), host, port)
+        for peer in self.config.addresses:
+            if peer != self.config.node_id:
+                self._diallers.append(loop.create_task(self._dial(peer), name=f"dial-{peer}"))
+
+    async def stop(self) -> None:
+        """Close everything."""
+        for dialler in self._diallers:
+            dialler.cancel()
+        await asyncio.gather(*self._diallers, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        for connection in (*self._out.values(), *self._in.values()):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def send(self, peer: NodeId, frame: bytes) -> None:
+        """Send a frame, or lose it: there may be no connection, and Raft repeats."""
+        connection = self._out.get(peer)
+        if connection is not None:
+            connection.send(frame)
+
+    def hello(self, nonce: bytes, proof: bytes = b"") -> Hello:
+        """Our Hello."""
+        config = self.config
+        bound = {int(node): directory for node, directory in self.events.bound().items()}
+        return Hello(
+            PROTOCOL, config.cluster_id, config.node_id, config.directory_id, nonce, bound, config.controller, proof
+        )
+
+    def proof(self, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
+        """HMAC of a role over both Hellos, proofs left out."""
+        said = _encode((msgspec.structs.replace(dialler, proof=b""), msgspec.structs.replace(acceptor, proof=b"")))
+        return hmac.new(self.config.secret, role + said, hashlib.sha256).digest()
+
+    def check(self, hello: Hello) -> NodeId:
+        """The peer's node id. Raises Refusal for a stranger."""
+        config = self.config
+        if hello.protocol != PROTOCOL:
+            raise Refusal(f"it speaks {hello.protocol!r}, this node {PROTOCOL!r}")
+        if hello.cluster_id != config.cluster_id:
+            raise Refusal(f"node {hello.node_id} belongs to cluster {hello.cluster_id}, not {config.cluster_id}")
+        if hello.node_id == config.node_id:
+            raise Refusal(f"node id {hello.node_id} is taken: it is this node's, in directory {config.directory_id}")
+        if hello.node_id not in config.addresses:
+            raise Refusal(f"node {hello.node_id} is not a voter of this cluster: {sorted(config.addresses)}")
+        return NodeId(hello.node_id)
+
+    def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
+        """Take an authenticated inbound connection. Raises Refusal for a second node of one id."""
+        old = self._in.get(peer)
+        if old is not None and old.directory_id != hello.directory_id:
+            raise Refusal(
+                f"node id {peer} is taken: it is connected from directory {old.directory_id}, "
+                f"so one with directory {hello.directory_id} must stop or be given another id"
+            )
+        self._in[peer] = connection
+        if old is not None:
+            old.close()
+        self.meet(peer, hello)
+
+    def meet(self, peer: NodeId, hello: Hello) -> None:
+        """Tell the owner who a peer is."""
+        bound = {NodeId(node): directory for node, directory in hello.bound.items()}
+        self.events.met(peer, hello.directory_id, bound, hello.controller)
+
+    def forget(self, peer: NodeId, connection: "_Accepted") -> None:
+        """An inbound connection closed."""
+        if self._in.get(peer) is connection:
+            del self._in[peer]
+            self.events.lost(peer)
+
+    def say_refused(self, reason: str, address: object) -> None:
+        """Log a refusal: a stranger that comes back for the same reason is not news for a while."""
+        now = asyncio.get_running_loop().time()
+        if now - self._said.get(reason, -SAID_AGAIN_S) >= SAID_AGAIN_S:
+            if len(self._said) >= SAID_MAX:
+                self._said.clear()
+            self._said[reason] = now
+            self.log.warning("peer_refused", address=str(address), reason=reason)
+
+    async def _dial(self, peer: NodeId) -> None:
+        loop = asyncio.get_running_loop()
+        wait_s = RETRY_S[0]
+        while True:
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: _Dialled(self, peer), *self.config.addresses[peer]
+                )
+                async with asyncio.timeout(HANDSHAKE_S):
+                    await connection.ready
+                wait_s = RETRY_S[0]
+                self._out[peer] = connection
+                self.events.connected(peer)
+                await connection.closed
+                del self._out[peer]
+                self.events.disconnected(peer)
+            except (OSError, TimeoutError):
+                pass  # not there, or not answering: the next attempt is the answer
+            except Refusal as refusal:
+                self.say_refused(str(refusal), self.config.addresses[peer])
+            await asyncio.sleep(wait_s * (0.5 + self._jitter()))
+            wait_s = min(wait_s * 2, RETRY_S[1])
+
+
+class _Framed(asyncio.Protocol):
+    """Cuts frames out of bytes. ``frame_bytes_max`` grows once the other side is known."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = links
+        self.transport: asyncio.Transport | None = None
+        self.frame_bytes_max = HELLO_BYTES_MAX
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        position = 0
+        while len(self._buffer) - position >= 4 and self.transport is not None:
+            size = int.from_bytes(self._buffer[position : position + 4], "big")
+            if size > self.frame_bytes_max:
+                self.refuse(f"a frame of {size} bytes, at most {self.frame_bytes_max} are taken")
+                return
+            if len(self._buffer) - position - 4 < size:
+                break
+            frame = bytes(memoryview(self._buffer)[position + 4 : position + 4 + size])
+            position += 4 + size
+            try:
+                self.frame_received(frame)
+            except (CorruptData, Refusal, msgspec.DecodeError) as error:
+                self.refuse(str(error))
+                return
+        del self._buffer[:position]
+
+    def frame_received(self, frame: bytes) -> None:
+        """One whole frame. Raises Refusal, CorruptData."""
+
+    def refuse(self, reason: str) -> None:
+        """Close this connection and say why, once."""
+        if self.transport is not None:
+            self.links.say_refused(reason, self.transport.get_extra_info("peername"))
+            self.close()
+
+    def send(self, frame: bytes) -> None:
+        if self.transport is None:
+            return
+        if self.transport.get_write_buffer_size() > BUFFER_BYTES_MAX:
+            self.refuse(f"it reads too slowly: over {BUFFER_BYTES_MAX} bytes wait")
+            return
+        self.transport.write(len(frame).to_bytes(4, "big") + frame)
+
+    def close(self) -> None:
+        if self.transport is not None:
+            transport, self.transport = self.transport, None
+            transport.close()
+
+
+class _Dialled(_Framed):
+    """Our side of a connection that we dialled: Hello, check the proof, Proof, Welcome; then only send."""
+
+    def __init__(self, links: Links, peer: NodeId) -> None:
+        super().__init__(links)
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._peer = peer
+        self._hello = links.hello(secrets.token_bytes(16))
+        self._theirs: Hello | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.send(_encode(self._hello))
+
+    def frame_received(self, frame: bytes) -> None:
+        message = _HANDSHAKE.decode(frame)
+        if isinstance(message, Refused):
+            self._fail(Refusal(f"node {self._peer} refuses this node: {message.reason}"))
+        elif isinstance(message, Hello) and self._theirs is None:
+            try:
+                self._check(message)
+            except Refusal as refusal:
+                self._fail(refusal)
+        elif isinstance(message, Welcome) and self._theirs is not None and not self.ready.done():
+            self.frame_bytes_max = HELLO_BYTES_MAX
+            self.links.meet(self._peer, self._theirs)
+            self.ready.set_result(None)
+
+    def _check(self, hello: Hello) -> None:
+        links = self.links
+        if links.check(hello) != self._peer:
+            raise Refusal(f"node {hello.node_id} answers at the address of node {self._peer}")
+        if not hmac.compare_digest(hello.proof, links.proof(b"accept", self._hello, hello)):
+            raise Refusal(f"node {hello.node_id} does not know the cluster's secret (quorum.secret.file)")
+        self._theirs = hello
+        self.send(_encode(Proof(links.proof(b"dial", self._hello, hello))))
+
+    def _fail(self, refusal: Refusal) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(refusal)
+        self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionResetError("closed during the handshake"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class _Accepted(_Framed):
+    """Our side of a connection that was dialled to us: Hello with proof, check Proof, Welcome; then only read."""
+
+    def __init__(self, links: Links) -> None:
+        super().__init__(links)
+        self.peer: NodeId | None = None
+        self.directory_id: uuid.UUID | None = None
+        self._theirs: Hello | None = None
+        self._hello: Hello | None = None
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.links.unknown += 1
+        if self.links.unknown > UNKNOWN_MAX:
+            self.refuse(f"{UNKNOWN_MAX} connections are unauthenticated already")
+            return
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(HANDSHAKE_S, self.refuse, f"no handshake within {HANDSHAKE_S} s")
+
+    def frame_received(self, frame: bytes) -> None:
+        if self.peer is not None:
+            self.links.events.received(self.peer, decode(frame))
+            return
+        message = _HANDSHAKE.decode(frame)
+        if isinstance(message, Hello) and self._theirs is None:
+            self._greet(message)
+        elif isinstance(message, Proof) and self._theirs is not None and self._hello is not None:
+            expected = self.links.proof(b"dial", self._theirs, self._hello)
+            if not hmac.compare_digest(message.proof, expected):
+                raise Refusal(f"node {self._theirs.node_id} does not know the cluster's secret")
+            self._welcome(self._theirs)
+        else:
+            raise Refusal(f"a handshake out of order: {type(message).__name__}")
+
+    def _greet(self, theirs: Hello) -> None:
+        try:
+            self.links.check(theirs)
+        except Refusal as refusal:
+            self.send(_encode(Refused(str(refusal))))
+            raise
+        ours = self.links.hello(secrets.token_bytes(16))
+        proof = self.links.proof(b"accept", theirs, ours)
+        self._theirs, self._hello = theirs, msgspec.structs.replace(ours, proof=proof)
+        self.send(_encode(self._hello))
+
+    def _welcome(self, theirs: Hello) -> None:
+        peer = NodeId(theirs.node_id)
+        self.directory_id = theirs.directory_id
+        try:
+            self.links.admit(peer, self, theirs)
+        except Refusal as refusal:
+            self.send(_encode(Refused(str(refusal))))
+            raise
+        self.peer = peer
+        self._known()
+        self.frame_bytes_max = FRAME_BYTES_MAX
+        self.send(_encode(Welcome()))
+
+    def _known(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self.links.unknown -= 1
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        if self.peer is None:
+            self._known()
+        else:
+            self.links.forget(self.peer, self)

@@ -1,0 +1,222 @@
+"""The controller listener's service: Kafka requests in, decisions of the active controller out.
+
+Each endpoint checks the principal, then submits a decision; its answer leaves when the entry of its
+batch is applied (quorum/proposer.py). What is answered at once does not depend on the image: a
+refused principal, and who leads as far as this node knows (DescribeCluster of controllers).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from controller import brokers, producer_ids
+from controller.authorization import Acls, Operation
+from controller.brokers import Contacts, Heartbeat, RegisterBroker, UnregisterBroker
+from controller.decision import Decision
+from controller.errors import ApiError
+from controller.producer_ids import AllocateProducerIds
+from controller.quota import AllocationQuota
+from controller.view import View
+from quorum.config import NodeConfig
+from quorum.metrics import NodeMetrics
+from quorum.proposer import Decide
+from quorum.replica import Replica
+from records.types import NodeId, Offset, Term
+from wire.dispatch import Context, Reply, Service
+from wire.k55_describe_quorum import (
+    DESCRIBE_QUORUM,
+    DescribeQuorum,
+    DescribeQuorumAnswer,
+    NodeListener,
+    QuorumNode,
+    QuorumPartition,
+    ReplicaState,
+)
+from wire.k60_describe_cluster import (
+    CONTROLLERS,
+    DESCRIBE_CLUSTER,
+    ClusterNode,
+    DescribeCluster,
+    DescribeClusterAnswer,
+)
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from wire.k64_unregister_broker import UNREGISTER_BROKER
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+LISTENER_NAME: Final = "CONTROLLER"
+
+
+class ControllerServer:
+    """Endpoints of one node. Soft state (contacts, quota) is of one leadership: ``activated`` starts anew."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        replica: Replica,
+        submit: Callable[[Decide, Reply], None],
+        metrics: NodeMetrics,
+        acls: Acls,
+        controllers: Callable[[], dict[NodeId, tuple[str, int]]],
+    ) -> None:
+        self._config = config
+        self._cluster_id = cluster_id
+        self._replica = replica
+        self._submit = submit
+        self._metrics = metrics
+        self._acls = acls
+        self._controllers = controllers
+        self.activated(0)
+
+    def activated(self, now_ms: int) -> None:
+        """A new leadership: every broker has a whole session, every quota is full."""
+        config = self._config
+        self.contacts = Contacts(now_ms, config.broker_session_timeout_ms)
+        self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
+
+    @property
+    def service(self) -> Service:
+        """API key to (codec, endpoint)."""
+        return {
+            api.key: (api, endpoint)
+            for api, endpoint in (
+                (ALLOCATE_PRODUCER_IDS, self.allocate),
+                (BROKER_REGISTRATION, self.register),
+                (BROKER_HEARTBEAT, self.heartbeat),
+                (UNREGISTER_BROKER, self.unregister),
+                (DESCRIBE_QUORUM, self.describe_quorum),
+                (DESCRIBE_CLUSTER, self.describe_cluster),
+            )
+        }
+
+    # -- producer ids -------------------------------------------------------------------------------
+
+    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        """API key 67."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+        metrics = self._metrics
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
+            throttle_ms = self._quota.charge(request.broker_id, now_ms)
+            return Decision(decided.records, decided.response, throttle_ms=throttle_ms) if throttle_ms else decided
+
+        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, ApiError):
+                metrics.producer_id_blocks_total("unknown" if outcome.code == 7 else "refused")
+            else:
+                metrics.producer_id_blocks_total("throttled" if throttle_ms else "granted")
+            reply(outcome, throttle_ms)
+
+        self._submit(decide, answer)
+
+    # -- brokers ------------------------------------------------------------------------------------
+
+    def register(self, request: RegisterBroker, context: Context, reply: Reply) -> None:
+        """API key 62."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            decided = brokers.decide_register(
+                view, request, cluster_id=self._cluster_id, contacts=self.contacts, now_ms=now_ms
+            )
+            self.contacts.heard(request.broker_id, now_ms)
+            return decided
+
+        self._submit(decide, reply)
+
+    def heartbeat(self, request: Heartbeat, context: Context, reply: Reply) -> None:
+        """API key 63."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            decided = brokers.decide_heartbeat(view, request)
+            self.contacts.heard(request.broker_id, now_ms)
+            return decided
+
+        self._submit(decide, reply)
+
+    def unregister(self, request: UnregisterBroker, context: Context, reply: Reply) -> None:
+        """API key 64."""
+        self._acls.require(context.principal, Operation.ALTER)
+        self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply)
+
+    def expire(self, now_ms: int) -> None:
+        """Fence brokers whose session timed out. Proposes only when there are any."""
+        if brokers.decide_expire(self._replica.image, self.contacts, now_ms).records:
+            self._submit(
+                lambda view, decided_ms: brokers.decide_expire(view, self.contacts, decided_ms),
+                _ignore_answer,
+            )
+
+    # -- describing ---------------------------------------------------------------------------------
+
+    def describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
+        """API key 55. A linearizable read: it rides on an entry, so only a real leader answers."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply)
+
+    def _quorum(self, now_ms: int) -> DescribeQuorumAnswer:
+        """Offsets of this partition are Raft indexes: its log is the Raft log itself (next index, exclusive)."""
+        replica = self._replica
+        own = replica.config.node_id
+        directories = replica.electorate.directories
+        voters = [
+            ReplicaState(own, Offset(replica.journal.last_index + 1), directories.get(own), now_ms, now_ms)
+        ]
+        for peer in replica.peers:
+            voters.append(
+                ReplicaState(
+                    peer,
+                    Offset(replica.raft.match_index(peer) + 1),
+                    directories.get(peer),
+                    replica.wall_of(replica.raft.heard_s(peer)),
+                    replica.wall_of(replica.caught_up_s.get(peer)),
+                )
+            )
+        nodes = tuple(
+            QuorumNode(node, (NodeListener(LISTENER_NAME, host, port),))
+            for node, (host, port) in sorted(self._controllers().items())
+        )
+        partition = QuorumPartition(
+            leader_id=own,
+            leader_epoch=Term(replica.raft.term),
+            high_watermark=Offset(replica.raft.commit_index + 1),
+            current_voters=tuple(voters),
+        )
+        return DescribeQuorumAnswer.of(partition, nodes)
+
+    def describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
+        """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        if request.endpoint_type == CONTROLLERS:
+            reply(self._controllers_answer())
+        else:
+            self._submit(lambda view, now_ms: Decision((), self._brokers_answer(view, request)), reply)
+
+    def _controllers_answer(self) -> DescribeClusterAnswer:
+        leader = self._replica.raft.leader_id
+        return DescribeClusterAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=NodeId(-1) if leader is None else leader,
+            brokers=tuple(
+                ClusterNode(node, host, port) for node, (host, port) in sorted(self._controllers().items())
+            ),
+            endpoint_type=CONTROLLERS,
+        )
+
+    def _brokers_answer(self, view: View, request: DescribeCluster) -> DescribeClusterAnswer:
+        return DescribeClusterAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=self._replica.config.node_id,
+            brokers=tuple(
+                ClusterNode(broker.broker_id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack, broker.fenced)
+                for _, broker in view.items(brokers.BROKERS)
+                if request.include_fenced_brokers or not broker.fenced
+            ),
+            endpoint_type=request.endpoint_type,
+        )
+
+
+def _ignore_answer(outcome: Any, throttle_ms: int = 0) -> None:
+    """Nobody waits: the sweep comes again."""
