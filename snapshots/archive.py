@@ -1,0 +1,327 @@
+"""The archive: every committed batch of one Kafka log, kept in Kafka's own segment files.
+
+Invariant   what is on disk before ``durable_end`` survives any crash: the journal may be compacted that
+            far, no further.
+Crash       opening cuts to the last whole batch (``cut`` says what went) and the journal refills by
+            offset. Killed at any line: a batch is there whole or not at all; a hole is named on disk
+            before the segment after it exists, and everything before it is flushed before it is named.
+Threads     ``sync`` runs in a thread of its own beside everything else, which is the loop's.
+Errors      an OSError is not handled here: after a failed flush nobody knows what is on disk, so the
+            node halts. A failed write may be repeated.
+
+Source      KIP-730 ("the log is an audit log"); DESIGN.md 3; Kafka LogSegment. Deviation from Kafka: no
+            index files (Kafka rebuilds them), and a flushed segment is made read-only.
+"""
+
+import os
+import threading
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from records.batch import batch_header
+from records.invariant import CorruptData, invariant
+from records.types import Log, Offset
+from snapshots.segments import (
+    HOLES_FILE,
+    HOLES_MAX,
+    LOG_START,
+    ArchiveReader,
+    Hole,
+    Segment,
+    encode_holes,
+    list_segments,
+    load_holes,
+    scan_segment,
+)
+
+SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
+BUFFERED_BYTES_MAX: Final = 8 * 1024 * 1024  # past it ``append`` writes by itself; two entries' worth
+
+_SEALED: Final = 0o444
+_OPEN: Final = 0o644
+
+
+class Cut(NamedTuple):
+    """What opening took away: ``size`` bytes from ``position`` on (and every file after), and why."""
+
+    path: Path
+    position: int
+    size: int
+    reason: str
+
+
+class _File:
+    """An open segment: what the writer appends to and ``sync`` flushes."""
+
+    __slots__ = ("base", "descriptor", "path", "size")
+
+    def __init__(self, base: Offset, path: Path, descriptor: int, size: int) -> None:
+        self.base = base
+        self.path = path
+        self.descriptor = descriptor
+        self.size = size  # bytes, those in the buffer included
+
+
+class Archive:
+    """One log's archive, open for writing. One writer at a time: the node's directory lock sees to it."""
+
+    def __init__(self, directory: Path, segment_bytes: int) -> None:
+        """Use ``open``."""
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._holes = load_holes(directory)
+        self._rolled: list[_File] = []  # full, not flushed yet
+        self._directory_dirty = False
+        self._lock = threading.Lock()  # guards what ``sync`` shares with the loop: the three below
+        self._syncing = threading.Lock()  # one ``sync`` at a time
+        self._active: _File | None = None
+        self._segments = list(list_segments(directory))
+        self.cut: Cut | None = None
+        self.end = self._recover()
+        self._written_end = self.end
+        self.durable_end = self.end
+
+    @classmethod
+    def open(cls, root: Path, log: Log, *, segment_bytes: int = SEGMENT_BYTES_MAX) -> "Archive":
+        """Open ``<root>/<log directory>``, making it if need be, and cut it to its last whole batch.
+
+        After it ``end`` is the offset that the next batch must have; everything before is flushed, and
+        ``cut`` is what was taken away, or None.
+        Raises   CorruptData if ``holes.json`` cannot be read.
+        """
+        directory = root / log.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        _sync_directory(root.parent)
+        _sync_directory(root)
+        return cls(directory, segment_bytes)
+
+    @staticmethod
+    def read_only(root: Path, log: Log) -> ArchiveReader:
+        """Read an archive, also while its node runs."""
+        return ArchiveReader(root / log.directory)
+
+    @property
+    def start(self) -> Offset:
+        """The first offset that is kept; ``end`` if there is none."""
+        return self._segments[0].base if self._segments else self.end
+
+    def holes(self) -> tuple[Hole, ...]:
+        """The gaps that ``start_at`` left, ascending."""
+        return self._holes
+
+    def reader(self) -> ArchiveReader:
+        """Everything appended so far, for reading. Pushes the buffer to the operating system."""
+        self.write()
+        return ArchiveReader(self._directory)
+
+    def append(self, stamped_batch: bytes) -> None:
+        """Take a committed batch, stamped with its place, which must be ``end``. Buffered until ``write``.
+
+        Raises   InvariantViolation if it begins anywhere else: the caller skips what is there already.
+        """
+        header = batch_header(stamped_batch)
+        invariant(header.size == len(stamped_batch), "append takes one whole batch", size=len(stamped_batch))
+        invariant(
+            header.base_offset == self.end, "the archive has a gap", offset=header.base_offset, end=self.end
+        )
+        active = self._active
+        if active is None or (active.size > 0 and active.size + header.size > self._segment_bytes):
+            active = self._roll()
+        self._buffer.append(stamped_batch)
+        self._buffered += header.size
+        active.size += header.size
+        self.end = header.end
+        if self._buffered >= BUFFERED_BYTES_MAX:
+            self.write()
+
+    def write(self) -> None:
+        """Push what is buffered to the operating system. After an OSError it may be called again."""
+        if self._active is None or not self._buffer:
+            return
+        content = b"".join(self._buffer)
+        written = 0
+        try:
+            while written < len(content):
+                written += os.write(self._active.descriptor, content[written:] if written else content)
+        finally:
+            self._buffer = [content[written:]] if written < len(content) else []
+            self._buffered = len(content) - written
+        with self._lock:
+            self._written_end = self.end
+
+    def sync(self) -> Offset:
+        """Flush what was written to the disk; from any thread, beside ``append`` and ``write``.
+
+        Returns  ``durable_end``: everything before it survives a crash. What is only buffered is not in it.
+        """
+        with self._syncing:
+            with self._lock:
+                rolled, self._rolled = self._rolled, []
+                active, end = self._active, self._written_end
+                directory_dirty, self._directory_dirty = self._directory_dirty, False
+            if end > self.durable_end:
+                for file in (*rolled, *([active] if active is not None else [])):
+                    os.fsync(file.descriptor)
+            if directory_dirty:
+                _sync_directory(self._directory)
+            for file in rolled:
+                self._seal(file)
+            self.durable_end = max(self.durable_end, end)
+            return self.durable_end
+
+    def start_at(self, offset: Offset) -> None:
+        """Go on at a later offset, because a snapshot took the place of what lies between.
+
+        The hole is durable when this returns. Nothing happens if ``offset`` is ``end``.
+        """
+        invariant(offset >= self.end, "the archive would go back", offset=offset, end=self.end)
+        if offset == self.end:
+            return
+        self._retire_active()
+        self.sync()
+        merges = bool(self._holes) and self._holes[-1].end == self.end
+        first = self._holes[-1].first if merges else self.end
+        kept = self._holes[:-1] if merges else self._holes
+        invariant(len(kept) < HOLES_MAX, "too many holes", limit=HOLES_MAX)
+        self._save_holes((*kept, Hole(first, offset)))
+        self.end = self._written_end = self.durable_end = offset
+
+    def retain(self, bytes_max: int) -> Offset:
+        """Delete the oldest segments while all of them together are larger than ``bytes_max``.
+
+        Only flushed, full segments go. Returns ``start``: what lies before it is history lost, not state.
+        """
+        sizes = [segment.path.stat().st_size for segment in self._segments]
+        total = sum(sizes)
+        for segment, size in zip(tuple(self._segments), sizes, strict=True):
+            if total <= bytes_max or not segment.sealed or segment is self._segments[-1]:
+                break
+            segment.path.unlink()
+            with self._lock:
+                self._segments.pop(0)
+            total -= size
+        kept = tuple(hole for hole in self._holes if hole.end > self.start)
+        if kept != self._holes:
+            _sync_directory(self._directory)  # a deleted segment must not come back without its hole
+            self._save_holes(kept)
+        return self.start
+
+    def close(self) -> None:
+        """Write, flush, and let go of the files."""
+        self.write()
+        self.sync()
+        if self._active is not None:
+            os.close(self._active.descriptor)
+            self._active = None
+
+    def _roll(self) -> _File:
+        """Begin a new segment at ``end``."""
+        self._retire_active()
+        path = self._directory / f"{self.end:020d}.log"
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OPEN)
+        active = _File(self.end, path, descriptor, 0)
+        with self._lock:
+            self._active = active
+            self._directory_dirty = True
+            self._segments.append(Segment(self.end, path, sealed=False))
+        return active
+
+    def _retire_active(self) -> None:
+        """The active segment takes no more; the next ``sync`` flushes and seals it."""
+        self.write()
+        with self._lock:
+            if self._active is not None:
+                self._rolled.append(self._active)
+                self._active = None
+
+    def _seal(self, file: _File) -> None:
+        """A flushed segment will not change: its mode says so to the next opening. An empty one goes."""
+        if file.size == 0:
+            file.path.unlink()
+        else:
+            os.fchmod(file.descriptor, _SEALED)
+        os.close(file.descriptor)
+        with self._lock:
+            number = next(n for n, segment in enumerate(self._segments) if segment.base == file.base)
+            after = [] if file.size == 0 else [self._segments[number]._replace(sealed=True)]
+            self._segments[number : number + 1] = after
+
+    def _recover(self) -> Offset:
+        """Cut to the last whole batch; open the last segment for appending. Returns the end."""
+        sealed = [number for number, segment in enumerate(self._segments) if segment.sealed]
+        suspects_from = min(sealed[-1] + 1, len(self._segments) - 1) if sealed else 0
+        end: Offset | None = None
+        for number in range(suspects_from, len(self._segments)):
+            segment = self._segments[number]
+            if end is not None and segment.base != end and Hole(end, segment.base) not in self._holes:
+                self._cut(number, 0, f"it begins at offset {segment.base}, expected {end}")
+                self._segments.pop().path.unlink()  # emptied, and no batch of this name will come
+                break
+            end, position = segment.base, 0
+            try:
+                for stored in scan_segment(segment):
+                    end, position = stored.header.end, stored.position + stored.header.size
+            except CorruptData as error:
+                self._cut(number, position, str(error))
+                break
+        self._open_last()
+        if end is None:
+            return self._holes[-1].end if self._holes else LOG_START
+        kept = tuple(hole for hole in self._holes if hole.first <= end)
+        if kept != self._holes:
+            self._save_holes(kept)  # cut before a hole: where the next one begins is not known yet
+        if kept and kept[-1].first == end:
+            end = kept[-1].end  # killed between naming a hole and the first batch after it
+            if self._active is not None:
+                self._seal(self._active)
+                self._active = None
+        return end
+
+    def _cut(self, number: int, position: int, reason: str) -> None:
+        """Take away everything from ``position`` of segment ``number`` on."""
+        segment = self._segments[number]
+        size = segment.path.stat().st_size - position
+        for later in self._segments[number + 1 :]:
+            later.path.unlink()
+        segment.path.chmod(_OPEN)
+        os.truncate(segment.path, position)
+        self._segments[number:] = [segment._replace(sealed=False)]
+        _sync_directory(self._directory)
+        self.cut = Cut(segment.path, position, size, reason)
+
+    def _open_last(self) -> None:
+        """Everything found is flushed: a process that was killed leaves it in the page cache only."""
+        last = self._segments[-1].base if self._segments else None
+        for segment in tuple(self._segments):
+            if segment.sealed:
+                continue
+            descriptor = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            os.fsync(descriptor)
+            file = _File(segment.base, segment.path, descriptor, segment.path.stat().st_size)
+            if segment.base == last:
+                self._active = file
+            else:
+                self._seal(file)
+        _sync_directory(self._directory)
+
+    def _save_holes(self, holes: tuple[Hole, ...]) -> None:
+        """Replace ``holes.json`` whole, durably."""
+        replacement = self._directory / f"{HOLES_FILE}.new"
+        with replacement.open("wb") as file:
+            file.write(encode_holes(holes))
+            file.flush()
+            os.fsync(file.fileno())
+        replacement.replace(self._directory / HOLES_FILE)
+        _sync_directory(self._directory)
+        self._holes = holes
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make names in a directory durable: a new file's entry is not flushed with the file."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,198 @@
+"""Segment files, as read: the committed log of one node, in Kafka's layout, for anyone's eyes.
+
+Layout      ``<log directory>/<base offset, 20 digits>.log``: record batches, one after another. A batch
+            begins where the one before it ended, also across files, unless ``holes.json`` names the gap.
+Sealed      a segment that was flushed whole loses its write permission. Only the segments after the
+            last sealed one may be torn by a crash; bad bytes in a sealed one are a disk's doing.
+Beside      a writer: nothing is locked or changed. A last batch that is not whole yet is a write in
+            progress, and reading ends before it; any other bad byte is CorruptData with file and
+            position. Files are read, not mapped: a writer that cuts its tail cannot hurt a reader.
+
+Source      Kafka UnifiedLog and LogSegment (names, contiguity); DESIGN.md 3.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from records.batch import HEADER_BYTES, BatchHeader, batch_header, checked_header
+from records.invariant import CorruptData
+from records.types import Offset, Term
+
+LOG_START: Final = Offset(0)
+HOLES_FILE: Final = "holes.json"
+HOLES_MAX: Final = 10_000  # one per snapshot that a follower took; far more means a broken loop
+READ_AHEAD_BYTES: Final = 1024 * 1024
+
+_SEGMENT_NAME: Final = re.compile(r"(\d{20})\.log")
+_WRITABLE: Final = 0o222
+
+
+class Hole(NamedTuple):
+    """Offsets that are not here: ``first`` up to, not including, ``end``."""
+
+    first: Offset
+    end: Offset
+
+
+class StoredBatch(NamedTuple):
+    """A batch whose CRC is right, and where it lies."""
+
+    header: BatchHeader
+    content: bytes
+    path: Path
+    position: int
+
+
+class Segment(NamedTuple):
+    """A segment file by its name; ``sealed`` says that it was flushed whole."""
+
+    base: Offset
+    path: Path
+    sealed: bool
+
+
+class TornTail(CorruptData):
+    """A file ends inside a batch: a write in progress, or one that a crash cut short."""
+
+
+class ArchiveReader:
+    """The archive of one log, as it was when this was made, and what is written at its end meanwhile."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        # Segments first: a hole is on disk before the segment after it.
+        self.segments = list_segments(self.directory)
+        self.holes = load_holes(self.directory)
+
+    @property
+    def start(self) -> Offset:
+        """The first offset that is kept; the end of the last hole if there is nothing else."""
+        if self.segments:
+            return self.segments[0].base
+        return self.holes[-1].end if self.holes else LOG_START
+
+    def read(self, first: Offset = LOG_START) -> Iterator[StoredBatch]:
+        """Every batch that ends after ``first``, in order. Holes are jumped over.
+
+        Raises   CorruptData naming file and position: bad bytes, or records that are missing unnamed.
+        """
+        expected: Offset | None = None
+        last = len(self.segments) - 1
+        for number, segment in enumerate(self.segments):
+            if number < last and self.segments[number + 1].base <= first:
+                continue
+            self._check_gap(expected, segment)
+            expected = segment.base
+            try:
+                for stored in scan_segment(segment, first):
+                    expected = stored.header.end
+                    if expected > first:
+                        yield stored
+            except TornTail:
+                if number < last or segment.sealed:
+                    raise
+            except FileNotFoundError:
+                expected = None  # retention took it away meanwhile
+
+    def _check_gap(self, expected: Offset | None, segment: Segment) -> None:
+        if expected is None or segment.base == expected or Hole(expected, segment.base) in self.holes:
+            return
+        raise CorruptData(f"{segment.path}: begins at offset {segment.base}, expected offset {expected}")
+
+
+def list_segments(directory: Path) -> tuple[Segment, ...]:
+    """The segments of a log directory by offset; none if there is no such directory."""
+    segments = []
+    for path in directory.iterdir() if directory.is_dir() else ():
+        matched = _SEGMENT_NAME.fullmatch(path.name)
+        if matched is not None:
+            try:
+                sealed = not path.stat().st_mode & _WRITABLE
+            except FileNotFoundError:
+                continue  # retention took it away meanwhile
+            segments.append(Segment(Offset(int(matched[1])), path, sealed))
+    return tuple(sorted(segments))
+
+
+def scan_segment(segment: Segment, checked_from: Offset = LOG_START) -> Iterator[StoredBatch]:
+    """Every batch of a segment, in order. Those that end at or before ``checked_from`` have no content.
+
+    Raises   TornTail if the file ends inside a batch, CorruptData for any other bad byte; both name file
+             and position. FileNotFoundError if it is gone.
+    """
+    expected = segment.base
+    epoch = Term(0)
+    position = 0
+    with segment.path.open("rb", buffering=READ_AHEAD_BYTES) as file:
+        while head := file.read(HEADER_BYTES):
+            try:
+                header = _header(head)
+                if header.end <= checked_from:
+                    content = b""
+                    file.seek(header.size - HEADER_BYTES, 1)
+                else:
+                    content = head + file.read(header.size - HEADER_BYTES)
+                    _check_whole(header, content)
+                _check_place(header, expected, epoch)
+            except CorruptData as error:
+                raise type(error)(f"{segment.path}, position {position}: {error}") from error
+            yield StoredBatch(header, content, segment.path, position)
+            expected, epoch = header.end, header.leader_epoch
+            position += header.size
+
+
+def _header(head: bytes) -> BatchHeader:
+    if len(head) < HEADER_BYTES:
+        raise TornTail(f"the file ends after {len(head)} bytes of a header of {HEADER_BYTES}")
+    return batch_header(head)
+
+
+def _check_whole(header: BatchHeader, content: bytes) -> None:
+    if len(content) < header.size:
+        raise TornTail(f"the file ends after {len(content)} bytes of a batch of {header.size}")
+    checked_header(content)
+
+
+def _check_place(header: BatchHeader, expected: Offset, epoch: Term) -> None:
+    """Base offset and leader epoch are not under the CRC: their order is what shows a wrong one."""
+    if header.base_offset != expected:
+        raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+    if header.leader_epoch < epoch:
+        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows one of epoch {epoch}")
+
+
+class _HolesFile(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    holes: list[tuple[int, int]]
+
+
+def load_holes(directory: Path) -> tuple[Hole, ...]:
+    """What ``holes.json`` of a log directory names, ascending; nothing if there is no such file.
+
+    Raises   CorruptData naming the file: it is replaced whole, so it is never torn.
+    """
+    path = directory / HOLES_FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return ()
+    try:
+        stored = msgspec.json.decode(raw, type=_HolesFile)
+    except msgspec.MsgspecError as error:
+        raise CorruptData(f"{path}: {error}") from error
+    holes = tuple(Hole(Offset(first), Offset(end)) for first, end in stored.holes)
+    bounds = [bound for hole in holes for bound in hole]
+    if stored.version != 1 or bounds != sorted(set(bounds)) or len(holes) > HOLES_MAX:
+        raise CorruptData(f"{path}: expected version 1 and ascending holes, found {raw[:200]!r}")
+    return holes
+
+
+def encode_holes(holes: tuple[Hole, ...]) -> bytes:
+    """The content of ``holes.json``. Inverse: ``load_holes``."""
+    return (
+        msgspec.json.encode(_HolesFile(version=1, holes=[(hole.first, hole.end) for hole in holes])) + b"\n"
+    )
