@@ -19,12 +19,12 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from controller import features
-from controller.authorization import Acls
 from controller.decision import Decision
 from controller.errors import StorageFull
-from quorum.config import NodeConfig
+from quorum.config import CONTROLLER_LISTENER, NodeConfig
+from quorum.credentials import read_acls, read_secret, read_users
 from quorum.links import Events, LinkConfig, Links
-from quorum.metrics import NodeMetrics, watch_loop
+from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
 from quorum.proposer import Decide, Reply
 from quorum.raft_log import FOLLOWER, use_clock
@@ -41,7 +41,7 @@ EXIT_HALTED: Final = 1
 
 
 class Controller:
-    """The controller role of a node. ``await start()``, later ``await stop()``."""
+    """The controller role of a node. ``await start()``, later ``await stop()``. Raises ConfigError, StoreInUse."""
 
     def __init__(
         self,
@@ -49,10 +49,6 @@ class Controller:
         identity: Identity,
         log: Any = None,
         metrics: NodeMetrics | None = None,
-        *,
-        acls: Acls | None = None,
-        credentials: dict[str, str] | None = None,
-        secret: bytes = b"",
     ) -> None:
         self._config = config
         self._identity = identity
@@ -60,6 +56,7 @@ class Controller:
         self._metrics = metrics or NodeMetrics()
         self._rng = random.Random()
         self._loop = asyncio.get_running_loop()
+        self.fatal: asyncio.Future[Any] = self._loop.create_future()  # a controller halts, it does not give up
         self._turn_wanted = False
         self._disk_full = False
         self._stopped = False
@@ -94,7 +91,7 @@ class Controller:
             self.replica,
             self.submit,
             self._metrics,
-            acls or Acls(),
+            read_acls(config),
             lambda: self._controllers,
         )
         listener = config.controller_listener
@@ -104,7 +101,7 @@ class Controller:
                 node_id=config.node_id,
                 directory_id=identity.directory_id,
                 cluster_id=identity.cluster_id,
-                secret=secret,
+                secret=read_secret(config),
                 controller=own,
                 addresses=addresses,
             ),
@@ -122,10 +119,10 @@ class Controller:
         self._address = own
         self._listener = Listener(
             self.server.service,
-            name="CONTROLLER",
+            name=CONTROLLER_LISTENER,
             log=self._log,
-            security_protocol=config.security_protocol("CONTROLLER"),  # type: ignore[arg-type]
-            credentials=credentials,
+            security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
+            credentials=read_users(config, CONTROLLER_LISTENER),
             frame_bytes_max=config.frame_bytes_max,
             connections_max=config.connections_max,
         )
@@ -136,7 +133,6 @@ class Controller:
         """Listen to peers and brokers, and take part. Raises OSError if a port is taken."""
         await self._links.start()
         await self._listener.start(*self._address)
-        self._unwatch = watch_loop(self._loop, self._metrics)
         self._every("tick", TICK_S, self._wake)
         self._every("beat", BEAT_S, self._beat)
         self._every("sweep", SWEEP_S, self._sweep)
@@ -153,7 +149,6 @@ class Controller:
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
-        self._unwatch()
         await self._listener.stop()
         await self._links.stop()
         self.replica.close()

@@ -17,6 +17,7 @@ import msgspec
 from controller import voters
 from controller.view import View
 from quorum.journal import REGULAR, Journal
+from records.batch import CONTROL, batch_header
 from records.control import Voters
 from records.entry import decode_entry, decode_records
 from records.invariant import invariant
@@ -117,6 +118,8 @@ class Electorate:
 
 def _bindings_in(payload: bytes) -> list[Bindings]:
     entry = decode_entry(payload)
+    if not any(batch_header(batch).attributes & CONTROL for _, batch in entry.batches):
+        return []  # every ack of a busy leader comes this way: do not decode what cannot bind
     return [
         voters.bound_by(record)
         for batch in decode_records(entry)

@@ -30,7 +30,8 @@ HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set 
 _MAGIC: Final = 2
 _COMPRESSION: Final = 0x07
 _TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
+CONTROL: Final = 0x20
+"""The attribute of a batch of control records."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes .. count: what the CRC begins with
@@ -100,7 +101,7 @@ class Batch:
     @property
     def is_control(self) -> bool:
         """Its records are control records: leader changes, snapshot marks, transaction markers."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
@@ -132,7 +133,7 @@ def encode_batch(
     Raises   InvariantViolation if empty or too large: who builds a batch bounds it.
     """
     invariant(len(records) > 0, "a batch has at least one record")
-    attributes = (_CONTROL if control else 0) | (_TRANSACTIONAL if transactional else 0)
+    attributes = (CONTROL if control else 0) | (_TRANSACTIONAL if transactional else 0)
     last = len(records) - 1
     checked = _CHECKED.pack(
         attributes, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, last + 1

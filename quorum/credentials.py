@@ -1,0 +1,66 @@
+"""What a node reads from the files its configuration names: secret, ACLs, users.
+
+Each error says the setting, the file, and what is expected in it. No secret ever reaches a message.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from controller.authorization import Acls, AclSyntaxError
+from quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
+
+SECRET_BYTES_MIN: Final = 16
+USERS_MAX: Final = 10_000
+
+
+def read_secret(config: NodeConfig) -> bytes:
+    """The quorum's shared secret. Empty for a quorum of one without a file. Raises ConfigError."""
+    if config.secret_file is None:
+        if len(config.voters) > 1:
+            raise ConfigError(
+                "quorum.secret.file is missing: the voters of a quorum prove to each other that they share a secret"
+            )
+        return b""
+    secret = _read("quorum.secret.file", config.secret_file).strip().encode()
+    if len(secret) < SECRET_BYTES_MIN:
+        raise ConfigError(
+            f"quorum.secret.file={config.secret_file}: {len(secret)} bytes, at least {SECRET_BYTES_MIN} are expected"
+        )
+    return secret
+
+
+def read_acls(config: NodeConfig) -> Acls:
+    """The authorizer; without a file everybody may do everything. Raises ConfigError."""
+    if config.acls_file is None:
+        return Acls(super_users=frozenset(config.super_users))
+    try:
+        return Acls.parse(_read("authorizer.acls.file", config.acls_file), config.super_users)
+    except AclSyntaxError as error:
+        raise ConfigError(f"authorizer.acls.file={config.acls_file}: {error}") from error
+
+
+def read_users(config: NodeConfig, listener_name: str) -> dict[str, str] | None:
+    """User to password for a SASL listener, None for a plaintext one. Raises ConfigError."""
+    if config.security_protocol(listener_name) != SASL_PLAINTEXT:
+        return None
+    if config.sasl_users_file is None:
+        raise ConfigError(f"listener {listener_name} is {SASL_PLAINTEXT}: sasl.plain.users.file is missing")
+    users: dict[str, str] = {}
+    lines = _read("sasl.plain.users.file", config.sasl_users_file).splitlines()
+    for number, line in enumerate(lines[:USERS_MAX], start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, password = line.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(
+                f"sasl.plain.users.file={config.sasl_users_file}, line {number}: expected name=password"
+            )
+        users[name.strip()] = password.strip()
+    return users
+
+
+def _read(key: str, file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {error}") from error
