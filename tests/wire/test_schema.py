@@ -1,0 +1,101 @@
+"""Messages: byte for byte what kio writes, in every served version, and safe where kio's reader is not."""
+
+import io
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_writer
+
+from records.invariant import CorruptData, InvariantViolation
+from tests.wire.every_api import EVERY_API
+from wire.schema import ELEMENTS_MAX, Message
+
+
+def _messages() -> Iterator[Any]:
+    for api in EVERY_API:
+        for version in api.versions:
+            yield pytest.param(api.key, version, "request", id=f"{api.name}-v{version}-request")
+            yield pytest.param(api.key, version, "response", id=f"{api.name}-v{version}-response")
+
+
+@pytest.mark.parametrize(("key", "version", "kind"), list(_messages()))
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_what_kio_writes_is_read_and_written_back(
+    key: int, version: int, kind: Any, data: st.DataObject
+) -> None:
+    schema: type[Any] = (load_request_schema if kind == "request" else load_response_schema)(key, version)
+    entity = data.draw(st.from_type(schema))
+    buffer = io.BytesIO()
+    entity_writer(schema)(buffer, entity)
+    raw = buffer.getvalue()
+    message = Message(key, kind)
+    decoded = message.decode(version, memoryview(raw))
+    assert message.encode(version, decoded) == raw
+
+
+@pytest.mark.parametrize(
+    ("body", "topics"),
+    [
+        pytest.param(b"\x01" + b"\x01\x01\x00" + b"\x02\x05\x01x\x63\x00", (), id="unknown-tags-are-skipped"),
+        pytest.param(b"\x00" + b"\x01\x01\x00" + b"\x00", None, id="null-array"),
+    ],
+)
+def test_a_message_is_read(body: bytes, topics: object) -> None:
+    assert Message(3, "request").decode(9, body)["topics"] == topics
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(b"", "exhausted", id="nothing"),
+        pytest.param(b"\x01\x01\x01\x00", "exhausted", id="cut"),
+        pytest.param(b"\x01\x01\x01\x00\x00\x00", "1 bytes too many", id="trailing-byte"),
+        pytest.param(b"\xff\xff\xff\xff\x07", "more than 20000", id="an-array-of-2-gib"),
+        pytest.param(b"\xff\xff\xff\xff\x0f" + b"\xff" * 20, "more than 20000", id="an-array-of-4-gib"),
+        pytest.param(b"\xff\xff\xff\xff\xff\xff", "Varint", id="endless-varint"),
+        pytest.param(b"\x01\x05\x01\x00\x00", "oolean", id="a-boolean-of-5"),
+        pytest.param(b"\x02\x03\xff\xfe\x00\x01\x01\x00\x00", "UTF-8", id="not-utf-8"),
+        pytest.param(b"\x02\x00\x00\x01\x01\x00\x00", "null", id="a-null-name"),
+        pytest.param(b"\x01\x01\x01\x00\x01\x00\x09x", "past the end", id="tag-past-the-end"),
+        pytest.param(b"\x01\x01\x01\x00\xff\xff\x7f", "more than 20000", id="too-many-tags"),
+    ],
+)
+def test_a_malformed_message_is_corrupt(body: bytes, reason: str) -> None:
+    with pytest.raises(CorruptData, match=reason):
+        Message(3, "request").decode(9, body)
+
+
+def test_a_tag_whose_length_lies_is_corrupt() -> None:
+    heartbeat = struct.pack(">iqq??", 1, 2, 3, False, False)
+    lies = heartbeat + b"\x01\x00\x05\x01abcd"  # offline_log_dirs: one byte of array, five claimed
+    with pytest.raises(CorruptData, match="claims 5 bytes, has 1"):
+        Message(63, "request").decode(1, lies)
+
+
+@pytest.mark.parametrize("count", [ELEMENTS_MAX, ELEMENTS_MAX + 1], ids=["at-the-bound", "one-past"])
+def test_elements_are_bounded(count: int) -> None:
+    body = struct.pack(">i", count) + b"\x00\x00" * count
+    if count > ELEMENTS_MAX:
+        with pytest.raises(CorruptData, match="more than 20000 elements"):
+            Message(3, "request").decode(0, body)
+    else:
+        assert len(Message(3, "request").decode(0, body)["topics"]) == count
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param({}, id="missing"),
+        pytest.param({"broker_id": 2**31, "broker_epoch": 0}, id="out-of-range"),
+        pytest.param({"broker_id": None, "broker_epoch": 0}, id="null"),
+    ],
+)
+def test_what_cannot_be_said_is_our_bug(message: dict[str, Any]) -> None:
+    with pytest.raises(InvariantViolation):
+        Message(67, "request").encode(0, message)
