@@ -20,7 +20,7 @@ from cli import local_cluster, node_process
 from cli.cluster_state import await_answering, await_live, leader_id, state
 from cli.local_cluster import LocalCluster, LocalNode, open_cluster
 from cli.main import INTERRUPTED
-from cli.output import JSON, Failed, WrongUsage, echo_json, format_option, progress, table
+from cli.output import JSON, Failed, WrongUsage, dir_option, echo_json, format_option, progress, table
 from records.types import NodeId
 
 NODES_DEFAULT: Final = 3
@@ -28,15 +28,6 @@ PORT_DEFAULT: Final = 9092
 STOP_SECONDS_MAX: Final = 15.0  # a clean stop hands leadership over; a node that needs longer is killed
 WATCH_SECONDS: Final = 0.1
 SIGNALS: Final = ("KILL", "STOP", "CONT", "TERM")
-
-dir_option = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    default=".fencepost",
-    show_default=True,
-    help="The cluster's folder.",
-)
 
 
 @click.command()

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from cli.local_cluster import LocalCluster, open_cluster
-from cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage
+from cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage, dir_option
 from controller.errors import ApiError, ErrorCode, NotController
 from quorum.config import SASL_PLAINTEXT, Address, parse_address
 from wire.client import ConnectionLost, ControllerClient, NotConnected, RequestTimeout
@@ -50,14 +50,7 @@ class Target:
 def target_options(command: Command) -> Command:
     """Add ``--bootstrap-controller``, ``--command-config`` and ``--dir``; ``find_target`` reads them."""
     for option in (
-        click.option(
-            "--dir",
-            "directory",
-            type=click.Path(path_type=Path),
-            default=".fencepost",
-            show_default=True,
-            help="A cluster made by 'fencepost up'.",
-        ),
+        dir_option,
         click.option(
             "--bootstrap-controller", help="HOST:PORT[,..] of controller listeners, instead of --dir."
         ),

@@ -22,11 +22,12 @@ from structlog.typing import FilteringBoundLogger
 
 from broker.exit_reason import ExitReason
 from broker.main import Broker
+from broker.settings import SettingsError
 from cli.main import INTERRUPTED
-from cli.output import Failed
+from cli.output import Failed, WrongUsage
 from cli.storage import read_config
 from quorum.active_controller import Controller
-from quorum.config import NodeConfig
+from quorum.config import ConfigError, NodeConfig
 from quorum.metrics import NodeMetrics, watch_loop
 from quorum.node_identity import Identity, StorageError, read_identity, require_identity
 from snapshots.store import StoreInUse
@@ -43,7 +44,9 @@ LEVELS: Final = {
 class Part(Protocol):
     """A role of a node."""
 
-    fatal: "asyncio.Future[ExitReason]"
+    @property
+    def fatal(self) -> "asyncio.Future[ExitReason]":
+        """Done when the part cannot go on."""
 
     async def start(self) -> None:
         """Returns when the part serves."""
@@ -70,8 +73,13 @@ def node(file: Path) -> int:
 def run_node(config: NodeConfig, identity: Identity) -> int:
     """Run until told to end. Returns the exit status."""
     log = open_log(config)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(config, identity, log))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(config, identity, log))
+    except (ConfigError, SettingsError) as error:
+        raise WrongUsage(str(error)) from error
+    except (OSError, StoreInUse) as error:  # a port or a directory that somebody else has
+        raise Failed(str(error)) from error
 
 
 def open_log(config: NodeConfig) -> FilteringBoundLogger:
@@ -123,11 +131,7 @@ async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: Filtering
     either: set[asyncio.Future[Any]] = {starting, ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
-        try:
-            starting.result()
-        except (OSError, StoreInUse) as error:  # a port or a directory that somebody else has
-            log.error("node_failed", reason=str(error))
-            return 1
+        starting.result()
     status = await ended
     starting.cancel()
     return status

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -51,6 +52,16 @@ def format_option(command: Command) -> Command:
         show_default=True,
         help="How to print the result.",
     )(command)
+
+
+dir_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=".fencepost",
+    show_default=True,
+    help="The folder of a cluster made by 'fencepost up'.",
+)
 
 
 def echo_json(value: object) -> None:

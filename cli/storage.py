@@ -5,13 +5,14 @@ Source      ``kafka-storage.sh``: its verbs and flags are accepted.
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import click
 
+from cli.images import read_image
 from cli.local_cluster import open_cluster
-from cli.output import JSON, Failed, Unreadable, WrongUsage, echo_json, format_option, lines
+from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
 from controller.producer_ids import PRODUCER_IDS
 from quorum.config import ConfigError, NodeConfig, parse_properties
 from quorum.node_identity import (
@@ -23,11 +24,8 @@ from quorum.node_identity import (
     random_id,
     read_identity,
 )
-from records.invariant import CorruptData
 from records.types import Log, NodeId
-from snapshots.store import Reader, read_store
-
-STORE: Final = "store"  # below log.dirs: the LMDB environment
+from snapshots.store import Reader
 
 
 @click.group()
@@ -86,7 +84,7 @@ def format_(
 
 @storage.command()
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="One node's node.properties.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=".fencepost", show_default=True)
+@dir_option
 @click.option("--node", "node_id", type=int, help="Only this node of --dir.")
 @format_option
 def info(file: Path | None, directory: Path, node_id: int | None, output_format: str) -> None:
@@ -132,13 +130,8 @@ def _describe(config: NodeConfig) -> dict[str, Any]:
     except StorageError as error:
         raise Unreadable(str(error)) from error
     row = _identity_row(config, identity)
-    try:
-        with read_store(config.directory / STORE) as reader:
-            return row | _image_row(reader)
-    except FileNotFoundError:
-        return row  # formatted, never started
-    except CorruptData as error:
-        raise Unreadable(str(error)) from error
+    image = read_image(config.directory, _image_row)
+    return row if image is None else row | image  # None: formatted, never started
 
 
 def _identity_row(config: NodeConfig, identity: Identity) -> dict[str, Any]:

@@ -311,8 +311,8 @@ def _checks(config: NodeConfig) -> list[tuple[bool, str]]:
             "controller.quorum.voters: a node id is there twice",
         ),
         (
-            not config.is_controller or config.secret_file is not None,
-            "quorum.secret.file: the controller role needs the cluster's secret",
+            not config.is_controller or len(config.voters) == 1 or config.secret_file is not None,
+            "quorum.secret.file: the voters of a quorum prove to each other that they share a secret",
         ),
         (
             config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,

@@ -101,7 +101,7 @@ REFUSED = [
         id="one-super-user-too-many",
     ),
     pytest.param({"super.users": "alice"}, "User:NAME", id="principal-without-type"),
-    pytest.param({"quorum.secret.file": None}, "needs the cluster's secret", id="no-secret"),
+    pytest.param({"quorum.secret.file": None}, "share a secret", id="no-secret"),
     pytest.param({"quorum.heartbeat.interval.ms": "300"}, "must be less than", id="heartbeat-too-slow"),
     pytest.param({"quorum.election.timeout.ms.min": "601"}, "must not be greater", id="timeouts-crossed"),
     pytest.param({"broker.session.timeout.ms": "2000"}, "must be less than", id="session-too-short"),

@@ -1,0 +1,210 @@
+"""``fencepost producer-ids``: the latest block, one more block, and who got which block when."""
+
+import json
+import random
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cli.contact import TIMEOUT_SECONDS, find_target, run, target_options
+from cli.images import newest_image
+from cli.local_cluster import LocalCluster, open_cluster
+from cli.output import JSON, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
+from controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
+from records.invariant import CorruptData
+from records.types import BrokerEpoch, BrokerId
+from snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
+from snapshots.segments import Hole
+from wire.client import ControllerClient
+from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k64_unregister_broker import UNREGISTER_BROKER
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+COUNT_MAX: Final = 1_000_000
+GUEST_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id
+GUEST_ID_LAST: Final = 2**31 - 1
+
+_ROW: Final = "{:>10}  {:>6}  {:<24}  {:>10}  {:>12}  {:>19}  {:>19}"
+
+
+@click.group("producer-ids")
+def producer_ids() -> None:
+    """Producer-id blocks: start inclusive, end exclusive."""
+
+
+@producer_ids.command()
+@dir_option
+@format_option
+def describe(directory: Path, output_format: str) -> None:
+    """Say which block was given out last, and which id is the first that nobody has."""
+    node, (version, block) = newest_image(
+        open_cluster(directory), lambda reader: (reader.header.version, latest(reader))
+    )
+    if output_format == JSON:
+        echo_json(
+            {
+                "next_producer_id": block.end,
+                "broker_id": block.broker_id,
+                "broker_epoch": block.broker_epoch,
+                "start": block.first,
+                "end": block.end,
+                "image_version": version,
+                "node_id": node.node_id,
+            }
+        )
+        return
+    click.echo(
+        lines(
+            {
+                "NextProducerId": block.end,
+                "LatestBlock": "none yet" if block.end == 0 else f"[{block.first}, {block.end})",
+                "BrokerId": block.broker_id,
+                "BrokerEpoch": block.broker_epoch,
+                "ImageVersion": f"{version} (on node {node.node_id})",
+            }
+        )
+    )
+
+
+@producer_ids.command()
+@click.option("--broker-id", type=int, help="Ask as this broker. Else as a guest that registers and leaves.")
+@click.option("--broker-epoch", type=int, help="The broker's epoch. Else, with --dir, its present one.")
+@click.option("--count", type=click.IntRange(1, COUNT_MAX), default=1, show_default=True, help="Blocks.")
+@click.option(
+    "--timeout", "timeout_s", type=float, default=TIMEOUT_SECONDS, show_default=True, help="Seconds."
+)
+@target_options
+@format_option
+def allocate(
+    broker_id: int | None,
+    broker_epoch: int | None,
+    count: int,
+    timeout_s: float,
+    directory: Path,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    output_format: str,
+) -> None:
+    """Ask the controller for blocks. Nobody else will ever get their ids, used or not.
+
+    Exit status 3: the outcome is unknown; a block may have been given out and reached nobody.
+    """
+    target = find_target(directory, bootstrap_controller, command_config)
+    if broker_id is None:
+        if broker_epoch is not None:
+            raise WrongUsage("--broker-epoch needs --broker-id")
+        blocks = run(target, lambda client: _as_guest(client, count, timeout_s))
+    else:
+        epoch = BrokerEpoch(broker_epoch) if broker_epoch is not None else _epoch(target.cluster, broker_id)
+        asker = AllocateProducerIds(BrokerId(broker_id), epoch)
+        blocks = run(target, lambda client: _allocate(client, asker, count, timeout_s))
+    if output_format == JSON:
+        echo_json([{"start": block.first, "len": block.length} for block in blocks])
+        return
+    for block in blocks:
+        click.echo(f"[{block.first}, {block.first + block.length})  {block.length} ids")
+
+
+async def _allocate(
+    client: ControllerClient, asker: AllocateProducerIds, count: int, timeout_s: float
+) -> list[ProducerIdBlock]:
+    return [await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=timeout_s) for _ in range(count)]
+
+
+async def _as_guest(client: ControllerClient, count: int, timeout_s: float) -> list[ProducerIdBlock]:
+    """Register under an id that no broker has, allocate, and unregister."""
+    cluster = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=timeout_s)
+    guest = RegisterBroker(
+        broker_id=BrokerId(random.randint(GUEST_ID_FIRST, GUEST_ID_LAST)),
+        cluster_id=cluster.cluster_id,
+        incarnation_id=uuid.uuid4(),
+        directory_id=uuid.uuid4(),
+        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),  # one is demanded; a guest stays fenced, unseen
+    )
+    epoch = await client.call(BROKER_REGISTRATION, guest, timeout_s=timeout_s)
+    try:
+        return await _allocate(client, AllocateProducerIds(guest.broker_id, epoch), count, timeout_s)
+    finally:
+        await client.call(UNREGISTER_BROKER, UnregisterBroker(guest.broker_id), timeout_s=timeout_s)
+
+
+def _epoch(cluster: LocalCluster | None, broker_id: int) -> BrokerEpoch:
+    if cluster is None:
+        raise WrongUsage("--broker-id needs --broker-epoch, or --dir to look it up")
+    _, broker = newest_image(cluster, lambda reader: reader.get(BROKERS, BrokerId(broker_id)))
+    if broker is None:
+        raise WrongUsage(f"broker {broker_id} is not registered")
+    return broker.epoch
+
+
+@producer_ids.command()
+@click.option("--broker-id", type=int, help="Only this broker's blocks.")
+@dir_option
+@format_option
+def history(broker_id: int | None, directory: Path, output_format: str) -> None:
+    """List every block ever given out: to whom, when, in which epoch.
+
+    Read from the committed-log archives of all nodes, merged, oldest first. What no node has any more
+    is named as a hole, and the block after it has no known start.
+    """
+    folders = [node.config.directory for node in open_cluster(directory).nodes]
+    kept = [folder for folder in folders if (folder / ARCHIVE_FOLDER).is_dir()]
+    if not kept:
+        raise Unreadable(f"no node of {directory} has an archive; has the cluster ever run?")
+    try:
+        items = producer_id_history(kept)
+        rows = (item for item in items if isinstance(item, Hole) or broker_id in (None, item.broker_id))
+        _print_history(rows, output_format)
+    except (CorruptData, OSError) as error:
+        raise Unreadable(str(error)) from error
+
+
+def _print_history(items: Iterator[Allocation | Hole], output_format: str) -> None:
+    """As it comes, row by row: there may be millions."""
+    if output_format == JSON:
+        separator = "[\n"
+        for item in items:
+            click.echo(separator + json.dumps(_history_row(item)), nl=False)
+            separator = ",\n"
+        click.echo("\n]" if separator == ",\n" else "[]")
+        return
+    columns = ("Offset", "Epoch", "Time", "BrokerId", "BrokerEpoch", "ProducerIdStart", "ProducerIdEnd")
+    click.echo(_ROW.format(*columns))
+    for item in items:
+        if isinstance(item, Hole):
+            click.echo(f"{item.first:>10}  (no node has the records from here to offset {item.end - 1})")
+            continue
+        moment = datetime.fromtimestamp(item.timestamp_ms / 1000, UTC).isoformat("T", "milliseconds")
+        first = "?" if item.first is None else item.first
+        click.echo(
+            _ROW.format(
+                item.offset,
+                item.leader_epoch,
+                moment.replace("+00:00", "Z"),
+                item.broker_id,
+                item.broker_epoch,
+                first,
+                item.end,
+            )
+        )
+
+
+def _history_row(item: Allocation | Hole) -> dict[str, Any]:
+    if isinstance(item, Hole):
+        return {"hole": True, "first_offset": item.first, "end_offset": item.end}
+    return {
+        "offset": item.offset,
+        "leader_epoch": item.leader_epoch,
+        "timestamp_ms": item.timestamp_ms,
+        "broker_id": item.broker_id,
+        "broker_epoch": item.broker_epoch,
+        "start": item.first,
+        "end": item.end,
+        "len": None if item.first is None else item.end - item.first,
+    }

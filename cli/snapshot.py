@@ -1,0 +1,148 @@
+"""``fencepost snapshot``: take one beside a running node, and say what one holds.
+
+``create`` reads the node's store in its own reader transaction and writes the directory as the node does, so
+a running node is not disturbed and need not be asked; it is published by rename.
+"""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from cli.images import SNAPSHOTS, read_image
+from cli.local_cluster import LocalNode, open_cluster
+from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
+from quorum.node_identity import read_identity
+from records.invariant import CorruptData
+from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
+from records.types import Log, LogIndex, Term
+from snapshots import snapshot as directories
+from snapshots.snapshot import CorruptSnapshot
+from snapshots.store import Reader
+
+ASIDE: Final = "snapshots.new"  # beside the node's own, which tidies its folder up as it likes
+
+node_option = click.option("--node", "node_id", type=int, help="Only this node.  [default: every node]")
+
+
+@click.group()
+def snapshot() -> None:
+    """Snapshots of the image: the state at one offset, the latest producer-id block included."""
+
+
+@snapshot.command()
+@dir_option
+@node_option
+@format_option
+def create(directory: Path, node_id: int | None, output_format: str) -> None:
+    """Write a snapshot of a node's image as of its last flush, whether the node runs or not."""
+    made = []
+    for node in _nodes(directory, node_id):
+        path = _create(node)
+        if path is not None:
+            made.append({"node_id": node.node_id, "snapshot": str(path)})
+    if not made:
+        raise Unreadable(f"no node of {directory} has ever started")
+    if output_format == JSON:
+        echo_json(made)
+        return
+    for each in made:
+        click.echo(f"node {each['node_id']}: {each['snapshot']}")
+
+
+def _create(node: LocalNode) -> Path | None:
+    home = node.config.directory
+    identity = read_identity(home)
+
+    def write(reader: Reader) -> Path:
+        raft = msgspec.msgpack.decode(reader.meta_get("applied") or b"", type=tuple[LogIndex, Term])
+        now_ms = time.time_ns() // 1_000_000
+        aside = directories.write(
+            reader, home / ASIDE, cluster_id=identity.cluster_id, raft=raft, now_ms=now_ms
+        )
+        final = home / SNAPSHOTS / aside.name
+        final.parent.mkdir(exist_ok=True)
+        directories.publish(aside, final)
+        return final
+
+    try:
+        return read_image(home, write)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Failed(f"node {node.node_id}: no snapshot could be written: {error}") from error
+
+
+@snapshot.command()
+@click.argument("paths", metavar="[SNAPSHOT]...", nargs=-1, type=click.Path(path_type=Path))
+@dir_option
+@node_option
+@format_option
+def describe(paths: tuple[Path, ...], directory: Path, node_id: int | None, output_format: str) -> None:
+    """Check every byte of SNAPSHOT directories and say what they hold; without any, of --dir's nodes' newest.
+
+    Exit status: 0 sound, 1 torn or corrupt (says where), 2 wrong usage.
+    """
+    found = [path if path.is_dir() else path.parent for path in paths]
+    if not found:
+        for node in _nodes(directory, node_id):
+            found.extend(directories.listed(node.config.directory / SNAPSHOTS)[:1])
+    if not found:
+        raise Unreadable(f"there is no snapshot in {directory} yet; type: fencepost snapshot create")
+    described = []
+    for path in found:
+        try:
+            described.append(_describe(path.absolute()))
+        except CorruptSnapshot as error:
+            raise Failed(str(error)) from error
+        except CorruptData as error:
+            raise Failed(f"{path}: {error}") from error
+    if output_format == JSON:
+        echo_json(described)
+        return
+    click.echo("\n\n".join(lines(_readable(each)) for each in described))
+
+
+def _nodes(directory: Path, node_id: int | None) -> tuple[LocalNode, ...]:
+    cluster = open_cluster(directory)
+    return cluster.nodes if node_id is None else (cluster.node(node_id),)
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    """Raises CorruptData."""
+    if not path.is_dir():
+        raise WrongUsage(f"{path} is not a snapshot's directory")
+    manifest, rows = directories.load(path)
+    records = list(directories.checkpoint_records(path / f"{manifest.name}.checkpoint"))
+    block = next((each for each in records if isinstance(each, AllocateProducerIdsRecord)), None)
+    return {
+        "snapshot": str(path),
+        "cluster_id": manifest.cluster_id,
+        "end_offset": manifest.log_ends[Log.METADATA],
+        "epoch": manifest.controller_epoch,
+        "raft_index": manifest.raft_index,
+        "raft_term": manifest.raft_term,
+        "image_version": manifest.version,
+        "image_digest": manifest.digest,
+        "taken": datetime.fromtimestamp(manifest.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "log_ends": {log.directory: manifest.log_ends[log] for log in Log},
+        "latest_block": None
+        if block is None
+        else {
+            "broker_id": block.broker_id,
+            "broker_epoch": block.broker_epoch,
+            "end": block.producer_id_end,
+        },
+        "brokers": sum(isinstance(each, RegisterBrokerRecord) for each in records),
+        "producer_id_records": sum(isinstance(each, AllocateProducerIdsRecord) for each in records),
+        "rows": len(rows),
+        "bytes": sum(size for size, _ in manifest.files.values()),
+    }
+
+
+def _readable(described: dict[str, Any]) -> dict[str, object]:
+    return {
+        name: ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else value
+        for name, value in described.items()
+    }
