@@ -2,12 +2,13 @@
 
 Claims      are answered on the spot, from memory. Asking for blocks goes on beside them, in ``run``.
 Unknown     outcomes (7, a lost connection, silence) are asked again: a wasted block is fine (row 730.9).
-Own client  blocks are asked for on a connection of their own: the controller mutes the connection of a
-            broker over its quota, and heartbeats must not be muted with it.
+Quota       the throttle time in an answer is waited out. The controller mutes the connection for that
+            long, so blocks are asked for on a connection of their own (broker/main.py).
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
@@ -17,13 +18,44 @@ from broker.producer_ids import ProducerIdPool
 from broker.registration import Registration
 from broker.retry import CALL_FAILURES
 from controller.errors import ApiError, StaleBrokerEpoch
-from controller.producer_ids import AllocateProducerIds
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from records.types import BrokerId, ProducerId
 from wire.client import ControllerClient, RequestTimeout
+from wire.dispatch import Api
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.schema import Buffer
 
 CALL_TIMEOUT_S: Final = 2.0
 """Of one request for a block, finding the controller included; asked again at once after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A block, and how long to wait before the next request."""
+
+    block: ProducerIdBlock
+    throttle_ms: int
+
+
+def _decode_granted(version: int, body: Buffer) -> Granted:
+    # ThrottleTimeMs is the first field, and what ``ALLOCATE_PRODUCER_IDS`` has no place for.
+    block = ALLOCATE_PRODUCER_IDS.decode_response(version, body)
+    return Granted(block, int.from_bytes(body[:4], "big", signed=True))
+
+
+ALLOCATE: Final[Api[AllocateProducerIds, Granted]] = Api(
+    key=ALLOCATE_PRODUCER_IDS.key,
+    name=ALLOCATE_PRODUCER_IDS.name,
+    versions=ALLOCATE_PRODUCER_IDS.versions,
+    flexible_from=ALLOCATE_PRODUCER_IDS.flexible_from,
+    decode_request=ALLOCATE_PRODUCER_IDS.decode_request,
+    encode_response=lambda version, granted, throttle_ms: ALLOCATE_PRODUCER_IDS.encode_response(
+        version, granted.block, throttle_ms
+    ),
+    refusal=ALLOCATE_PRODUCER_IDS.refusal,
+    encode_request=ALLOCATE_PRODUCER_IDS.encode_request,
+    decode_response=_decode_granted,
+)
 
 
 class IdsLeftGauge(Protocol):
@@ -86,7 +118,7 @@ class ProducerIdSource:
         self._pool.request_sent(self._clock_ms())
         request = AllocateProducerIds(self._broker_id, epoch)
         try:
-            block = await self._controllers.call(ALLOCATE_PRODUCER_IDS, request, timeout_s=CALL_TIMEOUT_S)
+            granted = await self._controllers.call(ALLOCATE, request, timeout_s=CALL_TIMEOUT_S)
         except RequestTimeout as error:
             self._pool.timed_out()
             self._say_failed(str(error))
@@ -98,13 +130,17 @@ class ProducerIdSource:
             elif isinstance(error, ApiError):
                 self._membership.require_curable(error, "give this broker a block of producer ids")
         else:
-            defect = self._pool.granted(block.first, block.length, now_ms=self._clock_ms())
+            block, throttle_ms = granted.block, granted.throttle_ms
+            now_ms = self._clock_ms()
+            defect = self._pool.granted(block.first, block.length, now_ms=now_ms, throttle_ms=throttle_ms)
             if defect is not None:
                 self._log.error("producer_id_block_refused", reason=defect)
                 return
             self._failure = ""
             self._metrics.producer_ids_left(self._pool.ids_left())
-            self._log.info("producer_id_block_granted", first=block.first, length=block.length)
+            self._log.info(
+                "producer_id_block_granted", first=block.first, length=block.length, throttle_ms=throttle_ms
+            )
 
     def _say_failed(self, reason: str) -> None:
         if reason != self._failure:

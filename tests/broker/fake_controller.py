@@ -8,7 +8,7 @@ gives the outcomes of the next requests of one API key: an ApiError or a respons
 import asyncio
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.listener import Listener
 
 HOST: Final = "127.0.0.1"
-TIMEOUT_S: Final = 10.0  # of a whole test; never reached by one that passes
+TIMEOUT_S: Final = 30.0  # of a whole test; never reached by one that passes
 SILENCE: Final = object()
 CLUSTER_ID: Final = "clusterclusterclustercl"[:22]
 UNFENCED: Final = HeartbeatStatus(is_caught_up=True, is_fenced=False, should_shut_down=False)
@@ -59,6 +59,16 @@ def captured_log() -> tuple[FilteringBoundLogger, LogCapture]:
         wrapper_class=structlog.make_filtering_bound_logger(0),
     )
     return log, capture
+
+
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test's story; one that hangs fails."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            await story()
+
+    asyncio.run(bounded())
 
 
 class FakeController:
@@ -101,6 +111,11 @@ class FakeController:
     async def stop(self) -> None:
         """Close every connection."""
         await self._listener.stop()
+
+    def hang_up(self) -> None:
+        """Cut every connection; go on listening."""
+        for connection in tuple(self._listener._connections):
+            connection.close()
 
     @property
     def address(self) -> tuple[str, int]:

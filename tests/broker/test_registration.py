@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -26,7 +26,7 @@ from controller.errors import (
     UnsupportedVersion,
 )
 from records.types import BrokerEpoch, BrokerId
-from tests.broker.fake_controller import CLUSTER_ID, SILENCE, TIMEOUT_S, FakeController, captured_log
+from tests.broker.fake_controller import CLUSTER_ID, SILENCE, TIMEOUT_S, FakeController, captured_log, play
 from wire.client import ControllerClient
 from wire.dispatch import Api
 from wire.k62_broker_registration import BROKER_REGISTRATION
@@ -76,20 +76,13 @@ class Stage:
 
 @asynccontextmanager
 async def stage(controller: FakeController, heartbeat_interval_ms: int = 50) -> AsyncIterator[Stage]:
-    async with asyncio.timeout(TIMEOUT_S), controller:
+    async with controller:
         staged = Stage(controller, heartbeat_interval_ms=heartbeat_interval_ms)
         try:
             yield staged
         finally:
             await staged.stop_running()
             await staged.client.close()
-
-
-def play(story: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await story()
-
-    asyncio.run(run())
 
 
 def test_a_broker_registers_then_sends_heartbeats_and_is_unfenced() -> None:

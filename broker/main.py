@@ -1,0 +1,162 @@
+"""A broker: one client of the quorum, its client listener, and the tasks between them.
+
+Sockets   it reaches the controllers over sockets also in the leader's own process (DESIGN 6): what works
+          here works as a process of its own.
+Start     listens, then registers, asks for the first block of producer ids, and takes a picture of the
+          cluster; ``start`` waits for none of these, ``ready`` does.
+Stop      asks to be fenced and let go, within LEAVE_S_MAX; the registration stays, for it will be back.
+End       ``fatal`` gets a reason when the cluster refuses this broker, or when one of its tasks has a bug.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Coroutine
+from random import Random
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
+from broker.metadata_cache import MetadataCache
+from broker.producer_id_source import IdsLeftGauge, ProducerIdSource
+from broker.producer_ids import ProducerIdPool
+from broker.registration import Registration
+from broker.server import BrokerServer
+from broker.settings import BrokerConfig, BrokerIdentity, client_credentials, own_credentials
+from controller.authorization import ANONYMOUS
+from controller.brokers import Endpoint, RegisterBroker
+from records.invariant import InvariantViolation
+from records.types import BrokerId
+from wire.client import ControllerClient
+from wire.k60_describe_cluster import ClusterNode
+from wire.listener import Listener
+
+LEAVE_S_MAX: Final = 1.0
+"""A cluster that goes down as a whole has no controller left to say goodbye to."""
+
+SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}  # Kafka SecurityProtocol
+
+
+class Broker:
+    """One broker. To be made, started and stopped on the event loop.
+
+    ``fatal`` is done when the broker cannot go on; its owner stops it and ends with that exit code.
+    Raises SettingsError on files of secrets that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        identity: BrokerIdentity,
+        log: FilteringBoundLogger,
+        metrics: IdsLeftGauge,
+        *,
+        rng: Random | None = None,
+    ) -> None:
+        if config.client_listener is None:
+            raise InvariantViolation("a broker without a client listener")
+        rng = rng or Random()
+        listener_name, (self._host, self._port) = config.client_listener
+        protocol = config.security_protocol(listener_name)
+        broker_id = BrokerId(config.node_id)
+        sasl = own_credentials(config)
+        membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
+        self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
+        self._log = log
+        self._tasks: list[asyncio.Task[None]] = []
+        # Three clients, as a controller serves one request of a connection at a time: a heartbeat waits
+        # neither for a mute (allocation over quota) nor for what a client of ours wants to read.
+        membership_client, allocation_client, reading_client = self._clients = tuple(
+            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng) for _ in range(3)
+        )
+        self._cache = MetadataCache(
+            reading_client,
+            ClusterNode(broker_id, self._host, self._port),
+            membership,
+            clock_ms=_monotonic_ms,
+            rng=rng,
+            log=log,
+        )
+        self._registration = Registration(
+            membership_client,
+            RegisterBroker(
+                broker_id=broker_id,
+                cluster_id=identity.cluster_id,
+                incarnation_id=uuid.uuid4(),
+                directory_id=identity.directory_id,
+                endpoints=(Endpoint(listener_name, self._host, self._port, SECURITY_PROTOCOL_IDS[protocol]),),
+            ),
+            membership,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            on_heartbeat=self._cache.refresh,
+            rng=rng,
+            log=log,
+        )
+        self._producer_ids = ProducerIdSource(
+            ProducerIdPool(rng),
+            allocation_client,
+            self._registration,
+            membership,
+            broker_id,
+            clock_ms=_monotonic_ms,
+            metrics=metrics,
+            log=log,
+        )
+        self._server = BrokerServer(
+            identity.cluster_id, self._cache, self._producer_ids, reading_client, log=log
+        )
+        self._listener = Listener(
+            self._server.service(),
+            name=listener_name,
+            log=log,
+            security_protocol="SASL_PLAINTEXT" if protocol == "SASL_PLAINTEXT" else "PLAINTEXT",
+            credentials=client_credentials(config, listener_name),
+            frame_bytes_max=config.frame_bytes_max,
+            connections_max=config.connections_max,
+        )
+
+    async def start(self) -> None:
+        """Listen, and begin to seek the controllers. Raises OSError if the port cannot be had."""
+        await self._listener.start(self._host, self._port)
+        for running in (self._registration.run(), self._producer_ids.run(), self._cache.run()):
+            self._supervise(running)
+
+    async def ready(self) -> None:
+        """Waits until the broker is registered and not fenced."""
+        await self._registration.unfenced()
+
+    async def stop(self) -> None:
+        """Leave the cluster cleanly if it answers in time, then close everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks and not self.fatal.done() and not await self._registration.leave(LEAVE_S_MAX):
+            self._log.warning("broker_left_unnoticed", waited_s=LEAVE_S_MAX)
+        await self._listener.stop()
+        await self._server.stop()
+        for client in self._clients:
+            await client.close()
+
+    def _supervise(self, running: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(running)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task ends only when it is cancelled, the cluster refuses us, or by a bug of ours."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, BrokerRefused):
+            reason = error.reason
+            self._log.error("broker_refused", exit_code=reason.exit_code, reason=reason.message)
+        else:
+            reason = ExitReason(EXIT_FAILED, f"a task of the broker ended by itself: {error!r}")
+            self._log.error("broker_task_failed", reason=reason.message, exc_info=error)
+        if not self.fatal.done():
+            self.fatal.set_result(reason)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,115 @@
+"""What this broker tells clients about the cluster: its brokers, and where the active controller is.
+
+Source of it  DescribeCluster of the active controller, asked after every heartbeat, and every
+              REFRESH_MS while something changes.
+Doubt         a picture is doubted as soon as the connection it came over is lost or a refresh fails: the
+              brokers in it stay, but no controller is named until somebody leads for certain.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.exit_reason import Membership
+from broker.retry import CALL_FAILURES, Retry
+from controller.errors import ApiError
+from wire.client import ControllerClient
+from wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
+
+REFRESH_MS: Final = 500
+SETTLING_MS: Final = 5_000
+"""How long after a change more changes are looked for: brokers of a cluster come and go together."""
+
+REFRESH_MS_MIN: Final = 50
+"""Between two refreshes: clients that see doubt may ask for one at any rate."""
+
+CALL_TIMEOUT_S: Final = 2.0
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The cluster at one moment. ``brokers`` in ascending order of id, fenced ones included."""
+
+    brokers: tuple[ClusterNode, ...]
+    controller_id: int = NOBODY
+
+    @property
+    def visible(self) -> tuple[ClusterNode, ...]:
+        """The brokers that clients may use: those that are not fenced."""
+        return tuple(broker for broker in self.brokers if not broker.is_fenced)
+
+    @property
+    def coordinator(self) -> ClusterNode | None:
+        """The active controller's broker; None if nobody leads for certain, or it is no visible broker."""
+        return next((broker for broker in self.visible if broker.broker_id == self.controller_id), None)
+
+
+class MetadataCache:
+    """The last picture. Before the first it shows this broker alone."""
+
+    def __init__(
+        self,
+        controllers: ControllerClient,
+        itself: ClusterNode,
+        membership: Membership,
+        *,
+        clock_ms: Callable[[], int],
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._controllers = controllers
+        self._itself = itself
+        self._membership = membership
+        self._clock_ms = clock_ms
+        self._retry = Retry("describe the cluster", rng=rng, log=log)
+        self._picture = Picture((itself,))
+        self._source: str | None = None  # which controller the picture came from
+        self._wanted = asyncio.Event()
+        self._settled_at_ms = 0
+
+    def picture(self) -> Picture:
+        """The cluster as it is known now. Doubt about it asks for a refresh."""
+        if self._source is not None and self._controllers.active == self._source:
+            return self._picture
+        self.refresh()
+        return Picture(self._picture.brokers)
+
+    def refresh(self) -> None:
+        """Ask for a new picture soon."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Keep the picture fresh; forever. Raises BrokerRefused."""
+        while True:
+            self._wanted.clear()
+            pause_s = await self._ask()
+            await asyncio.sleep(REFRESH_MS_MIN / 1000)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def _ask(self) -> float | None:
+        """Take a new picture. Returns the seconds until the next is due; None: when it is asked for."""
+        request = DescribeCluster(include_fenced_brokers=True)
+        try:
+            answer = await self._controllers.call(DESCRIBE_CLUSTER, request, timeout_s=CALL_TIMEOUT_S)
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError):
+                self._membership.require_curable(error, "describe the cluster to this broker")
+            self._source = None
+            return self._retry.failed(error)
+        self._retry.succeeded()
+        brokers = tuple(sorted(answer.brokers, key=lambda broker: broker.broker_id))
+        picture = Picture(brokers or (self._itself,), answer.controller_id)
+        if picture != self._picture:
+            self._settled_at_ms = self._clock_ms() + SETTLING_MS
+        self._picture = picture
+        self._source = self._controllers.active
+        return REFRESH_MS / 1000 if self._clock_ms() < self._settled_at_ms else None

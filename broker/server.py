@@ -1,0 +1,162 @@
+"""The client listener's service: what real Kafka clients ask any broker.
+
+Answered here from memory: Metadata, FindCoordinator, DescribeCluster, InitProducerId. DescribeQuorum goes
+to the active controller, whose answer it is (Kafka forwards it, too).
+Source   spec/kafka.md B2, F3, F4; Kafka KafkaApis.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.metadata_cache import MetadataCache
+from broker.producer_id_source import ProducerIdSource
+from broker.retry import CALL_FAILURES
+from controller.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InvalidRequest,
+    RequestTimedOut,
+)
+from records.types import NodeId
+from wire.client import ControllerClient
+from wire.dispatch import Context, Reply, Service
+from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata, TopicQuery
+from wire.k10_find_coordinator import (
+    FIND_COORDINATOR,
+    GROUP,
+    TRANSACTION,
+    Coordinator,
+    FindCoordinator,
+    FindCoordinatorAnswer,
+)
+from wire.k22_init_producer_id import (
+    INIT_PRODUCER_ID,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    InitProducerId,
+    InitProducerIdAnswer,
+)
+from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
+
+FORWARDED_MAX: Final = 100
+"""Requests under way to the controller; one more is told to come back (14)."""
+
+FORWARD_TIMEOUT_S: Final = 5.0
+NO_TRANSACTIONS: Final = "transactions are not served by this version"
+
+
+class BrokerServer:
+    """Endpoints of the client listener."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        cache: MetadataCache,
+        producer_ids: ProducerIdSource,
+        controllers: ControllerClient,
+        *,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._cache = cache
+        self._producer_ids = producer_ids
+        self._controllers = controllers
+        self._log = log
+        self._said_no_transactions = False
+        self._forwarded: set[asyncio.Task[None]] = set()
+
+    def service(self) -> Service:
+        """By API key. ApiVersions and SASL are the listener's own."""
+        return {
+            METADATA.key: (METADATA, self._metadata),
+            FIND_COORDINATOR.key: (FIND_COORDINATOR, self._find_coordinator),
+            INIT_PRODUCER_ID.key: (INIT_PRODUCER_ID, self._init_producer_id),
+            DESCRIBE_QUORUM.key: (DESCRIBE_QUORUM, self._describe_quorum),
+            DESCRIBE_CLUSTER.key: (DESCRIBE_CLUSTER, self._describe_cluster),
+        }
+
+    async def stop(self) -> None:
+        """Give up what is under way to the controller."""
+        for task in tuple(self._forwarded):
+            task.cancel()
+        await asyncio.gather(*self._forwarded, return_exceptions=True)
+
+    def _metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+        picture = self._cache.picture()
+        coordinator = picture.coordinator
+        reply(
+            MetadataAnswer(
+                cluster_id=self._cluster_id,
+                controller_id=-1 if coordinator is None else coordinator.broker_id,
+                brokers=tuple(BrokerNode(b.broker_id, b.host, b.port, b.rack) for b in picture.visible),
+                topics=tuple(_unknown_topic(query) for query in request.topics or ()),
+            )
+        )
+
+    def _find_coordinator(self, request: FindCoordinator, context: Context, reply: Reply) -> None:
+        if request.key_type not in (GROUP, TRANSACTION):
+            raise InvalidRequest(f"key type {request.key_type} has no coordinator here")
+        coordinator = self._cache.picture().coordinator
+        if coordinator is None:
+            raise CoordinatorNotAvailable("no active controller is known at the moment")
+        where = (coordinator.broker_id, coordinator.host, coordinator.port)
+        reply(FindCoordinatorAnswer(tuple(Coordinator(key, *where) for key in request.keys)))
+
+    def _init_producer_id(self, request: InitProducerId, context: Context, reply: Reply) -> None:
+        """Raises CoordinatorLoadInProgress (14) when no id is at hand: never waits, never says 7."""
+        if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+            raise InvalidRequest(
+                f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or none"
+            )
+        if request.transactional_id is not None:
+            if not self._said_no_transactions:
+                self._said_no_transactions = True
+                self._log.warning("init_producer_id_refused", reason=NO_TRANSACTIONS, peer=context.peer)
+            raise InvalidRequest(NO_TRANSACTIONS)
+        reply(InitProducerIdAnswer(self._producer_ids.claim(), 0))
+
+    def _describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
+        if request.endpoint_type != BROKERS:
+            raise InvalidRequest("this listener knows brokers; ask a controller's listener for controllers")
+        picture = self._cache.picture()
+        reply(
+            DescribeClusterAnswer(
+                cluster_id=self._cluster_id,
+                controller_id=NodeId(picture.controller_id),
+                brokers=picture.brokers if request.include_fenced_brokers else picture.visible,
+            )
+        )
+
+    def _describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
+        if len(self._forwarded) >= FORWARDED_MAX:
+            raise CoordinatorLoadInProgress(f"{FORWARDED_MAX} requests are under way to the controller")
+        self._spawn(self._forward_describe_quorum(request, reply))
+
+    async def _forward_describe_quorum(self, request: DescribeQuorum, reply: Reply) -> None:
+        outcome: Any
+        try:
+            outcome = await self._controllers.call(DESCRIBE_QUORUM, request, timeout_s=FORWARD_TIMEOUT_S)
+        except ApiError as error:
+            outcome = error
+        except CALL_FAILURES as error:
+            outcome = RequestTimedOut(f"the active controller did not answer: {error}")
+        reply(outcome)
+
+    def _spawn(self, forwarding: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(forwarding)
+        self._forwarded.add(task)
+        task.add_done_callback(self._forwarded.discard)
+
+
+def _unknown_topic(query: TopicQuery) -> TopicMetadata:
+    """No topic exists in this version."""
+    by_id = query.topic_id is not None and query.topic_id != uuid.UUID(int=0)
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)

@@ -1,0 +1,113 @@
+"""What a broker reads of its node's configuration and identity, and the secrets that they name.
+
+The shapes are those of ``quorum.config.NodeConfig`` and ``quorum.node_identity.Identity``, which this
+folder may not import (DESIGN 1): whatever has these attributes will do.
+"""
+
+from pathlib import Path
+from typing import Final, Protocol
+from uuid import UUID
+
+from wire.client import Address
+
+SECRETS_BYTES_MAX: Final = 1024 * 1024  # of a file with users or a password
+USERS_MAX: Final = 10_000
+
+
+class BrokerConfig(Protocol):
+    """Settings of one node, those that concern its broker."""
+
+    @property
+    def node_id(self) -> int:
+        """node.id; the broker's id, too."""
+
+    @property
+    def client_listener(self) -> tuple[str, Address] | None:
+        """Name and address of the listener for clients."""
+
+    @property
+    def controller_bootstrap(self) -> tuple[Address, ...]:
+        """controller.quorum.bootstrap.servers."""
+
+    @property
+    def sasl_username(self) -> str | None:
+        """sasl.username: as whom the broker speaks to the controllers; None: as nobody."""
+
+    @property
+    def sasl_password_file(self) -> Path | None:
+        """sasl.password.file: there iff the user name is."""
+
+    @property
+    def sasl_users_file(self) -> Path | None:
+        """sasl.plain.users.file: who may speak to listeners that want SASL."""
+
+    @property
+    def broker_heartbeat_interval_ms(self) -> int:
+        """broker.heartbeat.interval.ms."""
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """socket.request.max.bytes."""
+
+    @property
+    def connections_max(self) -> int:
+        """max.connections, of one listener."""
+
+    def security_protocol(self, listener_name: str) -> str:
+        """``PLAINTEXT`` or ``SASL_PLAINTEXT``."""
+
+
+class BrokerIdentity(Protocol):
+    """Whose directory this is."""
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters of base64."""
+
+    @property
+    def directory_id(self) -> UUID:
+        """Proof to the controllers that an earlier process of this directory is dead: it is locked."""
+
+
+class SettingsError(ValueError):
+    """A file that the configuration names cannot be used. Says which, and what is expected; no secrets."""
+
+
+def own_credentials(config: BrokerConfig) -> tuple[str, str] | None:
+    """User name and password for the controllers; None: anonymous. Raises SettingsError."""
+    if config.sasl_username is None or config.sasl_password_file is None:
+        return None
+    password = _read(config.sasl_password_file).rstrip("\r\n")
+    if not password:
+        raise SettingsError(f"{config.sasl_password_file}: expected a password, the file is empty")
+    return config.sasl_username, password
+
+
+def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, str] | None:
+    """Passwords by user for the client listener; None: it does not want SASL. Raises SettingsError."""
+    if config.security_protocol(listener_name) != "SASL_PLAINTEXT" or config.sasl_users_file is None:
+        return None
+    users: dict[str, str] = {}
+    for number, line in enumerate(_read(config.sasl_users_file).splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, password = line.partition("=")
+        if not (name.strip() and equals and password) or name.strip() in users:
+            raise SettingsError(
+                f"{config.sasl_users_file}: line {number}: expected name=password, each name once"
+            )
+        users[name.strip()] = password.strip()
+    if len(users) > USERS_MAX:
+        raise SettingsError(f"{config.sasl_users_file}: {len(users)} users, at most {USERS_MAX} are read")
+    return users
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(SECRETS_BYTES_MAX + 1)
+        if len(content) > SECRETS_BYTES_MAX:
+            raise SettingsError(f"{file} is larger than {SECRETS_BYTES_MAX} bytes")
+        return content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}") from error

@@ -1,0 +1,467 @@
+"""A whole broker between a scripted controller and clients on its listener."""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.exit_reason import ExitReason
+from broker.main import Broker
+from broker.server import FORWARDED_MAX, NO_TRANSACTIONS
+from controller.errors import (
+    ApiError,
+    ClusterAuthorizationFailed,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InconsistentClusterId,
+    InvalidRequest,
+    NotController,
+    RequestTimedOut,
+)
+from quorum.config import Address, ListenerAddress, NodeConfig
+from quorum.metrics import NodeMetrics
+from quorum.node_identity import Identity
+from records.types import NodeId, ProducerId
+from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
+from wire.connection import Connection
+from wire.errors import SaslAuthenticationFailed
+from wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
+from wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
+from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+DIRECTORY_ID = uuid.UUID(int=77)
+IDEMPOTENT = InitProducerId(transactional_id=None, transaction_timeout_ms=-1)
+
+
+def free_client_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def config_for(controller: FakeController, **settings: Any) -> NodeConfig:
+    listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_client_port()))
+    return NodeConfig(
+        node_id=NodeId(1),
+        roles=("broker",),
+        directory=Path("unused"),
+        listeners=(listener,),
+        controller_bootstrap=(Address(*controller.address),),
+        broker_heartbeat_interval_ms=20,
+        **settings,
+    )
+
+
+class Stage:
+    """A broker, started, and what it logged."""
+
+    def __init__(self, controller: FakeController, config: NodeConfig) -> None:
+        identity = Identity(
+            cluster_id=CLUSTER_ID, node_id=NodeId(1), directory_id=DIRECTORY_ID, initial_voters=None
+        )
+        log, self.logged = captured_log()
+        self.controller = controller
+        self.broker = Broker(config, identity, log, NodeMetrics(), rng=Random(9))
+        assert config.client_listener is not None
+        self.port = config.client_listener.address.port
+        self.itself = ClusterNode(1, "127.0.0.1", self.port)
+
+    async def client(self, sasl: tuple[str, str] | None = None) -> Connection:
+        return await Connection.open("127.0.0.1", self.port, sasl=sasl)
+
+    async def call(self, api: Any, request: Any, version: int | None = None) -> Any:
+        client = await self.client()
+        try:
+            return await client.call(api, request, version=version)
+        finally:
+            client.close()
+
+    async def until(self, api: Any, request: Any, *codes: ErrorCode) -> Any:
+        """Ask again while the answer is one of these errors, as clients do."""
+        while True:
+            try:
+                return await self.call(api, request)
+            except ApiError as error:
+                if error.code not in codes:
+                    raise
+
+    def events(self, name: str) -> list[Any]:
+        return [entry for entry in self.logged.entries if entry["event"] == name]
+
+
+@asynccontextmanager
+async def stage(controller: FakeController, **settings: Any) -> AsyncIterator[Stage]:
+    async with controller:
+        staged = Stage(controller, config_for(controller, **settings))
+        await staged.broker.start()
+        try:
+            yield staged
+        finally:
+            await staged.broker.stop()
+
+
+def test_a_broker_registers_with_what_its_configuration_and_directory_say() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            await on.broker.ready()
+            (request,) = controller.asked[62]
+            assert (request.broker_id, request.cluster_id) == (1, CLUSTER_ID)
+            assert request.directory_id == DIRECTORY_ID
+            (endpoint,) = request.endpoints
+            assert (endpoint.name, endpoint.host, endpoint.port) == ("PLAINTEXT", "127.0.0.1", on.port)
+            assert endpoint.security_protocol == 0
+            assert request.incarnation_id.int != 0
+
+    play(story)
+
+
+def test_every_start_is_a_new_incarnation() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with controller:
+            for _ in range(2):
+                staged = Stage(controller, config_for(controller))
+                await staged.broker.start()
+                await staged.broker.ready()
+                await staged.broker.stop()
+            first, second = controller.asked[62]
+            assert first.incarnation_id != second.incarnation_id
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", range(6), ids="v{}".format)
+def test_producer_ids_are_distinct_over_blocks_and_clients(version: int) -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            await on.until(INIT_PRODUCER_ID, IDEMPOTENT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            clients = [await on.client() for _ in range(3)]
+            claimed: list[int] = []
+            while len(claimed) < 45:
+                try:
+                    answer = await clients[len(claimed) % 3].call(
+                        INIT_PRODUCER_ID, IDEMPOTENT, version=version
+                    )
+                except CoordinatorLoadInProgress:
+                    continue
+                assert answer.producer_epoch == 0
+                claimed.append(answer.producer_id)
+            assert claimed == list(range(1, 46))
+            for client in clients:
+                client.close()
+
+    play(story)
+
+
+def test_without_a_block_init_producer_id_answers_14_at_once() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        controller.script(ALLOCATE_PRODUCER_IDS, *[SILENCE] * 1000)
+        async with stage(controller) as on:
+            await controller.count(ALLOCATE_PRODUCER_IDS, 1)
+            for _ in range(3):
+                with pytest.raises(CoordinatorLoadInProgress):
+                    await on.call(INIT_PRODUCER_ID, IDEMPOTENT)
+
+    play(story)
+
+
+REFUSED_INITS = [
+    pytest.param(InitProducerId("orders", 60_000), NO_TRANSACTIONS, id="with-a-transactional-id"),
+    pytest.param(InitProducerId("", 60_000), NO_TRANSACTIONS, id="with-an-empty-one"),
+    pytest.param(InitProducerId(None, -1, ProducerId(7), -1), "both are -1", id="an-id-without-an-epoch"),
+    pytest.param(InitProducerId(None, -1, ProducerId(-1), 3), "both are -1", id="an-epoch-without-an-id"),
+]
+
+
+@pytest.mark.parametrize(("request_", "why"), REFUSED_INITS)
+def test_init_producer_id_refuses(request_: InitProducerId, why: str) -> None:
+    async def story() -> None:
+        async with stage(FakeController()) as on:
+            for _ in range(2):
+                with pytest.raises(InvalidRequest):
+                    await on.call(INIT_PRODUCER_ID, request_)
+            refused = on.events("init_producer_id_refused")
+            assert len(refused) == (1 if why == NO_TRANSACTIONS else 0)
+
+    play(story)
+
+
+def test_an_idempotent_producer_that_goes_on_gets_a_new_id() -> None:
+    """A null transactional id: what the producer says of itself is ignored (spec B2, row 1)."""
+
+    async def story() -> None:
+        async with stage(FakeController()) as on:
+            again = InitProducerId(None, -1, ProducerId(4711), 5)
+            answer = await on.until(INIT_PRODUCER_ID, again, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            assert (answer.producer_id, answer.producer_epoch) == (0, 0)
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", range(14), ids="v{}".format)
+def test_metadata_names_the_visible_brokers_and_the_controller(version: int) -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            fenced = ClusterNode(3, "127.0.0.1", 9, is_fenced=True)
+            controller.brokers = (fenced, ClusterNode(2, "127.0.0.1", 8), on.itself)
+            answer = await on.call(METADATA, Metadata(None), version)
+            while len(answer.brokers) != 2 or (version >= 1 and answer.controller_id != 1):
+                answer = await on.call(METADATA, Metadata(None), version)
+            assert answer.brokers == (BrokerNode(1, "127.0.0.1", on.port), BrokerNode(2, "127.0.0.1", 8))
+            assert answer.cluster_id == (CLUSTER_ID if version >= 2 else None)
+            assert answer.topics == ()
+
+    play(story)
+
+
+def test_no_topic_exists() -> None:
+    async def story() -> None:
+        async with stage(FakeController()) as on:
+            topic_id = uuid.UUID(int=5)
+            topics = (TopicQuery("orders"), TopicQuery(None, topic_id))
+            by_name, by_id = (await on.call(METADATA, Metadata(topics))).topics
+            assert (by_name.name, by_name.error_code) == ("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert (by_id.topic_id, by_id.error_code) == (topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", range(7), ids="v{}".format)
+def test_the_coordinator_of_everything_is_the_active_controllers_broker(version: int) -> None:
+    async def story() -> None:
+        controller = FakeController(node_id=2)
+        controller.brokers = (ClusterNode(2, "127.0.0.1", 4242),)
+        async with stage(controller) as on:
+            key_type = TRANSACTION if version >= 1 else GROUP
+            keys = ("a", "b") if version >= 4 else ("a",)
+            find = FindCoordinator(key_type, keys)
+            while True:
+                try:
+                    answer = await on.call(FIND_COORDINATOR, find, version)
+                except CoordinatorNotAvailable:
+                    continue
+                if answer.coordinators[0].error_code == 0:
+                    break
+            assert [(c.node_id, c.host, c.port) for c in answer.coordinators] == [
+                (2, "127.0.0.1", 4242) for _ in keys
+            ]
+
+    play(story)
+
+
+def test_without_an_active_controller_there_is_no_coordinator() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        controller.script(DESCRIBE_CLUSTER, *[NotController("nobody leads")] * 100_000)
+        async with stage(controller) as on:
+            with pytest.raises(CoordinatorNotAvailable):
+                await on.call(FIND_COORDINATOR, FindCoordinator(GROUP, ("a",)), 3)
+            (row,) = (await on.call(FIND_COORDINATOR, FindCoordinator(GROUP, ("a",)))).coordinators
+            assert (row.error_code, row.key) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "a")
+
+    play(story)
+
+
+def test_share_groups_have_no_coordinator_here() -> None:
+    async def story() -> None:
+        async with stage(FakeController()) as on:
+            (row,) = (await on.call(FIND_COORDINATOR, FindCoordinator(2, ("a",)))).coordinators
+            assert row.error_code == ErrorCode.INVALID_REQUEST
+
+    play(story)
+
+
+def test_describe_cluster_shows_fenced_brokers_only_to_those_who_ask() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            fenced = ClusterNode(3, "127.0.0.1", 9, is_fenced=True)
+            controller.brokers = (fenced, on.itself)
+            everything = DescribeCluster(include_fenced_brokers=True)
+            while len((answer := await on.call(DESCRIBE_CLUSTER, everything)).brokers) < 2:
+                await asyncio.sleep(0.001)
+            assert answer.cluster_id == CLUSTER_ID
+            assert answer.brokers == (on.itself, fenced)
+            assert (await on.call(DESCRIBE_CLUSTER, DescribeCluster())).brokers == (on.itself,)
+            with pytest.raises(InvalidRequest):
+                await on.call(DESCRIBE_CLUSTER, DescribeCluster(endpoint_type=CONTROLLERS))
+
+    play(story)
+
+
+def test_describe_quorum_is_the_active_controllers_answer() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            answer = await on.call(DESCRIBE_QUORUM, DescribeQuorum())
+            assert answer.partition is not None
+            assert answer.partition.leader_id == 1
+            controller.script(DESCRIBE_QUORUM, RequestTimedOut("who knows"))
+            with pytest.raises(RequestTimedOut):
+                await on.call(DESCRIBE_QUORUM, DescribeQuorum())
+
+    play(story)
+
+
+def test_requests_to_the_controller_are_bounded_and_one_more_is_told_to_come_back() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            await on.broker.ready()
+            controller.script(DESCRIBE_QUORUM, *[SILENCE] * 100_000)
+            clients = [await on.client() for _ in range(FORWARDED_MAX + 1)]
+            waiting = [asyncio.create_task(each.call(DESCRIBE_QUORUM, DescribeQuorum())) for each in clients]
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            (refused,) = done
+            assert isinstance(refused.exception(), CoordinatorLoadInProgress)
+            for each in clients:
+                each.close()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    play(story)
+
+
+def test_a_client_that_waits_for_the_controller_does_not_hold_up_a_stop() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            controller.script(DESCRIBE_QUORUM, *[SILENCE] * 100)
+            waiting = asyncio.create_task(on.call(DESCRIBE_QUORUM, DescribeQuorum()))
+            await controller.count(DESCRIBE_QUORUM, 1)
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    play(story)
+
+
+FATAL = [
+    pytest.param(
+        BROKER_REGISTRATION,
+        ClusterAuthorizationFailed(principal="User:x", operation="CLUSTER_ACTION"),
+        4,
+        "User:ANONYMOUS lacks CLUSTER_ACTION",
+        id="registration-denied",
+    ),
+    pytest.param(
+        BROKER_HEARTBEAT,
+        ClusterAuthorizationFailed(principal="User:x", operation="CLUSTER_ACTION"),
+        4,
+        "User:ANONYMOUS lacks CLUSTER_ACTION",
+        id="heartbeat-denied",
+    ),
+    pytest.param(
+        ALLOCATE_PRODUCER_IDS,
+        ClusterAuthorizationFailed(principal="User:x", operation="CLUSTER_ACTION"),
+        4,
+        "User:ANONYMOUS lacks CLUSTER_ACTION",
+        id="allocation-denied",
+    ),
+    pytest.param(BROKER_REGISTRATION, InconsistentClusterId(), 1, CLUSTER_ID, id="another-cluster"),
+]
+
+
+@pytest.mark.parametrize(("api", "refusal", "exit_code", "words"), FATAL)
+def test_a_refusal_that_no_retry_cures_is_fatal(
+    api: Any, refusal: ApiError, exit_code: int, words: str
+) -> None:
+    async def story() -> None:
+        controller = FakeController()
+        controller.script(api, refusal)
+        async with stage(controller) as on:
+            reason = await on.broker.fatal
+            assert isinstance(reason, ExitReason)
+            assert reason.exit_code == exit_code
+            assert words in reason.message
+
+    play(story)
+
+
+def test_a_task_that_fails_by_a_bug_is_fatal_and_not_silent() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            on.broker._cache.refresh = None  # type: ignore[assignment, method-assign]
+            on.broker._registration._on_heartbeat = None  # type: ignore[assignment]
+            reason = await on.broker.fatal
+            assert reason.exit_code == 1
+            assert "TypeError" in reason.message
+            assert on.events("broker_task_failed")
+
+    play(story)
+
+
+def test_a_stop_takes_leave_and_the_registration_stays() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            await on.broker.ready()
+        assert controller.asked[63][-1].want_shut_down
+        assert len(controller.asked[62]) == 1
+
+    play(story)
+
+
+def test_a_stop_without_controllers_ends_all_the_same() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with stage(controller) as on:
+            await on.broker.ready()
+            await controller.stop()
+        assert on.events("broker_left_unnoticed")
+
+    play(story)
+
+
+def test_a_taken_port_is_an_oserror_at_start() -> None:
+    async def story() -> None:
+        controller = FakeController()
+        async with controller:
+            config = config_for(controller)
+            with socket.socket() as taken:
+                assert config.client_listener is not None
+                taken.bind(config.client_listener.address)
+                taken.listen()
+                staged = Stage(controller, config)
+                with pytest.raises(OSError, match="in use"):
+                    await staged.broker.start()
+                await staged.broker.stop()
+
+    play(story)
+
+
+def test_a_broker_speaks_as_its_own_principal_and_asks_its_clients_for_theirs(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "password").write_text("hunter2\n")
+        (tmp_path / "users").write_text("# who may\nalice=secret\n")
+        controller = FakeController(credentials={"broker-1": "hunter2"})
+        settings: dict[str, Any] = {
+            "sasl_username": "broker-1",
+            "sasl_password_file": tmp_path / "password",
+            "sasl_users_file": tmp_path / "users",
+            "security_protocols": (("PLAINTEXT", "SASL_PLAINTEXT"),),
+        }
+        async with stage(controller, **settings) as on:
+            await on.broker.ready()
+            assert {context.principal for context in controller.contexts[62]} == {"User:broker-1"}
+            assert controller.asked[62][0].endpoints[0].security_protocol == 2
+            (await on.client(("alice", "secret"))).close()
+            with pytest.raises(SaslAuthenticationFailed):
+                await on.client(("alice", "wrong"))
+
+    play(story)
