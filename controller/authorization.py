@@ -53,7 +53,7 @@ class Acls:
             known = ", ".join(Operation)
             if len(words) != 2 or not words[0].startswith("User:") or words[1] not in set(Operation):
                 raise AclSyntaxError(
-                    f"line {number}: expected 'User:NAME OPERATION' with an operation of {known}; got {line!r}"
+                    f"line {number}: expected 'User:NAME OPERATION', an operation of {known}; got {line!r}"
                 )
             allowed.add((words[0], Operation(words[1])))
         return cls(frozenset(allowed), frozenset(super_users))

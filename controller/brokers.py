@@ -72,7 +72,9 @@ class Broker(msgspec.Struct, frozen=True, array_like=True):
     in_controlled_shutdown: bool
 
 
-BROKERS: Final[Table[BrokerId, Broker]] = Table("brokers", Broker, encode_int_key, lambda k: BrokerId(decode_int_key(k)))
+BROKERS: Final[Table[BrokerId, Broker]] = Table(
+    "brokers", Broker, encode_int_key, lambda k: BrokerId(decode_int_key(k))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def decide_register(
 def _require_valid(view: View, request: RegisterBroker, cluster_id: str) -> None:
     if request.cluster_id != cluster_id:
         raise InconsistentClusterId(
-            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster {cluster_id}"
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is {cluster_id}"
         )
     if request.broker_id < 0:
         raise InvalidRegistration(f"broker id {request.broker_id} is negative")
@@ -240,7 +242,9 @@ def decide_expire(view: View, contacts: Contacts, now_ms: int) -> Decision[tuple
     return Decision(tuple(_change(b, FENCE) for b in silent), tuple(b.broker_id for b in silent))
 
 
-def _change(broker: Broker, fenced: int, *, in_controlled_shutdown: int = 0) -> BrokerRegistrationChangeRecord:
+def _change(
+    broker: Broker, fenced: int, *, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.epoch,
@@ -257,7 +261,7 @@ def replay_register(view: MutableView, record: RegisterBrokerRecord) -> None:
         Broker(
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
-            incarnation_id=record.incarnation_id or uuid.UUID(int=0),
+            incarnation_id=record.incarnation_id,
             directory_id=(record.log_dirs[0] if record.log_dirs else None) or uuid.UUID(int=0),
             endpoints=tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
             features=tuple(

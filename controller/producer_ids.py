@@ -58,9 +58,7 @@ def latest(view: View) -> ProducerIds:
     return view.get(PRODUCER_IDS, 0) or NOTHING_ALLOCATED
 
 
-def decide_allocate(
-    view: View, request: AllocateProducerIds, block_length: int
-) -> Decision[ProducerIdBlock]:
+def decide_allocate(view: View, request: AllocateProducerIds, block_length: int) -> Decision[ProducerIdBlock]:
     """The next ``block_length`` ids. Raises StaleBrokerEpoch, ProducerIdsExhausted.
 
     The last block that can be given ends exactly at 2^63 - 1, as in Kafka.

@@ -80,7 +80,7 @@ def bound_by(record: Voters) -> dict[NodeId, uuid.UUID]:
 def replay_voters(view: MutableView, record: Voters) -> None:
     """Total. The record holds every voter, so it replaces what was."""
     quorum = view.get(QUORUM, 0) or Quorum()
-    bound: dict[int, uuid.UUID] = dict(bound_by(record))
+    bound = {int(node): directory for node, directory in bound_by(record).items()}
     view.put(QUORUM, 0, msgspec.structs.replace(quorum, directories=bound))
 
 

@@ -41,7 +41,10 @@ EXIT_HALTED: Final = 1
 
 
 class Controller:
-    """The controller role of a node. ``await start()``, later ``await stop()``. Raises ConfigError, StoreInUse."""
+    """The controller role of a node: ``await start()``, later ``await stop()``.
+
+    Raises ConfigError for files that the configuration names, StoreInUse.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,9 @@ class Controller:
         self._metrics = metrics or NodeMetrics()
         self._rng = random.Random()
         self._loop = asyncio.get_running_loop()
-        self.fatal: asyncio.Future[Any] = self._loop.create_future()  # a controller halts, it does not give up
+        self.fatal: asyncio.Future[Any] = (
+            self._loop.create_future()
+        )  # a controller halts, it does not give up
         self._turn_wanted = False
         self._disk_full = False
         self._stopped = False
@@ -75,7 +80,9 @@ class Controller:
                 election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
                 heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
                 snapshot_entries=config.snapshot_entries_interval,
-                archive_bytes_max=-1 if config.archive_retention_bytes is None else config.archive_retention_bytes,
+                archive_bytes_max=-1
+                if config.archive_retention_bytes is None
+                else config.archive_retention_bytes,
             ),
             send=self._send,
             clock=time.monotonic,
@@ -157,7 +164,8 @@ class Controller:
     def submit(self, decide: Decide, reply: Reply) -> None:
         """Decide as active controller and answer when it is applied."""
         if self._disk_full:
-            reply(StorageFull(f"less than {self._config.disk_free_bytes_min} bytes are free: see disk.free.min.bytes"), 0)
+            least = self._config.disk_free_bytes_min
+            reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
             return
         self.replica.submit(decide, reply)
         self._wake()

@@ -31,11 +31,16 @@ class ArchiveConfig(Protocol):
     """What of a node's configuration concerns the archive."""
 
     @property
-    def directory(self) -> Path: ...
+    def directory(self) -> Path:
+        """The node's directory."""
+
     @property
-    def segment_bytes(self) -> int: ...
+    def segment_bytes(self) -> int:
+        """When a segment is full."""
+
     @property
-    def archive_bytes_max(self) -> int: ...
+    def archive_bytes_max(self) -> int:
+        """Retention per log; -1: keep everything."""
 
 
 class Archiver:
@@ -153,5 +158,3 @@ def _counted(batch: LoggedBatch) -> LoggedBatch:
     """The batch without the records that change tables; a LeaderChange still changes the header."""
     kept = batch.records[:1] if batch.control else ()
     return LoggedBatch(batch.log, batch.control, kept, batch.count)
-
-

@@ -18,13 +18,14 @@ def read_secret(config: NodeConfig) -> bytes:
     if config.secret_file is None:
         if len(config.voters) > 1:
             raise ConfigError(
-                "quorum.secret.file is missing: the voters of a quorum prove to each other that they share a secret"
+                "quorum.secret.file is missing: voters prove to each other that they share a secret"
             )
         return b""
     secret = _read("quorum.secret.file", config.secret_file).strip().encode()
     if len(secret) < SECRET_BYTES_MIN:
         raise ConfigError(
-            f"quorum.secret.file={config.secret_file}: {len(secret)} bytes, at least {SECRET_BYTES_MIN} are expected"
+            f"quorum.secret.file={config.secret_file}: {len(secret)} bytes; "
+            f"expected at least {SECRET_BYTES_MIN}"
         )
     return secret
 

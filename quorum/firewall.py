@@ -37,24 +37,42 @@ class Raft(Protocol):
     """What the firewall needs of the Raft core (quorum/raft_log.py)."""
 
     @property
-    def term(self) -> Term: ...
+    def term(self) -> Term:
+        """The current term."""
+
     @property
-    def is_leader(self) -> bool: ...
+    def is_leader(self) -> bool:
+        """It believes that it leads."""
+
     @property
-    def commit_index(self) -> LogIndex: ...
-    def deliver(self, peer: NodeId, message: RaftMessage) -> None: ...
-    def match_index(self, peer: NodeId) -> LogIndex: ...
-    def next_index(self, peer: NodeId) -> LogIndex: ...
-    def keep_next_index(self, peer: NodeId, at_least: LogIndex) -> None: ...
-    def step_down(self, term: Term) -> None: ...
+    def commit_index(self) -> LogIndex:
+        """The highest index known to be committed."""
+
+    def deliver(self, peer: NodeId, message: RaftMessage) -> None:
+        """Give the core a message."""
+
+    def match_index(self, peer: NodeId) -> LogIndex:
+        """How far a follower is known to match."""
+
+    def next_index(self, peer: NodeId) -> LogIndex:
+        """What a follower is sent next."""
+
+    def keep_next_index(self, peer: NodeId, at_least: LogIndex) -> None:
+        """Never let an ack move it back."""
+
+    def step_down(self, term: Term) -> None:
+        """Follow in a later term."""
 
 
 class Counted(Protocol):
     """Whose votes and acks count (quorum/electorate.py)."""
 
     @property
-    def may_vote(self) -> bool: ...
-    def counts(self, peer: NodeId) -> bool: ...
+    def may_vote(self) -> bool:
+        """This node's directory is bound."""
+
+    def counts(self, peer: NodeId) -> bool:
+        """The peer's directory is bound."""
 
 
 class Firewall:
@@ -109,7 +127,10 @@ class Firewall:
     def incoming(self, peer: NodeId, message: Message) -> Message | None:
         """Deliver what is safe. Returns an answer to send at once, if there is one."""
         raft = self._raft
-        if isinstance(message, AppendEntries | Behind | RequestVote | TimeoutNow) and message.term < raft.term:
+        if (
+            isinstance(message, AppendEntries | Behind | RequestVote | TimeoutNow)
+            and message.term < raft.term
+        ):
             return NewerTerm(raft.term)
         if isinstance(message, AppendEntries):
             self._append(peer, message)
@@ -186,7 +207,12 @@ class Firewall:
             self._ack_next = None
 
     def _deliver_append(
-        self, peer: NodeId, term: int, commit: int, prev: tuple[int, int], entries: list[tuple[bytes, int, int]]
+        self,
+        peer: NodeId,
+        term: int,
+        commit: int,
+        prev: tuple[int, int],
+        entries: list[tuple[bytes, int, int]],
     ) -> None:
         self._raft.deliver(
             peer,

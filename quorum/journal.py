@@ -140,7 +140,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802
         """The commit index, never past the log's end."""
-        return self._commit_index
+        return int(self._commit_index)
 
     def setCurrentTerm(self, term: int, votedForNodeId: int | None) -> None:  # noqa: N802, N803
         """Remember term and vote; durable before any message that reflects them leaves."""
@@ -156,7 +156,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def getCurrentTerm(self) -> int:  # noqa: N802
         """The current term."""
-        return self._term
+        return int(self._term)
 
     def getVotedForNodeId(self) -> int | None:  # noqa: N802
         """Whom this node voted for in the current term."""

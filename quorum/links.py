@@ -45,7 +45,7 @@ class Refusal(Exception):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who speaks. ``bound`` are the voters' directories as it knows them; ``controller`` its controller listener."""
+    """Who speaks, the voters' directories as it knows them, and where its controller listener is."""
 
     protocol: str
     cluster_id: str
@@ -157,12 +157,21 @@ class Links:
         config = self.config
         bound = {int(node): directory for node, directory in self.events.bound().items()}
         return Hello(
-            PROTOCOL, config.cluster_id, config.node_id, config.directory_id, nonce, bound, config.controller, proof
+            PROTOCOL,
+            config.cluster_id,
+            config.node_id,
+            config.directory_id,
+            nonce,
+            bound,
+            config.controller,
+            proof,
         )
 
     def proof(self, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
         """HMAC of a role over both Hellos, proofs left out."""
-        said = _encode((msgspec.structs.replace(dialler, proof=b""), msgspec.structs.replace(acceptor, proof=b"")))
+        said = _encode(
+            (msgspec.structs.replace(dialler, proof=b""), msgspec.structs.replace(acceptor, proof=b""))
+        )
         return hmac.new(self.config.secret, role + said, hashlib.sha256).digest()
 
     def check(self, hello: Hello) -> NodeId:
@@ -171,9 +180,13 @@ class Links:
         if hello.protocol != PROTOCOL:
             raise Refusal(f"it speaks {hello.protocol!r}, this node {PROTOCOL!r}")
         if hello.cluster_id != config.cluster_id:
-            raise Refusal(f"node {hello.node_id} belongs to cluster {hello.cluster_id}, not {config.cluster_id}")
+            raise Refusal(
+                f"node {hello.node_id} belongs to cluster {hello.cluster_id}, not {config.cluster_id}"
+            )
         if hello.node_id == config.node_id:
-            raise Refusal(f"node id {hello.node_id} is taken: it is this node's, in directory {config.directory_id}")
+            raise Refusal(
+                f"node id {hello.node_id} is taken: it is this node's, in directory {config.directory_id}"
+            )
         if hello.node_id not in config.addresses:
             raise Refusal(f"node {hello.node_id} is not a voter of this cluster: {sorted(config.addresses)}")
         return NodeId(hello.node_id)
@@ -342,7 +355,7 @@ class _Dialled(_Framed):
 
 
 class _Accepted(_Framed):
-    """Our side of a connection that was dialled to us: Hello with proof, check Proof, Welcome; then only read."""
+    """Our side of a connection dialled to us: Hello with proof, check Proof, Welcome; then only read."""
 
     def __init__(self, links: Links) -> None:
         super().__init__(links)

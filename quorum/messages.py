@@ -140,7 +140,8 @@ def _check_entries(message: AppendEntries) -> None:
     for command, entry_index, entry_term in message.entries:
         if entry_index != index + 1 or not term <= entry_term <= message.term:
             raise CorruptData(
-                f"entry ({entry_index}, term {entry_term}) after ({index}, term {term}) in term {message.term}"
+                f"entry ({entry_index}, term {entry_term}) after ({index}, term {term}), "
+                f"in a message of term {message.term}"
             )
         if command[:1] not in (b"\x00", b"\x01"):  # regular, no-op: no membership, no code version
             raise CorruptData(f"entry {entry_index} is of kind {command[:1]!r}")

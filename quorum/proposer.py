@@ -128,7 +128,7 @@ class Proposer:
             self._pending.append(Asked(decide, reply))
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
-        """Write control records (a Voters record), if ``decide`` returns any. One at a time; False: not now."""
+        """Write control records (Voters), if ``decide`` returns any. One at a time; False: not now."""
         if not self.active or self.stopping or self._controls or self._in_flight is not None:
             return False
         self._controls.append(decide)

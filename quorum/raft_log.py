@@ -138,8 +138,9 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         for name in REACHED:
             invariant(hasattr(self, f"_SyncObj__{name}"), "pysyncobj changed", missing=name)
         self._SyncObj__raftLastApplied = int(applied_index)
-        self._SyncObj__raftCommitIndex = max(self._SyncObj__raftCommitIndex, int(applied_index))
-        journal.setRaftCommitIndex(self._SyncObj__raftCommitIndex)
+        commit_index = max(journal.getRaftCommitIndex(), int(applied_index))
+        self._SyncObj__raftCommitIndex = commit_index
+        journal.setRaftCommitIndex(commit_index)
 
     # -- overridden: what pysyncobj must not do --------------------------------------------------
 
@@ -172,7 +173,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     @property
     def leader_id(self) -> NodeId | None:
         """Whom this node follows, itself included."""
-        leader = self._SyncObj__raftLeader
+        leader: Any = self._SyncObj__raftLeader
         return None if leader is None else NodeId(leader.id)
 
     @property
@@ -209,7 +210,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._postpone_election(now + self._election_s[0])
         role_before = self.role
         self.doTick(0.0)
-        if role_before == LEADER and self.role != LEADER:
+        if role_before == LEADER and not self.is_leader:
             self._rest()
         if self.role == CANDIDATE and self._hurried:
             self._hurried = False
@@ -228,7 +229,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._rest()
 
     def propose(self, payload: bytes) -> LogIndex:
-        """Append an entry as leader and send it. Halts unless the journal's end is that entry, in this term."""
+        """Append an entry as leader and send it. Halts unless the journal ends with it, in this term."""
         invariant(self.is_leader, "a proposal by a node that does not lead", term=self.term)
         command = REGULAR + payload
         self._applyCommand(command, None)

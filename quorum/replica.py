@@ -259,7 +259,9 @@ class Replica:
             if directory is None or directory == known or peer not in self.connected_peers:
                 continue
             if self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index and self.proposer.active:
-                if self.proposer.submit_control(partial(voters.decide_bind, node_id=peer, directory_id=directory)):
+                if self.proposer.submit_control(
+                    partial(voters.decide_bind, node_id=peer, directory_id=directory)
+                ):
                     self.log.info(
                         "voter_readmitted", voter=peer, directory=str(directory), replaced=str(known)
                     )
@@ -267,7 +269,7 @@ class Replica:
     # -- snapshots --------------------------------------------------------------------------------
 
     def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
-        """The rows of a snapshot are in ``generation``: make it the image, the journal's start, the archive's."""
+        """A snapshot's rows are in ``generation``: make it the image, the journal's and archive's start."""
         self.store.flip(generation, header)
         self.journal.reset(index, term)
         self._applied = (index, term)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from controller import brokers, producer_ids
 from controller.authorization import Acls, Operation
-from controller.brokers import Contacts, Heartbeat, RegisterBroker, UnregisterBroker
+from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds
@@ -99,7 +99,9 @@ class ControllerServer:
         def decide(view: View, now_ms: int) -> Decision[Any]:
             decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
             throttle_ms = self._quota.charge(request.broker_id, now_ms)
-            return Decision(decided.records, decided.response, throttle_ms=throttle_ms) if throttle_ms else decided
+            if not throttle_ms:
+                return decided
+            return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
 
         def answer(outcome: Any, throttle_ms: int = 0) -> None:
             if isinstance(outcome, ApiError):
@@ -157,23 +159,23 @@ class ControllerServer:
         self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply)
 
     def _quorum(self, now_ms: int) -> DescribeQuorumAnswer:
-        """Offsets of this partition are Raft indexes: its log is the Raft log itself (next index, exclusive)."""
+        """Offsets are Raft indexes, exclusive: the log of this partition is the Raft log itself."""
         replica = self._replica
         own = replica.config.node_id
         directories = replica.electorate.directories
         voters = [
             ReplicaState(own, Offset(replica.journal.last_index + 1), directories.get(own), now_ms, now_ms)
         ]
-        for peer in replica.peers:
-            voters.append(
-                ReplicaState(
-                    peer,
-                    Offset(replica.raft.match_index(peer) + 1),
-                    directories.get(peer),
-                    replica.wall_of(replica.raft.heard_s(peer)),
-                    replica.wall_of(replica.caught_up_s.get(peer)),
-                )
+        voters += [
+            ReplicaState(
+                peer,
+                Offset(replica.raft.match_index(peer) + 1),
+                directories.get(peer),
+                replica.wall_of(replica.raft.heard_s(peer)),
+                replica.wall_of(replica.caught_up_s.get(peer)),
             )
+            for peer in replica.peers
+        ]
         nodes = tuple(
             QuorumNode(node, (NodeListener(LISTENER_NAME, host, port),))
             for node, (host, port) in sorted(self._controllers().items())
@@ -210,12 +212,17 @@ class ControllerServer:
             cluster_id=self._cluster_id,
             controller_id=self._replica.config.node_id,
             brokers=tuple(
-                ClusterNode(broker.broker_id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack, broker.fenced)
+                _cluster_node(broker)
                 for _, broker in view.items(brokers.BROKERS)
                 if request.include_fenced_brokers or not broker.fenced
             ),
             endpoint_type=request.endpoint_type,
         )
+
+
+def _cluster_node(broker: Broker) -> ClusterNode:
+    endpoint = broker.endpoints[0]
+    return ClusterNode(broker.broker_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
 
 
 def _ignore_answer(outcome: Any, throttle_ms: int = 0) -> None:

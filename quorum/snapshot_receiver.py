@@ -107,7 +107,14 @@ class Receiver:
         return self._root / f"{manifest.name}.part"
 
     def _answer(
-        self, peer: NodeId, *, name: str, file: str = "", position: int = 0, refused: str = "", installed: bool = False
+        self,
+        peer: NodeId,
+        *,
+        name: str,
+        file: str = "",
+        position: int = 0,
+        refused: str = "",
+        installed: bool = False,
     ) -> None:
         term = self._replica.raft.term
         self._replica.answer(peer, SnapshotAck(term, name, file, position, refused, installed))

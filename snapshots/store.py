@@ -122,8 +122,7 @@ class Store:
 
     def meta_get(self, name: str) -> bytes | None:
         """A small named value."""
-        found: bytes | None = self.txn.get(name.encode(), db=self.meta_db)
-        return found
+        return _bytes(self.txn.get(name.encode(), db=self.meta_db))
 
     def meta_put(self, name: str, value: bytes) -> None:
         """Set a small named value; durable at the next flush."""
@@ -186,7 +185,7 @@ class Image:
         found = self._cache.get((table.name, key), _MISSING)
         if found is not _MISSING:
             return found  # type: ignore[no-any-return]
-        raw = self._store.txn.get(self._key(table, key), db=self._store.image_db)
+        raw = _bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
         value = None if raw is None else table.decode_value(raw)
         self._remember((table.name, key), value)
         return value
@@ -234,15 +233,14 @@ class Reader:
         self._txn = txn
         self._meta_db = meta_db
         self._image_db = image_db
-        raw = txn.get(b"generation", db=meta_db)
+        raw = _bytes(txn.get(b"generation", db=meta_db))
         self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
-        self.header = _decode_header(txn.get(b"header", db=meta_db))
+        self.header = _decode_header(_bytes(txn.get(b"header", db=meta_db)))
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""
-        raw = self._txn.get(
-            _row_key(self._generation, table.name, table.encode_key(key)), db=self._image_db
-        )
+        at = _row_key(self._generation, table.name, table.encode_key(key))
+        raw = _bytes(self._txn.get(at, db=self._image_db))
         return None if raw is None else table.decode_value(raw)
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
@@ -252,8 +250,7 @@ class Reader:
 
     def meta_get(self, name: str) -> bytes | None:
         """A small named value."""
-        found: bytes | None = self._txn.get(name.encode(), db=self._meta_db)
-        return found
+        return _bytes(self._txn.get(name.encode(), db=self._meta_db))
 
     def rows(self) -> Iterator[Row]:
         """Every row of every table, ordered by table name and encoded key."""
@@ -318,6 +315,11 @@ def _scan(txn: lmdb.Transaction, db: Any, prefix: bytes) -> Iterator[tuple[bytes
             return
         yield key[len(prefix) :], bytes(cursor.value())
         found = cursor.next()
+
+
+def _bytes(found: bytes | memoryview | None) -> bytes | None:
+    """What lmdb returns, when its buffers are off: bytes or None."""
+    return None if found is None else bytes(found)
 
 
 def _table_prefix(generation: int, name: str) -> bytes:
