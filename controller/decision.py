@@ -1,17 +1,17 @@
 """A decision: the records to write and the answer to give once they are committed."""
 
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+import msgspec
 
 from records.schema import MetadataRecord
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class Decision(msgspec.Struct, Generic[R], frozen=True):
     """What ``decide_*`` returns. Nothing has changed yet; ``response`` leaves after the apply."""
 
     records: tuple[MetadataRecord, ...]
     response: R
-    throttle_ms: int = field(default=0, kw_only=True)  # the connection is muted for that long
+    throttle_ms: int = 0  # the connection is muted for that long

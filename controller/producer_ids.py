@@ -5,7 +5,6 @@ Gaps        are fine. A lost response wastes its block; it is never given out a 
 Source      KIP-730; Kafka ProducerIdControlManager (generateNextProducerId, replay).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,16 +21,14 @@ BLOCK_LENGTH_DEFAULT: Final = 1000
 BLOCK_LENGTH_MAX: Final = 2**31 - 1  # ProducerIdLen is an int32
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIds:
+class AllocateProducerIds(msgspec.Struct, frozen=True):
     """A broker asks for its next block (API key 67). Not idempotent: a repeat wastes a block."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(msgspec.Struct, frozen=True):
     """The ids [first, first + length)."""
 
     first: ProducerId

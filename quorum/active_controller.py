@@ -217,6 +217,7 @@ class Controller:
         metrics.raft_role(("follower", "candidate", "leader")[replica.raft.role])
         metrics.raft_leader_id(replica.raft.leader_id)
         metrics.raft_epoch(replica.raft.term)
+        self.server.publish()
         metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
         if replica.proposer.last_commit_s:
             metrics.commit_latency_seconds(replica.proposer.last_commit_s)

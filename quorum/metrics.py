@@ -78,9 +78,9 @@ class NodeMetrics:
         """Count one entry that took ``seconds`` from its proposal to its apply."""
         self._commit.observe(seconds)
 
-    def producer_id_blocks_total(self, outcome: str) -> None:
-        """Count one answered request for a block; ``outcome`` is one of OUTCOMES."""
-        self._blocks[outcome].inc()
+    def producer_id_blocks_total(self, outcome: str, count: int = 1) -> None:
+        """Count answered requests for a block; ``outcome`` is one of OUTCOMES."""
+        self._blocks[outcome].inc(count)
 
     def producer_ids_left(self, count: int) -> None:
         """Set how many ids the broker has at hand."""

@@ -63,6 +63,7 @@ class InFlight:
     proposal: ProposalNumber
     answers: list[Answer]
     batches: tuple[LoggedBatch, ...]
+    overlay: Overlay  # the image with the entry's records replayed, its header still the image's
     since_s: float
 
 
@@ -182,24 +183,28 @@ class Proposer:
         if frames:
             batches = ((Log.METADATA, encode_batch(frames, timestamp_ms=now_ms)),)
             logged = (LoggedBatch(Log.METADATA, False, tuple(records), len(records)),)
-        self._propose(self._raft.term, batches, logged, answers)
+        self._propose(batches, logged, overlay, answers)
 
     def _propose_control(self, controls: tuple[ControlRecord, ...]) -> None:
         keyed = [BatchRecord(*encode_control(record)) for record in controls]
         batch = encode_batch(keyed, timestamp_ms=self.now_ms(), control=True)
         logged = (LoggedBatch(Log.METADATA, True, controls, len(controls)),)
-        self._propose(self._raft.term, ((Log.METADATA, batch),), logged, [])
+        overlay = Overlay(self._store.image)
+        for record in controls:
+            replay_record(overlay, record)
+        self._propose(((Log.METADATA, batch),), logged, overlay, [])
 
     def _propose(
         self,
-        epoch: Term,
         batches: tuple[tuple[Log, bytes], ...],
         logged: tuple[LoggedBatch, ...],
+        overlay: Overlay,
         answers: list[Answer],
     ) -> None:
+        epoch = self._raft.term
         self._proposal = ProposalNumber(self._proposal + 1)
         entry = Entry(self._store.image.header.version, epoch, self._node_id, self._proposal, batches)
-        self._in_flight = InFlight(epoch, self._proposal, answers, logged, self._clock())
+        self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock())
         self._raft.propose(encode_entry(entry))
 
     # -- learning -------------------------------------------------------------------------------
@@ -216,11 +221,11 @@ class Proposer:
             self._in_flight = None
         self._propose_control(self._claim(self._store.image))
 
-    def decoded(self, entry: Entry) -> tuple[LoggedBatch, ...] | None:
-        """The records of an entry that this very process proposed; saves decoding them again."""
+    def decided(self, entry: Entry) -> tuple[tuple[LoggedBatch, ...], Overlay] | None:
+        """Records and overlay of an entry that this very process decided: no second decoding or replay."""
         flight = self._in_flight
         if flight is not None and self._is_ours(flight, entry):
-            return flight.batches
+            return flight.batches, flight.overlay
         return None
 
     def applied(self, entry: Entry, outcome: Applied | Superseded) -> None:

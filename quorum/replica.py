@@ -226,11 +226,10 @@ class Replica:
                 self.proposer.own_no_op_applied()
             return
         entry = decode_entry(command[1:])
-        batches = self.proposer.decoded(entry)
-        if batches is None:
-            batches = decode_records(entry)
-        overlay = Overlay(self.store.image)
-        outcome = apply(overlay, entry, batches)
+        decided = self.proposer.decided(entry)
+        batches, overlay = decided or (decode_records(entry), Overlay(self.store.image))
+        overlay.header = self.store.image.header
+        outcome = apply(overlay, entry, batches, replayed=decided is not None)
         if isinstance(outcome, Applied):
             overlay.write_to(self.store.image)
             self.archiver.applied(entry, outcome.before, self.store.image.header)

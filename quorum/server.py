@@ -12,12 +12,12 @@ from controller import brokers, producer_ids
 from controller.authorization import Acls, Operation
 from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
-from controller.errors import ApiError
+from controller.errors import ApiError, ErrorCode
 from controller.producer_ids import AllocateProducerIds
 from controller.quota import AllocationQuota
 from controller.view import View
 from quorum.config import NodeConfig
-from quorum.metrics import NodeMetrics
+from quorum.metrics import OUTCOMES, NodeMetrics
 from quorum.proposer import Decide
 from quorum.replica import Replica
 from records.types import NodeId, Offset, Term
@@ -66,6 +66,7 @@ class ControllerServer:
         self._metrics = metrics
         self._acls = acls
         self._controllers = controllers
+        self._blocks = dict.fromkeys(OUTCOMES, 0)
         self.activated(0)
 
     def activated(self, now_ms: int) -> None:
@@ -94,7 +95,6 @@ class ControllerServer:
     def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
-        metrics = self._metrics
 
         def decide(view: View, now_ms: int) -> Decision[Any]:
             decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
@@ -105,12 +105,20 @@ class ControllerServer:
 
         def answer(outcome: Any, throttle_ms: int = 0) -> None:
             if isinstance(outcome, ApiError):
-                metrics.producer_id_blocks_total("unknown" if outcome.code == 7 else "refused")
+                unknown = outcome.code is ErrorCode.REQUEST_TIMED_OUT
+                self._blocks["unknown" if unknown else "refused"] += 1
             else:
-                metrics.producer_id_blocks_total("throttled" if throttle_ms else "granted")
+                self._blocks["throttled" if throttle_ms else "granted"] += 1
             reply(outcome, throttle_ms)
 
         self._submit(decide, answer)
+
+    def publish(self) -> None:
+        """Add what was counted to the metrics: once per beat, not once per request."""
+        for outcome, count in self._blocks.items():
+            if count:
+                self._metrics.producer_id_blocks_total(outcome, count)
+        self._blocks = dict.fromkeys(OUTCOMES, 0)
 
     # -- brokers ------------------------------------------------------------------------------------
 
