@@ -247,7 +247,7 @@ def require_startable(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> None
         except StorageError as error:
             complaints.append(f"node {node.node_id}: {error}")
         for purpose, address in node.ports().items():
-            if not _is_free(address):
+            if not is_free(address):
                 complaints.append(
                     f"node {node.node_id}: port {address.port} ({purpose}) is in use by another program"
                 )
@@ -255,7 +255,8 @@ def require_startable(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> None
         raise Failed("\n       ".join(complaints))
 
 
-def _is_free(address: Address) -> bool:
+def is_free(address: Address) -> bool:
+    """Whether a node could listen there now."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the node itself: TIME_WAIT is free

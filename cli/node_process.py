@@ -25,7 +25,13 @@ LOG: Final = "log.txt"
 LOG_TAIL_BYTES: Final = 16 * 1024
 POLL_SECONDS: Final = 0.01
 
-_NOT_INHERITED: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONSAFEPATH")
+_NOT_INHERITED: Final = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONDONTWRITEBYTECODE",  # a node that compiles itself at every start takes seconds to serve
+)
 
 Status = Literal["running", "stopped", "dead", "down"]
 """``stopped`` by SIGSTOP; ``dead`` ended unasked; ``down`` never started, or ended by ``down``."""

@@ -1,0 +1,244 @@
+"""``make demo``: three processes elect a leader, producers get ids, the leader dies, no id is given twice.
+
+What is counted   every producer id that any client here was told: one by one from the brokers
+                  (InitProducerId), block by block from the controller (AllocateProducerIds), and the
+                  ids of three real Kafka clients. Duplicates are counted over all of them.
+Time without a leader   from the SIGKILL to the end of the first allocation that was begun after it.
+"""
+
+import asyncio
+import contextlib
+import random
+import shutil
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGKILL
+from typing import Final
+
+import click
+
+from cli.cluster import bring_up, send, start_nodes, stop_nodes
+from cli.cluster_state import await_live, leader_id, state
+from cli.contact import target_of
+from cli.local_cluster import LocalCluster, create_cluster, is_free
+from cli.output import Failed, progress, table
+from controller.brokers import Endpoint, RegisterBroker
+from controller.errors import ApiError
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from quorum.config import Address
+from records.types import BrokerEpoch, BrokerId, NodeId
+from snapshots.history import Allocation, producer_id_history
+from wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
+from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+NODES: Final = 3
+BLOCK_LENGTH: Final = 100  # small, so that a few seconds show many blocks
+CALM_SECONDS: Final = 1.5
+ALLOCATION_SECONDS_MAX: Final = 20.0
+ASKER_ID: Final = BrokerId(1000)
+SETTINGS: Final = (f"producer.id.block.size={BLOCK_LENGTH}", "producer.id.allocation.rate=0")
+RETRY_SECONDS: Final = 0.02
+PORTS: Final = range(19092, 32000, 10)
+
+
+@dataclass(slots=True)
+class Told:
+    """Everything that clients were told is theirs."""
+
+    by_broker: dict[NodeId, list[int]] = field(default_factory=dict)
+    blocks: list[ProducerIdBlock] = field(default_factory=list)
+    real_clients: dict[str, int] = field(default_factory=dict)
+
+    def ids(self) -> Iterator[int]:
+        """Every id, as often as somebody was told it."""
+        yield from self.real_clients.values()
+        for ids in self.by_broker.values():
+            yield from ids
+        for block in self.blocks:
+            yield from range(block.first, block.first + block.length)
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the cluster's folder, for a look at its logs.")
+def demo(keep: bool) -> int:
+    """Show a quorum hand out producer ids, lose its leader and repeat no id. Exit status 0: no duplicates."""
+    home = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
+    cluster = create_cluster(home / "cluster", NODES, _free_port(), SETTINGS)
+    try:
+        return _show(cluster)
+    finally:
+        stop_nodes(cluster.nodes)
+        if keep:
+            click.echo(f"The cluster's folder is {cluster.directory}", err=True)
+        else:
+            shutil.rmtree(home)
+
+
+def _show(cluster: LocalCluster) -> int:
+    began = time.monotonic()
+    bring_up(cluster)
+    click.echo(
+        f"1. {NODES} processes elected a leader and are live after {time.monotonic() - began:.1f} s:\n"
+    )
+    click.echo(_nodes(cluster))
+    told = Told()
+    click.echo("\n2. Idempotent producers, made by real Kafka clients, got their producer ids:\n")
+    _ask_real_clients(cluster, told)
+    asyncio.run(_story(cluster, told))
+    click.echo("\n5. The log, read back from the archives of all nodes: who was given how many blocks:\n")
+    click.echo(_blocks_per_broker(cluster))
+    counts = Counter(told.ids())
+    duplicates = sum(count - 1 for count in counts.values())
+    click.echo(f"\nids handed out {counts.total()}, duplicates {duplicates}")
+    return 0 if duplicates == 0 else 1
+
+
+def _nodes(cluster: LocalCluster) -> str:
+    rows = [
+        (node["node_id"], node["pid"] or "-", node["client"], "leader" if node["leader"] else node["status"])
+        for node in state(cluster)["nodes"]
+    ]
+    return table(("NODE", "PID", "LISTENER", "STATUS"), rows)
+
+
+def _ask_real_clients(cluster: LocalCluster, told: Told) -> None:
+    from cli.demo_clients import CLIENTS
+
+    for name, ask in CLIENTS.items():
+        try:
+            told.real_clients[name] = ask(cluster.bootstrap)
+        except ModuleNotFoundError:
+            click.echo(f"   {name:<16} is not installed (it comes with fencepost[test])")
+        except TimeoutError as error:
+            raise Failed(str(error)) from error
+        else:
+            click.echo(f"   {name:<16} producer id {told.real_clients[name]}")
+
+
+async def _story(cluster: LocalCluster, told: Told) -> None:
+    """Load, the death of the leader, its return; under load all the time."""
+    ended = asyncio.Event()
+    client = target_of(cluster).client()
+    asker = await _register(cluster, client)
+    load = [asyncio.create_task(_take_ids(node.node_id, _address(cluster, node.node_id), told, ended))
+            for node in cluster.nodes]  # fmt: skip
+    load.append(asyncio.create_task(_take_blocks(client, asker, told, ended)))
+    try:
+        await asyncio.sleep(CALM_SECONDS)
+        click.echo("\n3. Producers ask every broker for ids, and one client the controller for blocks:\n")
+        click.echo(_so_far(told))
+        gap_s, dead = await _kill_leader(cluster, asker, told)
+        click.echo(
+            f"\n4. kill -9 of node {dead}, the leader. The next allocation took {gap_s * 1000:.0f} ms."
+        )
+        await asyncio.to_thread(_bring_back, cluster, dead)
+        click.echo(f"   Node {dead} is back; node {await asyncio.to_thread(leader_id, cluster)} leads.")
+        await asyncio.sleep(CALM_SECONDS)
+    finally:
+        ended.set()
+        await asyncio.gather(*load)
+        await client.close()
+
+
+async def _register(cluster: LocalCluster, client: ControllerClient) -> AllocateProducerIds:
+    """A client that asks for blocks has to be a registered broker; this one hosts nothing."""
+    request = RegisterBroker(
+        broker_id=ASKER_ID,
+        cluster_id=cluster.cluster_id,
+        incarnation_id=uuid.uuid4(),
+        directory_id=uuid.uuid4(),
+        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
+    )
+    epoch = await client.call(BROKER_REGISTRATION, request, timeout_s=ALLOCATION_SECONDS_MAX)
+    return AllocateProducerIds(ASKER_ID, BrokerEpoch(epoch))
+
+
+async def _take_ids(node_id: NodeId, address: Address, told: Told, ended: asyncio.Event) -> None:
+    """Ask one broker for producer ids, one after the other, whatever happens to it."""
+    ids = told.by_broker.setdefault(node_id, [])
+    question = InitProducerId(transactional_id=None, transaction_timeout_ms=60_000)
+    while not ended.is_set():
+        try:
+            connection = await Connection.open(address.host, address.port, timeout_s=1.0)
+        except ConnectionLost:
+            await asyncio.sleep(RETRY_SECONDS)
+            continue
+        with contextlib.suppress(ConnectionLost, RequestTimeout):
+            while not ended.is_set():
+                try:
+                    answer = await connection.call(INIT_PRODUCER_ID, question, timeout_s=1.0)
+                    ids.append(answer.producer_id)
+                except ApiError:  # no block at hand at the moment: ask again soon
+                    await asyncio.sleep(RETRY_SECONDS)
+        connection.close()
+
+
+async def _take_blocks(
+    client: ControllerClient, asker: AllocateProducerIds, told: Told, ended: asyncio.Event
+) -> None:
+    while not ended.is_set():
+        block = await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=ALLOCATION_SECONDS_MAX)
+        told.blocks.append(block)
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _kill_leader(cluster: LocalCluster, asker: AllocateProducerIds, told: Told) -> tuple[float, NodeId]:
+    """SIGKILL, then allocate once, with a client that knows nothing yet. Returns the seconds it took."""
+    leader = await asyncio.to_thread(leader_id, cluster)
+    if leader is None:
+        raise Failed("no node leads")
+    client = target_of(cluster).client()
+    try:
+        killed_at = time.monotonic()
+        send(cluster.node(leader), SIGKILL)
+        block = await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=ALLOCATION_SECONDS_MAX)
+        told.blocks.append(block)
+        return time.monotonic() - killed_at, leader
+    finally:
+        await client.close()
+
+
+def _bring_back(cluster: LocalCluster, dead: NodeId) -> None:
+    children = start_nodes(cluster, [cluster.node(dead)])
+    with progress() as show:
+        await_live(cluster, children, show)
+
+
+def _so_far(told: Told) -> str:
+    rows = [(f"broker {node_id}", f"{len(ids)} ids") for node_id, ids in sorted(told.by_broker.items())]
+    rows.append(("controller", f"{len(told.blocks)} blocks of {BLOCK_LENGTH}"))
+    return table(("ASKED", "GAVE SO FAR"), rows)
+
+
+def _blocks_per_broker(cluster: LocalCluster) -> str:
+    blocks: Counter[BrokerId] = Counter()
+    for item in producer_id_history([node.config.directory for node in cluster.nodes]):
+        if isinstance(item, Allocation):
+            blocks[item.broker_id] += 1
+    names = {ASKER_ID: "the client of the controller"} | {
+        BrokerId(node.node_id): f"broker {node.node_id}" for node in cluster.nodes
+    }
+    rows = [(names[broker_id], count, count * BLOCK_LENGTH) for broker_id, count in sorted(blocks.items())]
+    return table(("BROKER", "BLOCKS", "IDS"), rows)
+
+
+def _address(cluster: LocalCluster, node_id: NodeId) -> Address:
+    return cluster.node(node_id).ports()["client"]
+
+
+def _free_port() -> int:
+    """A first port whose neighbours, as far as a cluster needs them, are free."""
+    candidates = list(PORTS)
+    random.shuffle(candidates)
+    for port in candidates:
+        needed = [port + offset + node for offset in (0, 100, 200, 300) for node in range(NODES)]
+        if all(is_free(Address("127.0.0.1", each)) for each in needed):
+            return port
+    raise Failed(f"no free ports between {PORTS.start} and {PORTS.stop}")
