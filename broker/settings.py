@@ -89,7 +89,7 @@ def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, st
         return None
     users: dict[str, str] = {}
     for number, line in enumerate(_read(config.sasl_users_file).splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, password = line.partition("=")
         if not (name.strip() and equals and password) or name.strip() in users:
