@@ -65,6 +65,7 @@ class Controller:
         self._turn_wanted = False
         self._disk_full = False
         self._stopped = False
+        self._jobs: set[asyncio.Future[Any]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
         use_clock(time.monotonic, self._rng)
@@ -153,6 +154,7 @@ class Controller:
             asked = asked or self.replica.hand_over()
             self._wake()
             await asyncio.sleep(TICK_S)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -255,8 +257,10 @@ class Controller:
 
     def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         future = self._loop.run_in_executor(None, work)
+        self._jobs.add(future)
 
         def finished(ended: "asyncio.Future[Any]") -> None:
+            self._jobs.discard(ended)
             error = ended.exception()
             self._waking(done)(error if error is not None else ended.result())
 
