@@ -273,18 +273,17 @@ def read_store(directory: Path) -> Iterator[Reader]:
         raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
     env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
     try:
-        with env.begin() as probe:
-            meta_db = _existing(env, b"meta", probe)
-            image_db = _existing(env, b"image", probe)
+        meta_db, image_db = _existing(env, b"meta"), _existing(env, b"image")
         with env.begin() as txn:
             yield Reader(txn, meta_db, image_db)
     finally:
         env.close()
 
 
-def _existing(env: lmdb.Environment, name: bytes, txn: lmdb.Transaction) -> Any:
+def _existing(env: lmdb.Environment, name: bytes) -> Any:
+    # Without a transaction of ours: lmdb forgets a handle that a read transaction opened, once it ends.
     try:
-        return env.open_db(name, txn=txn, create=False)
+        return env.open_db(name, create=False)
     except lmdb.NotFoundError as error:
         raise CorruptData(f"{env.path()} is not a fencepost store: no table {name.decode()}") from error
 
