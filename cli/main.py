@@ -68,6 +68,9 @@ def fencepost() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command line and exit with its status."""
+    # Where kio finds hypothesis, it registers test strategies: two seconds of a start, and a .hypothesis
+    # folder in the current directory. None makes the import fail, as where no tests are installed.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     try:
         status = fencepost.main(args=arguments, prog_name="fencepost", standalone_mode=False)
         sys.stdout.flush()
