@@ -50,7 +50,8 @@ class Electorate:
         self._applied_index = applied_index
         self.directories: Bindings = {node_id: directory_id}  # what each node says it has
         self._unbound_peers: set[NodeId] = set()  # connected, and bound to nothing themselves
-        self._scanned: tuple[int, int, list[Bindings]] = (0, 0, [])
+        self._scanned: tuple[tuple[int, int | None], list[Bindings]] = ((0, None), [])
+        self._row: tuple[object, Bindings] = (None, {})  # the image's row, and what it binds
         raw = store.meta_get(_INITIAL)
         self._initial: Bindings = {}
         if raw is not None:
@@ -67,7 +68,12 @@ class Electorate:
 
     def bound(self) -> Bindings:
         """The binding in force: the image's, or before its first Voters record the initial one."""
-        return voters.bindings(self.image) or self._initial
+        row = self.image.get(voters.QUORUM, 0)
+        if row is None:
+            return self._initial
+        if row is not self._row[0]:
+            self._row = (row, voters.bindings(self.image))
+        return self._row[1] or self._initial
 
     @property
     def may_vote(self) -> bool:
@@ -77,24 +83,24 @@ class Electorate:
     def counts(self, peer: NodeId) -> bool:
         """The directory that ``peer`` has is the one it is bound to, in every binding known here."""
         directory = self.directories.get(peer)
-        return directory is not None and all(b.get(peer) == directory for b in self._every_binding())
-
-    def _every_binding(self) -> list[Bindings]:
-        return [self.bound(), *self._unapplied()]
+        if directory is None or self.bound().get(peer) != directory:
+            return False
+        return all(bound.get(peer) == directory for bound in self._unapplied())
 
     def _unapplied(self) -> list[Bindings]:
         """Bindings of Voters records in the log after the applied index; empty almost always."""
         first, last = self._applied_index() + 1, self._journal.last_index
         if first > last:
             return []
-        if self._scanned[:2] != (first, last):
+        end = (last, self._journal.term_at(last))  # by log matching it stands for everything before it
+        if self._scanned[0] != end:
             found: list[Bindings] = []
             for index in range(first, last + 1):
                 entry = self._journal.entry_at(index)
                 if entry is not None and entry[0][:1] == REGULAR:
                     found += _bindings_in(entry[0][1:])
-            self._scanned = (first, last, found)
-        return self._scanned[2]
+            self._scanned = (end, found)
+        return self._scanned[1]
 
     def met(self, peer: NodeId, directory: uuid.UUID, bound: Bindings) -> None:
         """A peer connected: its directory, and the bindings it knows. May end the first start."""

@@ -12,6 +12,8 @@ H12      an exception in apply is retried forever by its own thread: we drive th
 H13,H14  membership and pickle: refused by ``messages``; its ``pickle`` is replaced by one that raises.
 L3, L4   it campaigns at once after a stall or a step-down: the deadline is pushed out first.
 L8       it copies its log's tail: the journal caps slices, so a tick may have to be repeated.
+L12'     with appendEntriesUseBatch off it sends an empty message after every apply, with it on none until
+         the next heartbeat: on, and ``propose`` sends; the next message carries the commit index.
 L14      it uses another clock than everybody: ``use_clock`` replaces it.
 """
 
@@ -53,6 +55,7 @@ REACHED: Final = (
     "otherNodes",
     "onMessageReceived",
     "doApplyCommand",
+    "sendAppendEntries",
     "tryLogCompaction",
     "setCurrentTerm",
     "setState",
@@ -77,6 +80,20 @@ class _NoSerializer:
 
     def cancelTransmisstion(self, _node: object) -> None:  # noqa: N802
         """Nothing under way."""
+
+
+class RaftNode(int, PysyncobjNode):  # type: ignore[misc]
+    """A node as pysyncobj keeps them in sets and dictionaries: its id, hashed and compared as a number.
+
+    pysyncobj's own class does both in Python, some fifty times per entry.
+    """
+
+    __hash__ = int.__hash__
+    __eq__ = int.__eq__
+    __ne__ = int.__ne__
+
+    def __init__(self, node_id: int) -> None:
+        PysyncobjNode.__init__(self, node_id)
 
 
 _NO_POLLER: Final = SimpleNamespace(poll=lambda _timeout: None, subscribe=lambda *_: None)
@@ -118,10 +135,10 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self._rng: random.Random = pysyncobj.syncobj.random
         self._last_tick = self._clock()
         self._hurried = False
-        self._nodes = {peer: PysyncobjNode(int(peer)) for peer in sorted(peers)}
+        self._nodes = {peer: RaftNode(peer) for peer in sorted(peers)}
         conf = SyncObjConf(
             autoTick=False,
-            appendEntriesUseBatch=False,
+            appendEntriesUseBatch=True,
             appendEntriesBatchSizeBytes=4 * 1024 * 1024,
             appendEntriesPeriod=heartbeat_s,
             raftMinTimeout=election_s[0],
@@ -134,7 +151,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             journalFile=journal,
             onStateChanged=on_role,
         )
-        super().__init__(PysyncobjNode(int(node_id)), list(self._nodes.values()), conf, transport=transport)
+        super().__init__(RaftNode(node_id), list(self._nodes.values()), conf, transport=transport)
         for name in REACHED:
             invariant(hasattr(self, f"_SyncObj__{name}"), "pysyncobj changed", missing=name)
         self._SyncObj__raftLastApplied = int(applied_index)
@@ -234,6 +251,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         command = REGULAR + payload
         self._applyCommand(command, None)
         self._checkCommandsToApply()
+        self._SyncObj__sendAppendEntries()
         last, index, term = self._journal[-1]
         invariant(last == command and term == self.term, "the journal's end is not the proposal", index=index)
         return LogIndex(index)

@@ -9,11 +9,11 @@ a simulation moves them itself.
 from collections.abc import Callable
 from typing import Any
 
-from pysyncobj.node import Node as PysyncobjNode
 from pysyncobj.transport import Transport
 
 from quorum.firewall import Firewall, RaftMessage
 from quorum.messages import AppendEntries, Behind, Message, encode
+from quorum.raft_log import RaftNode
 from records.types import NodeId
 
 Send = Callable[[NodeId, bytes], None]
@@ -31,7 +31,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
 
     # -- called by pysyncobj ----------------------------------------------------------------------
 
-    def send(self, node: PysyncobjNode, message: RaftMessage) -> bool:
+    def send(self, node: RaftNode, message: RaftMessage) -> bool:
         """Queue or send one message of the core."""
         if self.firewall is None:
             return False
@@ -69,11 +69,11 @@ class PeerTransport(Transport):  # type: ignore[misc]
 
     def connected(self, peer: NodeId) -> None:
         """Frames can be sent to ``peer``."""
-        self._onNodeConnected(PysyncobjNode(int(peer)))
+        self._onNodeConnected(RaftNode(peer))
 
     def disconnected(self, peer: NodeId) -> None:
         """Frames can no longer be sent to ``peer``."""
-        self._onNodeDisconnected(PysyncobjNode(int(peer)))
+        self._onNodeDisconnected(RaftNode(peer))
 
     def received(self, peer: NodeId, message: Message) -> None:
         """Deliver one frame of ``peer``."""
