@@ -4,6 +4,7 @@
 a running node is not disturbed and need not be asked; it is published by rename.
 """
 
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +39,10 @@ def snapshot() -> None:
 @node_option
 @format_option
 def create(directory: Path, node_id: int | None, output_format: str) -> None:
-    """Write a snapshot of a node's image as of its last flush, whether the node runs or not."""
+    """Write a snapshot of a node's image as of its last flush, whether the node runs or not.
+
+    A sound one of the same offset and epoch is kept: it holds the same records.
+    """
     made = []
     for node in _nodes(directory, node_id):
         path = _create(node)
@@ -64,14 +68,25 @@ def _create(node: LocalNode) -> Path | None:
             reader, home / ASIDE, cluster_id=identity.cluster_id, raft=raft, now_ms=now_ms
         )
         final = home / SNAPSHOTS / aside.name
-        final.parent.mkdir(exist_ok=True)
-        directories.publish(aside, final)
+        if final.exists() and _is_sound(final):
+            shutil.rmtree(aside)  # the node may be sending this very one: its bytes must not change
+        else:
+            final.parent.mkdir(exist_ok=True)
+            directories.publish(aside, final)
         return final
 
     try:
         return read_image(home, write)
     except (OSError, msgspec.DecodeError) as error:
         raise Failed(f"node {node.node_id}: no snapshot could be written: {error}") from error
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        directories.verify(path)
+    except CorruptSnapshot:
+        return False
+    return True
 
 
 @snapshot.command()
