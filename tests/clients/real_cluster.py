@@ -1,0 +1,97 @@
+"""A cluster of real processes, started by the command line as a user starts it."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PORT_FIRST = 21_000
+PORT_END = 21_700  # a cluster's ports are P, P+100, P+200, P+300 and up
+COMMAND_SECONDS_MAX = 60
+NODE_IDS = (1, 2, 3)
+
+
+def fencepost(*arguments: str, status: int = 0) -> str:
+    """Run a command to its end; its stdout. Fails unless it exits with ``status``."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    said = f"fencepost {' '.join(arguments)}\n{ended.stdout}\n{ended.stderr}"
+    assert ended.returncode == status, said
+    return ended.stdout
+
+
+class RealCluster:
+    """Three nodes in a folder."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+
+    def run(self, *arguments: str) -> str:
+        """A command on this cluster."""
+        return fencepost(*arguments, "--dir", str(self.directory))
+
+    def address(self, node_id: int) -> str:
+        """``host:port`` of a node's client listener."""
+        return f"127.0.0.1:{self.port + node_id - 1}"
+
+    def leader(self) -> int:
+        """The node that leads."""
+        nodes = json.loads(self.run("ps", "--format", "json"))["nodes"]
+        (leader,) = [node["node_id"] for node in nodes if node["leader"]]
+        return int(leader)
+
+    def history(self) -> list[dict[str, Any]]:
+        """Every block that was ever given out, from the committed log."""
+        blocks: list[dict[str, Any]] = json.loads(self.run("producer-ids", "history", "--format", "json"))
+        return blocks
+
+    def owners(self, producer_ids: list[int]) -> set[int]:
+        """The brokers that were given these ids; an id that nobody was given fails."""
+        history = self.history()
+        owners = set()
+        for each in producer_ids:
+            (owner,) = [b["broker_id"] for b in history if b["start"] <= each < b["end"]]
+            owners.add(int(owner))
+        return owners
+
+
+@contextlib.contextmanager
+def real_cluster(directory: Path, *overrides: str) -> Iterator[RealCluster]:
+    """Up with these settings, and down at the end."""
+    port = free_port()
+    settings = [word for override in overrides for word in ("--override", override)]
+    cluster = RealCluster(directory, port)
+    try:
+        cluster.run("up", "-n", str(len(NODE_IDS)), "--port", str(port), "--detach", *settings)
+        yield cluster
+    finally:
+        cluster.run("down")
+
+
+def free_port() -> int:
+    """A client port whose nodes' ports are all free."""
+    for port in range(PORT_FIRST + os.getpid() % 64 * 10, PORT_END, 10):
+        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
+            return port
+    raise RuntimeError("no free stretch of ports")
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
