@@ -74,6 +74,8 @@ class Listener:
         self._ranges = advertise(api for api, _ in self.apis.values())
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
+        self._stopping = False
+        self._emptied: asyncio.Event | None = None
 
     @property
     def port(self) -> int:
@@ -94,9 +96,13 @@ class Listener:
         """Stop listening and close every connection; what was answered before is still sent."""
         if self._server is None:
             return
+        self._stopping = True
         self._server.close()
         for connection in tuple(self._connections):
             connection.close()
+        if self._connections:
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()  # at most LINGER_S: then the rest is cut off
         await self._server.wait_closed()
         self._server = None
 
@@ -105,7 +111,9 @@ class Listener:
         return ApiVersionsAnswer(self._ranges, self._features())
 
     def admit(self, connection: "_Connection") -> bool:
-        """Take a new connection in, or refuse it because there are too many."""
+        """Take a new connection in, or refuse it: there are too many, or no more are wanted."""
+        if self._stopping:  # it was being accepted when the socket was closed
+            return False
         if len(self._connections) >= self._connections_max:
             self.log.warning(
                 "connection_refused", peer=connection.peer, connections_max=self._connections_max
@@ -117,6 +125,8 @@ class Listener:
     def forget(self, connection: "_Connection") -> None:
         """A connection is gone."""
         self._connections.discard(connection)
+        if self._emptied is not None and not self._connections:
+            self._emptied.set()
 
     def _serve_api_versions(self, request: Any, context: Context, reply: Reply) -> None:
         reply(self.api_versions())

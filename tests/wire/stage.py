@@ -54,6 +54,8 @@ async def listening(service: Service, **options: Any) -> AsyncIterator[tuple[Lis
         yield listener, events
     finally:
         await listener.stop()
+        for _ in range(5):  # a connection that was just being accepted learns that it is closed
+            await asyncio.sleep(0)
 
 
 class RawClient:

@@ -24,7 +24,7 @@ def _messages() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("key", "version", "kind"), list(_messages()))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_what_kio_writes_is_read_and_written_back(
     key: int, version: int, kind: Any, data: st.DataObject

@@ -1,0 +1,357 @@
+"""One connection of a listener, driven by hand: order, muting, bounds, and who is closed for what."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from controller.errors import InvalidRequest, NotController
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from records.invariant import InvariantViolation
+from records.types import ProducerId
+from tests.wire.stage import Blocks, allocate, blocks_service, capturing_log, framed
+from wire.dispatch import Context, Endpoint, Reply
+from wire.frame import raw_frame
+from wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.listener import LINGER_S, READ_AHEAD_BYTES_MAX, Listener, _Connection
+
+
+class Clock:
+    """An event loop as far as a connection needs one: it notes timers, the test fires them."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], None], Clock.Timer]] = []
+
+    class Timer:
+        cancelled = False
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> "Clock.Timer":
+        timer = self.Timer()
+        self.timers.append((delay_s, callback, timer))
+        return timer
+
+    def fire(self) -> float:
+        """The latest timer goes off; its delay in seconds."""
+        delay_s, callback, timer = self.timers.pop()
+        assert not timer.cancelled
+        callback()
+        return delay_s
+
+
+class Wire:
+    """A transport that keeps what was written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.reading = True
+        self.closed = False
+        self.aborted = False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return ("127.0.0.1", 5000)
+
+    def write(self, raw: bytes) -> None:
+        self.written.append(raw)
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    @property
+    def correlation_ids(self) -> list[int]:
+        return [int.from_bytes(raw[4:8], "big") for raw in self.written]
+
+
+class Stage:
+    """A listener with one connection."""
+
+    def __init__(self, endpoint: Endpoint | None = None, **options: Any) -> None:
+        log, self.events = capturing_log()
+        self.endpoint = endpoint or Blocks()
+        service = {67: (ALLOCATE_PRODUCER_IDS, self.endpoint)}
+        self.listener = Listener(service, name="CONTROLLER", log=log, **options)
+        self.clock = Clock()
+        self.connection, self.wire = self.connect()
+
+    def connect(self) -> tuple[_Connection, Wire]:
+        connection, wire = _Connection(self.listener, cast(asyncio.AbstractEventLoop, self.clock)), Wire()
+        connection.connection_made(cast(asyncio.Transport, wire))
+        return connection, wire
+
+    def receive(self, *frames: bytes) -> None:
+        self.connection.data_received(b"".join(frames))
+
+
+class Later:
+    """An endpoint that answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Reply] = []
+        self.contexts: list[Context] = []
+
+    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        self.waiting.append(reply)
+        self.contexts.append(context)
+
+
+BLOCK = ProducerIdBlock(ProducerId(0), 10)
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    stage = Stage()
+    stage.receive(*(allocate(number) for number in range(100)))
+    assert stage.wire.correlation_ids == list(range(100))
+
+
+def test_one_request_is_in_process_and_the_rest_wait() -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate(1), allocate(2), allocate(3))
+    assert len(later.waiting) == 1
+    later.waiting[0](BLOCK, 0)
+    assert stage.wire.correlation_ids == [1]
+    assert len(later.waiting) == 2
+    later.waiting[1](NotController("ask node 2"))
+    later.waiting[2](BLOCK)
+    assert stage.wire.correlation_ids == [1, 2, 3]
+
+
+def test_a_request_in_pieces_is_served_when_it_is_whole() -> None:
+    stage = Stage()
+    for byte in allocate(9):
+        assert stage.wire.written == []
+        stage.receive(bytes((byte,)))
+    assert stage.wire.correlation_ids == [9]
+
+
+def test_a_second_answer_is_our_bug() -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate())
+    later.waiting[0](BLOCK)
+    with pytest.raises(InvariantViolation, match="answered twice"):
+        later.waiting[0](BLOCK)
+
+
+def test_a_throttled_connection_is_muted_and_then_heard_again() -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate(1), allocate(2))
+    later.waiting[0](BLOCK, 1500)
+    assert stage.wire.correlation_ids == [1]  # the answer itself is not held back
+    assert stage.wire.written[0][9:13] == struct.pack(">i", 1500)
+    assert (len(later.waiting), stage.wire.reading) == (1, False)
+    assert stage.clock.fire() == 1.5
+    assert (len(later.waiting), stage.wire.reading) == (2, True)
+
+
+def test_a_muted_connection_may_be_lost() -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate(1))
+    later.waiting[0](BLOCK, 1500)
+    stage.connection.connection_lost(None)
+    assert stage.clock.timers[0][2].cancelled
+    assert stage.events == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "reads"),
+    [pytest.param(0, True, id="at-the-bound"), pytest.param(1, False, id="one-past-the-bound")],
+)
+def test_reading_ahead_is_bounded_while_a_request_is_in_process(extra: int, reads: bool) -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate(1), bytes(READ_AHEAD_BYTES_MAX + extra))
+    assert stage.wire.reading is reads
+    later.waiting[0](BLOCK)
+
+
+def test_reading_goes_on_when_what_was_ahead_is_served() -> None:
+    later = Later()
+    stage = Stage(later)
+    frames = READ_AHEAD_BYTES_MAX // len(allocate()) + 2
+    stage.receive(*(allocate(number) for number in range(frames + 1)))
+    readings = [stage.wire.reading]
+    while later.waiting:
+        later.waiting.pop(0)(BLOCK)
+    readings.append(stage.wire.reading)
+    assert readings == [False, True]
+    assert stage.wire.correlation_ids == list(range(frames + 1))
+
+
+def test_a_client_that_does_not_read_its_answers_is_not_served_more() -> None:
+    blocks = Blocks()
+    stage = Stage(blocks)
+    stage.connection.pause_writing()
+    stage.receive(allocate(1), allocate(2))
+    assert (len(blocks.asked), stage.wire.reading) == (0, False)
+    stage.connection.resume_writing()
+    assert (len(blocks.asked), stage.wire.reading) == (2, True)
+
+
+def test_an_answer_after_the_connection_is_lost_goes_nowhere() -> None:
+    later = Later()
+    stage = Stage(later)
+    stage.receive(allocate(1), allocate(2))
+    stage.connection.connection_lost(ConnectionResetError())
+    later.waiting[0](BLOCK, 100)
+    assert (stage.wire.written, len(later.waiting), stage.clock.timers) == ([], 1, [])
+
+
+def test_an_endpoint_may_raise_its_refusal() -> None:
+    def refuse(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        raise InvalidRequest("no")
+
+    stage = Stage(refuse)
+    stage.receive(allocate(1), allocate(2))
+    assert stage.wire.correlation_ids == [1, 2]
+    assert stage.wire.written[0][13:15] == struct.pack(">h", 42)
+
+
+def test_the_context_says_who_asks() -> None:
+    later = Later()
+    stage = Stage(later)
+    header = struct.pack(">hhi", 67, 0, 7)
+    body = b"\0" + ALLOCATE_PRODUCER_IDS.encode_request(0, AllocateProducerIds(1, 5))  # type: ignore[arg-type]
+    for client_id in (b"\xff\xff", b"\0\0", b"\0\x02me", b"\0\x02me", b"\xff\xff"):
+        stage.receive(raw_frame(header + client_id + body))
+        later.waiting[-1](BLOCK)
+    assert [each.client_id for each in later.contexts] == [None, "", "me", "me", None]
+    assert later.contexts[2] is later.contexts[3]
+    assert later.contexts[0] == Context("User:ANONYMOUS", "CONTROLLER", None, "127.0.0.1:5000")
+
+
+ALLOCATE_HEADER = struct.pack(">hhih", 67, 0, 7, -1) + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        pytest.param(struct.pack(">i", 2**31 - 1), "claims 2147483647 bytes", id="2-gib"),
+        pytest.param(struct.pack(">i", -1), "claims -1 bytes", id="negative"),
+        pytest.param(struct.pack(">i", 1001), "expected 0 to 1000", id="one-past-the-bound"),
+        pytest.param(raw_frame(b""), "0 bytes, expected at least 8", id="empty"),
+        pytest.param(raw_frame(bytes(7)), "7 bytes, expected at least 8", id="shorter-than-a-header"),
+        pytest.param(framed(68, 0, b""), "API key 68 is not served", id="unknown-key"),
+        pytest.param(framed(-1, 0, b""), "API key -1 is not served", id="negative-key"),
+        pytest.param(framed(67, 1, b""), "AllocateProducerIds version 1 is not served", id="unknown-version"),
+        pytest.param(framed(67, -1, b""), "version -1 is not served", id="negative-version"),
+        pytest.param(raw_frame(ALLOCATE_HEADER), "exhausted", id="no-body"),
+        pytest.param(raw_frame(ALLOCATE_HEADER + bytes(12)), "exhausted", id="body-cut"),
+        pytest.param(raw_frame(ALLOCATE_HEADER + bytes(14)), "1 bytes too many", id="body-too-long"),
+        pytest.param(b"\x80\x04\x95" + bytes(50), "bytes, expected", id="a-pickle"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "bytes, expected", id="http"),
+    ],
+)
+def test_bytes_that_lie_close_their_connection_with_one_line(raw: bytes, reason: str) -> None:
+    blocks = Blocks()
+    stage = Stage(blocks, frame_bytes_max=1000)
+    other, other_wire = stage.connect()
+    stage.receive(allocate(1), raw, allocate(2))
+    stage.receive(b"more")
+    assert stage.wire.closed
+    assert stage.wire.correlation_ids == [1]
+    assert [each["event"] for each in stage.events] == ["connection_closed"]
+    assert reason in stage.events[0]["reason"]
+    assert stage.events[0]["peer"] == "127.0.0.1:5000"
+    other.data_received(allocate(3))
+    assert other_wire.correlation_ids == [3]
+
+
+@pytest.mark.parametrize(
+    ("raw", "logged"),
+    [
+        pytest.param(b"", False, id="between-frames"),
+        pytest.param(allocate()[:3], True, id="inside-a-length"),
+        pytest.param(allocate()[:-1], True, id="inside-a-frame"),
+    ],
+)
+def test_an_end_inside_a_frame_is_logged(raw: bytes, logged: bool) -> None:
+    stage = Stage()
+    stage.receive(allocate(1), raw)
+    stage.connection.connection_lost(None)
+    assert [each["event"] for each in stage.events] == ["connection_closed"] * logged
+
+
+def test_a_closing_client_that_does_not_read_is_cut_off() -> None:
+    stage = Stage()
+    stage.connection.close()
+    assert (stage.wire.closed, stage.wire.aborted) == (True, False)
+    assert stage.clock.fire() == LINGER_S
+    assert stage.wire.aborted
+
+
+def test_connections_are_bounded() -> None:
+    stage = Stage(connections_max=2)
+    second, second_wire = stage.connect()
+    _, third_wire = stage.connect()
+    assert (second_wire.closed, third_wire.closed) == (False, True)
+    assert [each["event"] for each in stage.events] == ["connection_refused"]
+    second.connection_lost(None)
+    _, fourth_wire = stage.connect()
+    assert not fourth_wire.closed
+
+
+def ask_versions(version: int, correlation_id: int = 3) -> bytes:
+    body = API_VERSIONS.encode_request(version, ApiVersions("test", "1")) if version in range(5) else b"\x99"
+    return framed(18, version, body, correlation_id=correlation_id, flexible=version >= 3)
+
+
+@pytest.mark.parametrize("version", API_VERSIONS.versions)
+def test_api_versions_says_what_is_served_and_no_more(version: int) -> None:
+    features = Features(finalized=(FinalizedFeature("metadata.version", 7),), epoch=4)
+    stage = Stage(features=lambda: features)
+    stage.receive(ask_versions(version))
+    answer = API_VERSIONS.decode_response(version, stage.wire.written[0][8:])
+    served = [(17, 0, 1), (18, 0, 4), (36, 0, 2), (67, 0, 0)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in answer.apis] == served
+    assert answer.features == (features if version >= 3 else Features())
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_an_unknown_version_of_api_versions_is_told_the_range(version: int) -> None:
+    stage = Stage()
+    stage.receive(ask_versions(version, 3), ask_versions(4, 4))
+    assert stage.wire.correlation_ids == [3, 4]
+    answer = API_VERSIONS.decode_response(0, stage.wire.written[0][8:])
+    assert answer.error_code == 35
+    assert [each.max_version for each in answer.apis if each.api_key == 18] == [4]
+    assert stage.events == []
+
+
+@pytest.mark.parametrize("key", [17, 18, 36])
+def test_a_service_cannot_take_the_listeners_own_apis(key: int) -> None:
+    log, _ = capturing_log()
+    service = {key: (ALLOCATE_PRODUCER_IDS, Blocks())}
+    with pytest.raises(InvariantViolation, match="itself"):
+        Listener(service, name="X", log=log)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"security_protocol": "SASL_PLAINTEXT"}, id="sasl-without-users"),
+        pytest.param({"credentials": {"a": "b"}}, id="users-without-sasl"),
+    ],
+)
+def test_sasl_and_credentials_come_together(options: dict[str, Any]) -> None:
+    log, _ = capturing_log()
+    with pytest.raises(InvariantViolation, match="credentials"):
+        Listener(blocks_service(), name="X", log=log, **options)
