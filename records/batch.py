@@ -303,7 +303,7 @@ def _decode_records(
             position += 1
         else:
             headers, position = _decode_headers(raw, position)
-        if position != end or end > len(raw):
+        if position != end:
             raise CorruptData(f"the record at byte {position} is not as long as it says")
         if delta <= previous:
             raise CorruptData(f"offset delta {delta} follows {previous}")

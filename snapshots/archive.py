@@ -20,12 +20,13 @@ from typing import Final, NamedTuple
 
 from records.batch import batch_header
 from records.invariant import CorruptData, invariant
-from records.types import Log, Offset
+from records.types import Log, Offset, Term
 from snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
     LOG_START,
     ArchiveReader,
+    EpochFell,
     Hole,
     Segment,
     encode_holes,
@@ -260,10 +261,15 @@ class Archive:
                 self._segments.pop().path.unlink()  # emptied, and no batch of this name will come
                 break
             end, position = segment.base, 0
+            epoch, epoch_began = Term(-1), (end, position)
             try:
                 for stored in scan_segment(segment):
+                    if stored.header.leader_epoch != epoch:
+                        epoch, epoch_began = stored.header.leader_epoch, (end, position)
                     end, position = stored.header.end, stored.position + stored.header.size
             except CorruptData as error:
+                if isinstance(error, EpochFell):
+                    end, position = epoch_began  # the higher epoch may be the wrong one: both go
                 self._cut(number, position, str(error))
                 break
         self._open_last()

@@ -59,6 +59,10 @@ class TornTail(CorruptData):
     """A file ends inside a batch: a write in progress, or one that a crash cut short."""
 
 
+class EpochFell(CorruptData):
+    """A batch has a lower leader epoch than one before it: one of the two is wrong, no CRC says which."""
+
+
 class ArchiveReader:
     """The archive of one log, as it was when this was made, and what is written at its end meanwhile."""
 
@@ -162,7 +166,7 @@ def _check_place(header: BatchHeader, expected: Offset, epoch: Term) -> None:
     if header.base_offset != expected:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
     if header.leader_epoch < epoch:
-        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows one of epoch {epoch}")
+        raise EpochFell(f"a batch of epoch {header.leader_epoch} follows one of epoch {epoch}")
 
 
 class _HolesFile(msgspec.Struct, forbid_unknown_fields=True):

@@ -185,7 +185,7 @@ def test_a_batch_comes_back(
 @pytest.mark.parametrize("size", [0, 1, 57, 58, 63, 64, 7999, 8000, 8191, 8192])
 def test_the_fast_path_ends_where_the_general_one_begins(count: int, size: int) -> None:
     count = min(count, BATCH_BYTES_MAX // (size + 12))
-    records = [BatchRecord(None, bytes(size))] * (count - 1) + [BatchRecord(b"", bytes(size))]
+    records = [BatchRecord(b"", bytes(size))] + [BatchRecord(None, bytes(size))] * (count - 1)
     raw = encode_batch(records, timestamp_ms=NOW_MS)
     assert records_of(decode_batch(raw)[0]) == records
     if count < 100:

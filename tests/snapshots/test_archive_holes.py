@@ -1,0 +1,191 @@
+"""The archive's gaps: holes that a snapshot leaves, and segments that retention deletes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from records.invariant import CorruptData, InvariantViolation
+from records.types import Log, Offset
+from snapshots import archive as archive_module
+from snapshots.archive import Archive
+from snapshots.segments import HOLES_FILE, HOLES_MAX, Hole, load_holes
+from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
+
+
+class TestHoles:
+    """A follower that took a snapshot goes on later, and says what it does not have."""
+
+    def test_a_hole_is_named_and_jumped_over(self, tmp_path: Path) -> None:
+        archive = filled(tmp_path, 6)
+        archive.start_at(Offset(100))
+        assert archive.holes() == (Hole(Offset(6), Offset(100)),)
+        assert (archive.end, archive.durable_end) == (100, 100)
+        archive.append(batch(100))
+        archive.close()
+        assert offsets(tmp_path) == [*range(6), 100]
+        assert files(tmp_path) == [*(f"{base:020d}.log" for base in (0, 4, 100)), HOLES_FILE]
+        again = opened(tmp_path)
+        assert (again.end, again.holes(), again.cut) == (101, archive.holes(), None)
+        again.close()
+
+    def test_what_was_only_buffered_is_flushed_before_the_hole_is_named(self, tmp_path: Path) -> None:
+        archive = opened(tmp_path)
+        archive.append(batch(0))
+        archive.start_at(Offset(9))
+        del archive
+        assert (offsets(tmp_path), opened(tmp_path).end) == ([0], 9)
+
+    def test_killed_after_naming_a_hole(self, tmp_path: Path) -> None:
+        filled(tmp_path, 6).start_at(Offset(100))
+        segment(tmp_path, 4).chmod(0o644)  # its seal was not flushed
+        archive = opened(tmp_path)
+        assert archive.end == 100
+        archive.append(batch(100))
+        archive.close()
+        assert opened(tmp_path).end == 101
+        assert offsets(tmp_path) == [*range(6), 100]
+
+    def test_killed_before_naming_a_hole(self, tmp_path: Path) -> None:
+        filled(tmp_path, 6).close()
+        (tmp_path / Log.METADATA.directory / f"{HOLES_FILE}.new").write_bytes(b'{"version":1,"hol')
+        archive = opened(tmp_path)
+        assert (archive.end, archive.holes()) == (6, ())
+        archive.close()
+
+    def test_a_new_follower_begins_with_a_hole(self, tmp_path: Path) -> None:
+        archive = opened(tmp_path)
+        archive.start_at(Offset(50))
+        assert (archive.start, archive.end, archive.holes()) == (50, 50, (Hole(Offset(0), Offset(50)),))
+        archive.append(batch(50))
+        archive.close()
+        assert (offsets(tmp_path), Archive.read_only(tmp_path, Log.METADATA).start) == ([50], 50)
+
+    def test_an_empty_segment_does_not_stay_before_a_hole(self, tmp_path: Path) -> None:
+        opened(tmp_path).append(batch(0))
+        os.truncate(segment(tmp_path, 0), 0)
+        archive = opened(tmp_path)
+        archive.start_at(Offset(50))
+        archive.append(batch(50))
+        archive.close()
+        assert files(tmp_path) == [f"{50:020d}.log", HOLES_FILE]
+
+    def test_holes_with_nothing_between_them_are_one(self, tmp_path: Path) -> None:
+        archive = filled(tmp_path, 2)
+        archive.start_at(Offset(10))
+        archive.start_at(Offset(20))
+        archive.append(batch(20))
+        archive.start_at(Offset(30))
+        expected = (Hole(Offset(2), Offset(20)), Hole(Offset(21), Offset(30)))
+        assert archive.holes() == expected == load_holes(tmp_path / Log.METADATA.directory)
+        archive.close()
+        assert (offsets(tmp_path), opened(tmp_path).end) == ([0, 1, 20], 30)
+
+    def test_an_archive_never_goes_back(self, tmp_path: Path) -> None:
+        archive = filled(tmp_path, 6)
+        with pytest.raises(InvariantViolation, match="would go back"):
+            archive.start_at(Offset(5))
+        archive.start_at(Offset(6))
+        assert archive.holes() == ()
+        archive.close()
+
+    def test_a_cut_before_a_hole_forgets_the_hole(self, tmp_path: Path) -> None:
+        """Where the hole begins now depends on what the journal still has: the next start_at says."""
+        filled(tmp_path, 6).start_at(Offset(100))
+        flip(segment(tmp_path, 4), BATCH_BYTES + 50)
+        archive = opened(tmp_path)
+        assert (archive.end, archive.holes()) == (5, ())
+        archive.start_at(Offset(100))
+        archive.append(batch(100))
+        archive.close()
+        assert offsets(tmp_path) == [*range(5), 100]
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            pytest.param(b"", id="empty"),
+            pytest.param(b'{"version":1,"holes":[[5,9]', id="torn"),
+            pytest.param(b'{"version":2,"holes":[]}', id="another-version"),
+            pytest.param(b'{"version":1,"holes":[[9,5]]}', id="backwards"),
+            pytest.param(b'{"version":1,"holes":[[5,9],[9,12]]}', id="adjacent"),
+            pytest.param(b'{"version":1,"holes":[[5,9,12]]}', id="three-bounds"),
+            pytest.param(b'{"version":1,"holes":[["a","b"]]}', id="not-numbers"),
+            pytest.param(b"\x80\x04N.", id="pickle"),
+        ],
+    )
+    def test_a_bad_holes_file_is_named(self, tmp_path: Path, content: bytes) -> None:
+        filled(tmp_path, 2).close()
+        path = tmp_path / Log.METADATA.directory / HOLES_FILE
+        path.write_bytes(content)
+        for attempt in (opened, offsets):
+            with pytest.raises(CorruptData, match=str(path)):
+                attempt(tmp_path)
+
+    def test_holes_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(archive_module, "HOLES_MAX", 2)
+        archive = opened(tmp_path)
+        for number in range(2):
+            archive.start_at(Offset(archive.end + 5))
+            archive.append(batch(archive.end))
+            assert len(archive.holes()) == number + 1
+        with pytest.raises(InvariantViolation, match="too many holes"):
+            archive.start_at(Offset(archive.end + 5))
+        archive.close()
+        assert HOLES_MAX > 1000
+
+
+class TestRetention:
+    """Whole old segments go; the state is not in them."""
+
+    @pytest.mark.parametrize(
+        ("bytes_max", "start"),
+        [
+            pytest.param(10 * BATCH_BYTES, 0, id="fits"),
+            pytest.param(10 * BATCH_BYTES - 1, 4, id="one-byte-too-many"),
+            pytest.param(6 * BATCH_BYTES, 4, id="fits-without-the-oldest"),
+            pytest.param(3 * BATCH_BYTES, 8, id="two-too-many"),
+            pytest.param(0, 8, id="the-last-one-stays"),
+        ],
+    )
+    def test_the_oldest_segments_go(self, tmp_path: Path, bytes_max: int, start: int) -> None:
+        archive = filled(tmp_path, 10)
+        assert archive.retain(bytes_max) == archive.start == start
+        archive.append(batch(10))
+        archive.close()
+        assert offsets(tmp_path) == list(range(start, 11))
+        again = opened(tmp_path)
+        assert (again.start, again.end) == (start, 11)
+        again.close()
+
+    def test_what_is_not_flushed_stays(self, tmp_path: Path) -> None:
+        archive = opened(tmp_path)
+        for offset in range(10):
+            archive.append(batch(offset))
+        archive.write()
+        assert archive.retain(0) == 0
+        archive.sync()
+        assert archive.retain(0) == 8
+        archive.close()
+
+    def test_holes_before_the_start_are_forgotten(self, tmp_path: Path) -> None:
+        archive = filled(tmp_path, 4)
+        archive.start_at(Offset(20))
+        for offset in range(20, 30):
+            archive.append(batch(offset))
+        archive.write()
+        archive.sync()
+        assert archive.retain(7 * BATCH_BYTES) == 24
+        assert archive.holes() == () == load_holes(tmp_path / Log.METADATA.directory)
+        archive.close()
+
+    def test_a_hole_right_before_the_start_is_forgotten_one_after_it_stays(self, tmp_path: Path) -> None:
+        archive = filled(tmp_path, 8)
+        archive.start_at(Offset(20))
+        archive.append(batch(20))
+        archive.write()
+        archive.sync()
+        assert archive.retain(5 * BATCH_BYTES) == 4
+        assert archive.holes() == (Hole(Offset(8), Offset(20)),)
+        assert archive.retain(BATCH_BYTES) == 20
+        assert archive.holes() == ()
+        archive.close()
