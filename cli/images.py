@@ -40,7 +40,7 @@ def newest_image(cluster: LocalCluster, look: Callable[[Reader], T]) -> tuple[Lo
     if not versions:
         raise Unreadable(f"no node of {cluster.directory} has ever started")
     _, _, node = max(versions)
-    seen = read_image(node.config.directory, look)
+    seen = read_image(node.config.directory, lambda reader: (look(reader),))
     if seen is None:
         raise Unreadable(f"the store of node {node.node_id} is gone")
-    return node, seen
+    return node, seen[0]

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from cli.main import main
+
 TIMEOUT_S = 90.0
 
 
@@ -47,3 +51,12 @@ def fencepost_json(*arguments: object) -> Any:
     result = fencepost(*arguments, "--format", "json")
     assert result.status == 0, result.stderr
     return json.loads(result.stdout)
+
+
+def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Result:
+    """Run in this process: fast, and for what needs no cluster."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return Result(int(ended.value.code or 0), said.out, said.err)

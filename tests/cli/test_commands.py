@@ -1,0 +1,259 @@
+"""Commands that need no running node: what they print, and the exit status of each refusal."""
+
+import json
+import re
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from cli.local_cluster import LocalCluster, create_cluster
+from controller.producer_ids import PRODUCER_IDS, ProducerIds
+from controller.view import ImageHeader
+from quorum.node_identity import id_text, parse_id, read_identity
+from records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
+from snapshots.snapshot import listed
+from snapshots.store import Store
+from tests.cli.fencepost import here
+from tests.snapshots.archives import filled
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    """Three nodes, of which 1 and 2 have run: 2 is one entry ahead, and both have four blocks archived."""
+    made = create_cluster(tmp_path / "c", 3, 9092)
+    for node, version in ((made.node(1), 8), (made.node(2), 9)):
+        store = Store.open(node.config.directory / "store")
+        block = ProducerIds(BrokerId(1), BrokerEpoch(7), ProducerId(3000), ProducerId(4000))
+        store.image.put(PRODUCER_IDS, 0, block)
+        store.image.header = ImageHeader(ImageVersion(version), Term(1), NodeId(2), (4, 0, 0))
+        store.meta_put("applied", msgspec.msgpack.encode((LogIndex(version), Term(1))))
+        store.close()
+        filled(node.config.directory / "archive", 4).close()
+    return made
+
+
+def test_random_ids_are_ids(capsys: Capture) -> None:
+    said = here(capsys, "storage", "random-uuid")
+    assert said.status == 0
+    parse_id(said.stdout.strip())
+
+
+def test_a_directory_is_formatted_once(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text(
+        "node.id=1\nprocess.roles=controller\nlisteners=CONTROLLER://127.0.0.1:9192\nlog.dirs=data\n"
+        "controller.quorum.voters=1@127.0.0.1:9292\ncontroller.quorum.bootstrap.servers=127.0.0.1:9192\n"
+    )
+    cluster_id, directory_id = id_text(UUID(int=1 << 80)), id_text(UUID(int=1 << 81))
+    kafka_style = f"1@127.0.0.1:9192:{directory_id}"
+    words = ["storage", "format", "-c", file, "-t", cluster_id, "--initial-controllers", kafka_style]
+    assert here(capsys, *words).status == 0
+    identity = read_identity(tmp_path / "data")
+    assert (identity.cluster_id, id_text(identity.directory_id)) == (cluster_id, directory_id)
+    assert identity.initial_voters == {NodeId(1): parse_id(directory_id)}
+    again = here(capsys, *words)
+    assert (again.status, "already formatted" in again.stderr) == (1, True)
+    assert here(capsys, *words, "--ignore-formatted").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["-t", "me"], "expected an id of 22", id="cluster-id-no-uuid"),
+        pytest.param(
+            ["-t", "A" * 21 + "Q", "--initial-controllers", "1"],
+            "expected ID@DIRECTORY_ID",
+            id="no-directory-id",
+        ),
+        pytest.param(
+            ["-t", "A" * 21 + "Q", "--initial-controllers", f"1@{'A' * 21}Q"],
+            r"names nodes \[1\], .* names \[1, 2, 3\]",
+            id="not-all-voters",
+        ),
+    ],
+)
+def test_a_format_that_cannot_be_meant_is_wrong_usage(
+    cluster: LocalCluster, capsys: Capture, words: list[str], complaint: str
+) -> None:
+    said = here(capsys, "storage", "format", "-c", cluster.node(1).directory / "node.properties", *words)
+    assert said.status == 2
+    assert re.search(complaint, said.stderr)
+
+
+def test_storage_info_describes_every_node(cluster: LocalCluster, capsys: Capture) -> None:
+    said = here(capsys, "storage", "info", "--dir", cluster.directory, "--format", "json")
+    nodes = json.loads(said.stdout)["nodes"]
+    assert [node["node_id"] for node in nodes] == [1, 2, 3]
+    assert nodes[0]["image_version"] == 8
+    assert nodes[0]["log_ends"]["__cluster_metadata-0"] == 4
+    assert nodes[0]["latest_block"] == {"broker_id": 1, "broker_epoch": 7, "start": 3000, "end": 4000}
+    assert nodes[0]["image_digest"] != nodes[1]["image_digest"]
+    assert "image_version" not in nodes[2]  # formatted, never started
+
+
+def test_the_latest_block_is_that_of_the_newest_image(cluster: LocalCluster, capsys: Capture) -> None:
+    said = here(capsys, "producer-ids", "describe", "--dir", cluster.directory, "--format", "json")
+    assert json.loads(said.stdout) == {
+        "next_producer_id": 4000,
+        "broker_id": 1,
+        "broker_epoch": 7,
+        "start": 3000,
+        "end": 4000,
+        "image_version": 9,
+        "node_id": 2,
+    }
+
+
+def test_history_lists_blocks_from_the_archives(cluster: LocalCluster, capsys: Capture) -> None:
+    said = here(capsys, "producer-ids", "history", "--dir", cluster.directory, "--format", "json")
+    blocks = json.loads(said.stdout)
+    assert [(block["start"], block["end"]) for block in blocks] == [
+        (0, 1000),
+        (1000, 2000),
+        (2000, 3000),
+        (3000, 4000),
+    ]
+    assert blocks[0] | {"timestamp_ms": 5} == {
+        "offset": 0,
+        "leader_epoch": 1,
+        "timestamp_ms": 5,
+        "broker_id": 1,
+        "broker_epoch": 7,
+        "start": 0,
+        "end": 1000,
+        "len": 1000,
+    }
+    text = here(capsys, "producer-ids", "history", "--dir", cluster.directory).stdout.splitlines()
+    assert len(text) == 5
+    assert text[0].split()[-2:] == ["ProducerIdStart", "ProducerIdEnd"]
+
+
+def test_history_of_one_broker(cluster: LocalCluster, capsys: Capture) -> None:
+    words = ["producer-ids", "history", "--dir", cluster.directory, "--format", "json", "--broker-id"]
+    assert len(json.loads(here(capsys, *words, 1).stdout)) == 4
+    assert json.loads(here(capsys, *words, 2).stdout) == []
+
+
+def test_a_snapshot_is_made_described_and_refused_once_a_byte_is_wrong(
+    cluster: LocalCluster, capsys: Capture
+) -> None:
+    made = here(capsys, "snapshot", "create", "--dir", cluster.directory, "--format", "json")
+    assert [each["node_id"] for each in json.loads(made.stdout)] == [1, 2]
+    described = here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--format", "json")
+    first = json.loads(described.stdout)[0]
+    assert first["latest_block"] == {"broker_id": 1, "broker_epoch": 7, "end": 4000}
+    assert (first["end_offset"], first["epoch"], first["producer_id_records"]) == (4, 1, 1)
+    (directory,) = listed(cluster.node(1).config.directory / "snapshots")
+    state = directory / "state"
+    state.write_bytes(bytes([state.read_bytes()[0] ^ 1]) + state.read_bytes()[1:])
+    refused = here(capsys, "snapshot", "describe", directory)
+    assert (refused.status, str(state) in refused.stderr) == (1, True)
+
+
+def test_a_sound_snapshot_is_not_replaced(cluster: LocalCluster, capsys: Capture) -> None:
+    words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1]
+    here(capsys, *words)
+    (directory,) = listed(cluster.node(1).config.directory / "snapshots")
+    before = (directory / "manifest").read_bytes()
+    assert here(capsys, *words).status == 0
+    assert (directory / "manifest").read_bytes() == before
+
+
+def test_ps_of_a_cluster_that_is_down(cluster: LocalCluster, capsys: Capture) -> None:
+    seen = json.loads(here(capsys, "ps", "--dir", cluster.directory, "--format", "json").stdout)
+    assert seen["nodes"][0] == {
+        "node_id": 1,
+        "roles": ["controller", "broker"],
+        "pid": None,
+        "status": "down",
+        "leader": False,
+        "client": "127.0.0.1:9092",
+        "controller": "127.0.0.1:9192",
+        "raft": "127.0.0.1:9292",
+        "metrics": "127.0.0.1:9392",
+    }
+
+
+REFUSED = [
+    pytest.param(["ps", "--dir", "{nowhere}"], 3, "type: fencepost up", id="ps-without-a-cluster"),
+    pytest.param(["kill", "1", "--dir", "{cluster}"], 1, "node 1 is not running", id="kill-what-is-down"),
+    pytest.param(
+        ["kill", "leader", "--dir", "{cluster}"], 1, "no leader is known", id="kill-without-a-leader"
+    ),
+    pytest.param(["kill", "7", "--dir", "{cluster}"], 2, "its nodes are 1, 2, 3", id="kill-an-unknown-node"),
+    pytest.param(["kill", "all", "--dir", "{cluster}"], 2, "a number or 'leader'", id="kill-a-word"),
+    pytest.param(
+        ["kill", "1", "--signal", "HUP"], 2, "Invalid value for '--signal'", id="kill-by-another-signal"
+    ),
+    pytest.param(["up", "-n", "5", "--dir", "{cluster}"], 2, "was made with -n 3", id="up-with-more-nodes"),
+    pytest.param(
+        ["up", "--port", "1", "--dir", "{cluster}"], 2, "was made with --port 9092", id="up-elsewhere"
+    ),
+    pytest.param(
+        ["up", "--override", "log.level=debug", "--dir", "{cluster}"],
+        2,
+        "is for a new cluster",
+        id="up-override",
+    ),
+    pytest.param(["up", "--dir", "{foreign}"], 1, "holds thesis.tex", id="up-in-a-foreign-folder"),
+    pytest.param(
+        ["quorum", "describe", "--dir", "{cluster}"], 2, "--status and --replication", id="describe-what"
+    ),
+    pytest.param(
+        ["quorum", "describe", "--status", "--bootstrap-controller", "example.org:9192"],
+        2,
+        "on the loopback interface",
+        id="a-controller-far-away",
+    ),
+    pytest.param(
+        ["producer-ids", "allocate", "--broker-epoch", "1", "--dir", "{cluster}"],
+        2,
+        "needs --broker-id",
+        id="epoch",
+    ),
+    pytest.param(
+        ["producer-ids", "allocate", "--broker-id", "1", "--dir", "{cluster}"],
+        2,
+        "is not registered",
+        id="stranger",
+    ),
+    pytest.param(["snapshot", "describe", "--dir", "{cluster}"], 3, "snapshot create", id="no-snapshot-yet"),
+    pytest.param(["node", "--config", "{nowhere}"], 3, "No such file", id="node-without-a-config"),
+    pytest.param(["teleport"], 2, "No such command", id="unknown-command"),
+]
+
+
+@pytest.mark.parametrize(("words", "status", "complaint"), REFUSED)
+def test_a_refusal_has_its_exit_status_and_its_reason(
+    cluster: LocalCluster, tmp_path: Path, capsys: Capture, words: list[str], status: int, complaint: str
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("important")
+    places = {"cluster": cluster.directory, "nowhere": tmp_path / "nowhere", "foreign": foreign}
+    said = here(capsys, *(word.format(**places) for word in words))
+    assert (said.status, said.stdout) == (status, "")
+    assert complaint in said.stderr
+
+
+def test_every_command_explains_itself(capsys: Capture) -> None:
+    overview = here(capsys, "--help").stdout
+    for command in (
+        "up",
+        "ps",
+        "kill",
+        "start",
+        "down",
+        "health",
+        "quorum",
+        "producer-ids",
+        "snapshot",
+        "storage",
+    ):
+        assert f"  {command} " in overview
+        assert "Usage:" in here(capsys, command, "--help").stdout
+    assert "demo" not in overview  # for `make demo`

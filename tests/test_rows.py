@@ -1,0 +1,47 @@
+"""The tool behind ``make rows``: a table of claims is worth what its own test is worth."""
+
+import pytest
+
+from tests.rows import TABLE, RowResults, read_rows, report, worst
+
+ROWS = {"1.1": "it works", "1.2": "it works twice", "1.3": "nobody has tried"}
+
+
+def test_the_table_has_every_row_of_the_features_once() -> None:
+    text = TABLE.read_text("utf-8")
+    rows = read_rows(text)
+    assert len(rows) == len(text.splitlines()) == 53
+    assert {"730.1", "730.13", "card.9", "939.11", "447.7"} <= set(rows)
+    assert all(title and len(title) <= 100 for title in rows.values())
+
+
+def test_a_row_is_as_bad_as_its_worst_test_and_open_without_one() -> None:
+    lines = report(
+        ROWS, {"1.1": {"t::a": "passed", "t::b": "failed"}, "1.2": {"t::a": "passed"}}
+    ).splitlines()
+    assert [line.split()[:2] for line in lines if line[0] != " "][:3] == [
+        ["1.1", "failed"],
+        ["1.2", "passed"],
+        ["1.3", "open"],
+    ]
+    assert lines[-1] == "1 failed, 1 open, 1 passed"
+    assert any("t::b: failed" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        pytest.param(["passed", "skipped"], "skipped", id="a-skip-is-no-pass"),
+        pytest.param(["skipped", "failed", "passed"], "failed", id="a-failure-counts"),
+        pytest.param(["passed", "not run"], "not run", id="not-run-is-no-pass"),
+    ],
+)
+def test_the_worst_outcome_counts(outcomes: list[str], expected: str) -> None:
+    assert worst(outcomes) == expected
+
+
+def test_cases_of_one_function_count_as_one_test() -> None:
+    results = RowResults()
+    results.rows_by_test = {"t::a[x]": ("1.1",), "t::a[y]": ("1.1",)}
+    results.outcomes = {"t::a[x]": "passed", "t::a[y]": "failed"}
+    assert results.by_row() == {"1.1": {"t::a": "failed"}}
