@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from broker.exit_reason import Membership
 from broker.producer_ids import ProducerIdPool
 from broker.registration import Registration
-from broker.retry import CALL_FAILURES
+from broker.retry import CALL_FAILURES, Complaints
 from controller.errors import ApiError, StaleBrokerEpoch
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from records.types import BrokerId, ProducerId
@@ -89,7 +89,7 @@ class ProducerIdSource:
         self._metrics = metrics
         self._log = log
         self._due = asyncio.Event()
-        self._failure = ""  # the last one said in the log
+        self._complaints = Complaints("producer_id_block_not_granted", log)
 
     def claim(self) -> ProducerId:
         """A producer id nobody has. Raises CoordinatorLoadInProgress, at once, if none is at hand."""
@@ -121,10 +121,10 @@ class ProducerIdSource:
             granted = await self._controllers.call(ALLOCATE, request, timeout_s=CALL_TIMEOUT_S)
         except RequestTimeout as error:
             self._pool.timed_out()
-            self._say_failed(str(error))
+            self._complaints.failed(error)
         except CALL_FAILURES as error:
             self._pool.refused(now_ms=self._clock_ms())
-            self._say_failed(f"{type(error).__name__}: {error}")
+            self._complaints.failed(error)
             if isinstance(error, StaleBrokerEpoch):
                 self._registration.went_stale(epoch)
             elif isinstance(error, ApiError):
@@ -136,13 +136,8 @@ class ProducerIdSource:
             if defect is not None:
                 self._log.error("producer_id_block_refused", reason=defect)
                 return
-            self._failure = ""
+            self._complaints.succeeded()
             self._metrics.producer_ids_left(self._pool.ids_left())
             self._log.info(
                 "producer_id_block_granted", first=block.first, length=block.length, throttle_ms=throttle_ms
             )
-
-    def _say_failed(self, reason: str) -> None:
-        if reason != self._failure:
-            self._failure = reason
-            self._log.warning("producer_id_block_not_granted", reason=reason)

@@ -45,10 +45,18 @@ class RealCluster:
         """``host:port`` of a node's client listener."""
         return f"127.0.0.1:{self.port + node_id - 1}"
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """The rows of ``ps``."""
+        nodes: list[dict[str, Any]] = json.loads(self.run("ps", "--format", "json"))["nodes"]
+        return nodes
+
+    def pids(self) -> list[int]:
+        """The nodes' processes, those that run."""
+        return [int(node["pid"]) for node in self.nodes() if node["status"] == "running"]
+
     def leader(self) -> int:
         """The node that leads."""
-        nodes = json.loads(self.run("ps", "--format", "json"))["nodes"]
-        (leader,) = [node["node_id"] for node in nodes if node["leader"]]
+        (leader,) = [node["node_id"] for node in self.nodes() if node["leader"]]
         return int(leader)
 
     def history(self) -> list[dict[str, Any]]:
