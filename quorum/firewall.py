@@ -88,11 +88,11 @@ class Firewall:
 
     # -- from pysyncobj to the network ----------------------------------------------------------
 
-    def outgoing(self, message: RaftMessage) -> Message | None:
-        """The typed form of what pysyncobj sends; None for what must not leave."""
+    def outgoing(self, peer: NodeId, message: RaftMessage) -> Message | None:
+        """The typed form of what pysyncobj sends to ``peer``; None for what must not leave."""
         kind = message["type"]
         if kind == "append_entries":
-            return self._outgoing_append(message)
+            return self._outgoing_append(peer, message)
         if kind == "next_node_idx":
             return self._outgoing_ack(message)
         if kind == "request_vote":
@@ -104,9 +104,12 @@ class Firewall:
             return TimeoutNow(message["term"])
         raise InvariantViolation(f"pysyncobj sent {kind!r}: forwarding and membership are switched off")
 
-    def _outgoing_append(self, message: RaftMessage) -> Message:
+    def _outgoing_append(self, peer: NodeId, message: RaftMessage) -> Message:
         invariant("transmission" not in message, "pysyncobj split an entry into chunks")
         if "prevLogIdx" not in message:  # it would send its dump: the follower needs our snapshot
+            # It would repeat itself for a whole heartbeat period, for its next index stays behind. Moved to
+            # the end, the next message is refused and leads back here, once per round trip.
+            self._raft.keep_next_index(peer, LogIndex(self._journal.last_index + 1))
             return Behind(message["term"], self._journal.first_index)
         return AppendEntries(
             message["term"],

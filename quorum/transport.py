@@ -35,8 +35,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
         """Queue or send one message of the core."""
         if self.firewall is None:
             return False
-        typed = self.firewall.outgoing(message)
         peer = NodeId(node.id)
+        typed = self.firewall.outgoing(peer, message)
         if isinstance(typed, AppendEntries):
             self._send(peer, encode(typed))
         elif isinstance(typed, Behind):
