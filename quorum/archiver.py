@@ -54,6 +54,15 @@ class Archiver:
         self._log = log
         root = config.directory / "archive"
         self.archives = {Log.METADATA: Archive.open(root, Log.METADATA, segment_bytes=config.segment_bytes)}
+        for archive in self.archives.values():
+            if archive.cut is not None:
+                log.warning(
+                    "archive_cut",
+                    file=str(archive.cut.path),
+                    position=archive.cut.position,
+                    bytes=archive.cut.size,
+                    reason=archive.cut.reason,
+                )
         raw = store.meta_get(MARK)
         self._mark: tuple[int, ImageHeader] = (
             (1, ImageHeader()) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, ImageHeader])
