@@ -25,6 +25,11 @@ class Operation(enum.StrEnum):
     IDEMPOTENT_WRITE = "IDEMPOTENT_WRITE"
 
 
+IMPLIED_BY: Final = {Operation.DESCRIBE: (Operation.ALTER, Operation.CLUSTER_ACTION)}
+"""What also allows an operation. Kafka: ALTER implies DESCRIBE. CLUSTER_ACTION does here: a broker
+forwards its clients' DescribeQuorum in its own name."""
+
+
 class AclSyntaxError(ValueError):
     """A line of the ACL file that cannot be read. Says the line, what came, what was expected."""
 
@@ -62,5 +67,6 @@ class Acls:
         """Raises ClusterAuthorizationFailed."""
         if self.allowed is None or principal in self.super_users:
             return
-        if (principal, operation) not in self.allowed:
+        implying = (operation, *IMPLIED_BY.get(operation, ()))
+        if not any((principal, each) in self.allowed for each in implying):
             raise ClusterAuthorizationFailed(principal=principal, operation=operation)

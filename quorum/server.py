@@ -197,8 +197,10 @@ class ControllerServer:
         return DescribeQuorumAnswer.of(partition, nodes)
 
     def describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
-        """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read."""
-        self._acls.require(context.principal, Operation.DESCRIBE)
+        """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read.
+
+        As in Kafka nothing is required of the principal.
+        """
         if request.endpoint_type == CONTROLLERS:
             reply(self._controllers_answer())
         else:
