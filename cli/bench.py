@@ -1,0 +1,251 @@
+"""``fencepost bench``: what the control plane does per second, and how long it is away when its leader dies.
+
+Each bench starts a cluster of its own (fsync on, allocation quota off), loads it from a process of its own
+with Kafka's frames over TCP, and counts from the history of every attempt (see ``cli.bench_history``).
+"""
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import click
+
+from cli import bench_allocate, bench_failover
+from cli.bench_allocate import Subject
+from cli.bench_cluster import (
+    controllers,
+    filesystem,
+    free_port,
+    new_history,
+    own_cluster,
+    own_guests,
+    passing_guest,
+    workspace,
+)
+from cli.cluster import NODES_DEFAULT
+from cli.contact import Target, find_target, target_of
+from cli.output import JSON, Command, WrongUsage, echo_json, format_option, progress, table
+
+CLIENTS_MAX: Final = 4096
+KILLS_MAX: Final = 10_000
+SECONDS_MAX: Final = 3600.0
+
+
+def _client_counts(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        counts = tuple(int(each) for each in value.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or not all(1 <= count <= CLIENTS_MAX for count in counts):
+        raise click.BadParameter(
+            f"expected N[,N..], each from 1 to {CLIENTS_MAX}, got {value!r}", context, option
+        )
+    return counts
+
+
+def _own_cluster_options(command: Command) -> Command:
+    for option in (
+        click.option(
+            "--history",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write one JSON line per attempt: client, node, sent_ns, received_ns, outcome, start, len.",
+        ),
+        click.option(
+            "--dir",
+            "directory",
+            type=click.Path(path_type=Path),
+            help="Make the cluster here, and leave it there, ended.  [default: a temporary folder]",
+        ),
+        click.option("--port", type=int, help="Client port of node 1.  [default: one that is free]"),
+        click.option(
+            "--nodes",
+            "node_count",
+            type=int,
+            default=NODES_DEFAULT,
+            show_default=True,
+            help="How many nodes.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def bench() -> None:
+    """Measure a cluster that is made for it."""
+
+
+@bench.command()
+@click.option(
+    "--clients",
+    callback=_client_counts,
+    default="1,8,64,256",
+    show_default=True,
+    help="N[,N..]: one row each.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, SECONDS_MAX),
+    default=5.0,
+    show_default=True,
+    help="Of load, per row.",
+)
+@click.option(
+    "--bootstrap-controller", help="HOST:PORT[,..]: load this cluster instead. Its quota is what it is."
+)
+@_own_cluster_options
+@format_option
+def allocate(
+    clients: tuple[int, ...],
+    seconds: float,
+    bootstrap_controller: str | None,
+    node_count: int,
+    port: int | None,
+    directory: Path | None,
+    history: Path | None,
+    output_format: str,
+) -> int:
+    """Producer-id blocks per second, by number of clients; beside what the disk and stock pysyncobj do.
+
+    Each client has one connection and asks again as soon as it has its block. blocks_per_s over
+    lmdb_commits_per_s is what group commit gains. Exit status 1: ids were given twice.
+    """
+    if bootstrap_controller is not None and (directory is not None or port is not None):
+        raise WrongUsage(
+            "--bootstrap-controller names a cluster that runs; --dir and --port are for a new one"
+        )
+    with _interruptible(), workspace(directory) as work, progress() as show:
+        file = new_history(work, history)
+        if bootstrap_controller is not None:
+            running = _running_subject(find_target(work, bootstrap_controller, None))
+        else:
+            running = _own_subject(work, node_count, port, directory)
+        with running as (subject, free):
+            allocated = bench_allocate.measure(subject, clients, seconds, work, file, show)
+        stock = bench_allocate.measure_stock(free, show)
+        allocated.figures["baseline"]["pysyncobj_stock_per_s"] = stock
+    for line in bench_allocate.mishap_lines(allocated.mishaps):
+        click.echo(line, err=True)
+    if output_format == JSON:
+        echo_json(allocated.figures)
+    else:
+        _print_allocated(allocated.figures, subject.leader, filesystem(directory or work))
+    return 1 if allocated.duplicates else 0
+
+
+@bench.command()
+@click.option("--kills", type=click.IntRange(1, KILLS_MAX), default=20, show_default=True)
+@click.option(
+    "--signal",
+    "signal_name",
+    type=click.Choice(("KILL", "STOP"), case_sensitive=False),
+    default="KILL",
+    show_default=True,
+    help="STOP: the leader stands still with its connections open; it goes on when another one leads.",
+)
+@click.option("--clients", type=click.IntRange(1, 256), default=16, show_default=True)
+@_own_cluster_options
+@format_option
+def failover(
+    kills: int,
+    signal_name: str,
+    clients: int,
+    node_count: int,
+    port: int | None,
+    directory: Path | None,
+    history: Path | None,
+    output_format: str,
+) -> int:
+    """From a signal to the leader until the first success of any request sent after it.
+
+    Client k asks as broker 1000000000 + k, and gives up after 100 ms. refused_but_done and
+    granted_but_missing count where the nodes' archives contradict what clients were told. Exit status 1:
+    there are such, or duplicates.
+    """
+    with _interruptible(), workspace(directory) as work, progress() as show:
+        file = new_history(work, history)
+        with own_cluster(work, node_count, port, directory) as own:
+            number = signal.Signals[f"SIG{signal_name}"]
+            result = bench_failover.measure(own, number, kills, clients, file, show)
+    if output_format == JSON:
+        echo_json(result.figures)
+    else:
+        _print_failed_over(result.figures, signal_name)
+    return 0 if result.is_sound else 1
+
+
+@contextmanager
+def _own_subject(
+    work: Path, node_count: int, port: int | None, directory: Path | None
+) -> Iterator[tuple[Subject, int]]:
+    """A new cluster, and its first port."""
+    with own_cluster(work, node_count, port, directory) as own:
+        target = target_of(own.cluster)
+        (asker,) = own_guests(target, 1)
+        pids = {f"node-{node_id}": process.pid for node_id, process in own.children.items()}
+        yield Subject(*controllers(target), asker, pids), own.cluster.port
+
+
+@contextmanager
+def _running_subject(target: Target) -> Iterator[tuple[Subject, int]]:
+    """A cluster of somebody else's, and a first port that is free."""
+    with passing_guest(target) as asker:
+        yield Subject(*controllers(target), asker), free_port(bench_allocate.STOCK_NODES)
+
+
+def _print_allocated(figures: Mapping[str, Any], leader: int, disk: str) -> None:
+    baseline = figures["baseline"]
+    lmdb_per_s = baseline["lmdb_commits_per_s"]
+    rows = [
+        (
+            row["clients"],
+            f"{row['blocks_per_s']:.0f}",
+            f"{row['blocks_per_s'] / lmdb_per_s:.2f}",
+            f"{row['p50_ms']:.2f}",
+            f"{row['p99_ms']:.2f}",
+            row["duplicates"],
+            ", ".join(f"{_role(name, leader)} {used:.2f}" for name, used in row["cores"].items()),
+        )
+        for row in figures["rows"]
+    ]
+    columns = ("CLIENTS", "BLOCKS/S", "X LMDB", "P50 MS", "P99 MS", "DUPLICATES", "CORES")
+    click.echo(table(columns, rows))
+    click.echo(f"\nLMDB, one synced put of 200 bytes per commit ({disk}): {lmdb_per_s:.0f} commits/s")
+    click.echo(
+        f"Stock pysyncobj, default settings (no fsync), {bench_allocate.STOCK_CALLERS} callers: "
+        f"{baseline['pysyncobj_stock_per_s']:.0f} increments/s"
+    )
+
+
+def _role(name: str, leader: int) -> str:
+    return f"{name} (leader)" if name == f"node-{leader}" else name
+
+
+def _print_failed_over(figures: Mapping[str, Any], signal_name: str) -> None:
+    kills = figures["kills"]
+    rows = [(number, kill["node"], f"{kill['gap_ms']:.1f}") for number, kill in enumerate(kills, 1)]
+    click.echo(table((f"SIG{signal_name}", "LEADER", "GAP MS"), rows))
+    found = {
+        name.replace("_", " "): count for name, count in figures.items() if name in bench_failover.UNSOUND
+    }
+    click.echo(f"\np50 {figures['p50_ms']:.1f} ms, p90 {figures['p90_ms']:.1f} ms")
+    click.echo(", ".join(f"{name} {count}" for name, count in found.items()))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """TERM and HUP end a bench as Ctrl-C does: its cluster with it."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, _interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, disposition in zip(numbers, before, strict=True):
+            signal.signal(number, disposition)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
