@@ -86,13 +86,7 @@ class FakeController:
         self.throttle_ms = 0
         self.log, self.logged = captured_log()
         self._news = asyncio.Event()
-        self._listener = Listener(
-            {api.key: (api, self._endpoint(api)) for api in APIS},
-            name="CONTROLLER",
-            log=self.log,
-            security_protocol="PLAINTEXT" if credentials is None else "SASL_PLAINTEXT",
-            credentials=credentials,
-        )
+        self._credentials = credentials
 
     async def __aenter__(self) -> "FakeController":
         await self.start()
@@ -105,6 +99,13 @@ class FakeController:
 
     async def start(self, port: int = 0) -> None:
         """Listen; after ``stop`` at the same port, this is a restart."""
+        self._listener = Listener(
+            {api.key: (api, self._endpoint(api)) for api in APIS},
+            name="CONTROLLER",
+            log=self.log,
+            security_protocol="PLAINTEXT" if self._credentials is None else "SASL_PLAINTEXT",
+            credentials=self._credentials,
+        )
         await self._listener.start(HOST, port)
         self.port = self._listener.port
 
