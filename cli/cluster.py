@@ -1,7 +1,7 @@
 """``fencepost up``, ``ps``, ``kill``, ``start`` and ``down``: a cluster on this machine.
 
-``up`` is done when the cluster is live: every broker's listener answers, and the active controller lists
-all of them as unfenced, in an answer that rides on a committed entry.
+``up`` is done when the cluster is live: the active controller lists every broker as unfenced, in an answer
+that rides on a committed entry, and every broker's listener shows all brokers to clients.
 What keeps a node from starting is said, by the node's name, before anything starts; a node that
 dies while starting is named with the end of its log, and what this command started is ended again.
 """

@@ -14,9 +14,10 @@ from cli.contact import Target, target_of
 from cli.local_cluster import LocalCluster, LocalNode
 from cli.output import Failed
 from controller.errors import ApiError, ErrorCode
-from quorum.config import Address
+from quorum.config import SASL_PLAINTEXT, Address
 from records.types import NodeId
 from wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
+from wire.k03_metadata import METADATA, Metadata
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 
@@ -88,7 +89,10 @@ def _row(node: LocalNode, leader: NodeId | None) -> dict[str, Any]:
 def await_live(
     cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]], show: Callable[[str], None]
 ) -> None:
-    """Wait until every broker is registered, unfenced and answering, on a committed entry. Raises Failed."""
+    """Wait until every broker is unfenced, on a committed entry, and shows all others to clients.
+
+    Raises Failed.
+    """
     asyncio.run(_await_live(cluster, children, show))
 
 
@@ -125,15 +129,30 @@ async def _await_live(
 
 
 async def _live_brokers(cluster: LocalCluster, client: ControllerClient, ask_s: float) -> set[NodeId]:
+    """Those that the controller lists as unfenced, and that show each other to clients."""
     answer = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=ask_s)
-    unfenced = {broker.broker_id for broker in answer.brokers if not broker.is_fenced}
-    listeners = [
-        (node.node_id, node.config.client_listener) for node in cluster.nodes if node.node_id in unfenced
-    ]
-    answers = await asyncio.gather(
-        *(_answers(listener.address) for _, listener in listeners if listener is not None)
-    )
-    return {node_id for (node_id, _), up in zip(listeners, answers, strict=True) if up}
+    unfenced = {NodeId(broker.broker_id) for broker in answer.brokers if not broker.is_fenced}
+    nodes = [node for node in cluster.nodes if node.node_id in unfenced]
+    shown = await asyncio.gather(*(_brokers_shown(node) for node in nodes))
+    return {node.node_id for node, seen in zip(nodes, shown, strict=True) if seen is None or seen >= unfenced}
+
+
+async def _brokers_shown(node: LocalNode) -> set[int] | None:
+    """The brokers in this one's metadata, none if it does not answer; None if it asks who we are."""
+    listener = node.config.client_listener
+    if listener is None:
+        return set()
+    if node.config.security_protocol(listener.name) == SASL_PLAINTEXT:
+        return None if await _answers(listener.address) else set()
+    try:
+        connection = await Connection.open(*listener.address, timeout_s=ASK_SECONDS)
+        try:
+            answer = await connection.call(METADATA, Metadata(topics=()), timeout_s=ASK_SECONDS)
+        finally:
+            connection.close()
+    except _NO_ANSWER:
+        return set()
+    return {broker.node_id for broker in answer.brokers}
 
 
 async def _answers(address: Address) -> bool:

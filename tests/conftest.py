@@ -22,18 +22,27 @@ PORT_FIRST = 20_000
 PORT_END = 20_700  # a cluster's ports are P, P+100, P+200, P+300 and up
 
 
+_CANDIDATES = iter(range(PORT_FIRST + os.getpid() % 64 * 10, PORT_END + 10, 10))
+
+
+def next_free_port() -> int:
+    """A ``--port`` of which nine nodes' ports are all free. Never the same one twice in a run."""
+    for port in _CANDIDATES:
+        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
+            return port
+    raise RuntimeError("no free stretch of ports is left")
+
+
 @pytest.fixture
 def free_port() -> Callable[[], int]:
-    """Call it for a ``--port`` of which nine nodes' ports are all free. Never gives the same one twice."""
-    candidates = iter(range(PORT_FIRST + os.getpid() % 64 * 10, PORT_END + PORT_FIRST, 10))
+    """See ``next_free_port``."""
+    return next_free_port
 
-    def next_free() -> int:
-        for port in candidates:
-            if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
-                return port
-        raise RuntimeError("no free stretch of ports")
 
-    return next_free
+@pytest.fixture(scope="module")
+def module_port() -> Callable[[], int]:
+    """``free_port`` for fixtures that live as long as a module."""
+    return next_free_port
 
 
 def _is_free(port: int) -> bool:
