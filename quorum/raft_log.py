@@ -262,6 +262,13 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         if self._SyncObj__raftNextIndex.get(node, 0) < at_least:
             self._SyncObj__raftNextIndex[node] = int(at_least)
 
+    def forget(self, peer: NodeId) -> None:
+        """The follower lost its directory: nothing is known of its log any more."""
+        node = self._nodes[peer]
+        if node in self._SyncObj__raftMatchIndex:
+            self._SyncObj__raftMatchIndex[node] = 0
+            self._SyncObj__raftNextIndex[node] = int(self._journal.last_index) + 1
+
     def step_down(self, term: Term) -> None:
         """Somebody is in a later term: follow (Raft §5.1)."""
         if term <= self.term:

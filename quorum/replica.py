@@ -143,6 +143,11 @@ class Replica:
 
     def met(self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID]) -> None:
         """A peer authenticated: its directory, and the voters' directories as it knows them."""
+        if self.electorate.directories.get(peer, directory) != directory:
+            # It was wiped, so it has nothing of what it ever acknowledged.
+            self.raft.forget(peer)
+            self.firewall.learner_match.pop(peer, None)
+            self.snapshotter.peer_gone(peer)
         self.electorate.met(peer, directory, dict(bound))
 
     def connected(self, peer: NodeId) -> None:
