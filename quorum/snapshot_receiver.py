@@ -63,8 +63,8 @@ class Receiver:
         if manifest.raft_index <= self._replica.applied[0]:
             self._answer(peer, installed=True, name=manifest.name)
             return
+        self._drop_parts()
         part = self._part(manifest)
-        rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         (part / "manifest").write_bytes(message.manifest)
         self._manifest, self._from, self._sizes = manifest, peer, dict.fromkeys(manifest.files, 0)
@@ -100,11 +100,16 @@ class Receiver:
     def _refuse(self, peer: NodeId, name: str, reason: str) -> None:
         self._log.error("snapshot_refused", of=peer, snapshot=name, reason=reason)
         self._manifest = None
-        rmtree(self._root / f"{name}.part", ignore_errors=True)
+        self._drop_parts()
         self._answer(peer, name=name, refused=reason)
 
+    def _drop_parts(self) -> None:
+        """What was received of an earlier transfer is of no use to another."""
+        for part in self._root.glob("*.received.part"):
+            rmtree(part)
+
     def _part(self, manifest: Manifest) -> Path:
-        return self._root / f"{manifest.name}.part"
+        return self._root / f"{manifest.name}.received.part"  # our own of that name may be under way
 
     def _answer(
         self,

@@ -62,6 +62,7 @@ class Snapshotter:
 
     def recover(self) -> None:
         """At start: tidy up, refuse what is corrupt, install what is newer than the image."""
+        snapshot.sweep(self.root)
         snapshot.tidy(self.root)
         for directory in snapshot.listed(self.root):
             try:

@@ -144,7 +144,7 @@ def sync_directory(path: Path) -> None:
 def verify(directory: Path) -> Manifest:
     """Check every byte. Raises CorruptSnapshot naming the file."""
     manifest = read_manifest(directory)
-    if directory.name.removesuffix(".part") != manifest.name:
+    if not directory.name.endswith(".part") and directory.name != manifest.name:
         raise CorruptSnapshot(f"{directory}: the manifest is that of {manifest.name}")
     for name, (size, sha256) in manifest.files.items():
         try:
@@ -202,13 +202,15 @@ def listed(root: Path) -> list[Path]:
 
 
 def tidy(root: Path, kept: int = KEPT) -> None:
-    """Remove unfinished directories and all but the newest ``kept``."""
-    if not root.is_dir():
-        return
-    for part in root.glob("*.part"):
-        shutil.rmtree(part)
+    """Remove all but the newest ``kept``."""
     for old in listed(root)[kept:]:
         shutil.rmtree(old)
+
+
+def sweep(root: Path) -> None:
+    """Remove what a crash left unfinished. Only at start: later they are somebody's work in progress."""
+    for part in root.glob("*.part") if root.is_dir() else ():
+        shutil.rmtree(part)
 
 
 def set_aside(directory: Path) -> Path:
