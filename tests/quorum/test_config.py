@@ -1,5 +1,6 @@
 """A node's configuration: what is read, what is refused and how, and that nothing is lost in writing it."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,9 @@ configs = st.builds(
 @given(configs)
 def test_what_is_written_is_read_back(config: NodeConfig) -> None:
     assert parse_properties(config.render(), FILE) == config
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
+    keys = [str(each.metadata["key"]) for each in fields(NodeConfig)]
+    assert [key for key in keys if f"`{key}`" not in page] == []
