@@ -30,7 +30,7 @@ WATCH_SECONDS: Final = 0.1
 SIGNALS: Final = ("KILL", "STOP", "CONT", "TERM")
 
 
-@click.command()
+@click.command(short_help="Start a local cluster and wait until it is live.")
 @click.option("-n", "--nodes", "node_count", type=int, help=f"How many nodes.  [default: {NODES_DEFAULT}]")
 @dir_option
 @click.option("--port", type=int, help=f"Client port of node 1.  [default: {PORT_DEFAULT}]")
@@ -76,7 +76,7 @@ def ps(directory: Path, output_format: str) -> None:
     _print_cluster(open_cluster(directory), output_format, welcome=False)
 
 
-@click.command()
+@click.command(short_help="Kill a node, or pause it, or let it go on.")
 @click.argument("name", metavar="NODE")
 @dir_option
 @click.option(
@@ -100,7 +100,7 @@ def kill(name: str, directory: Path, signal_name: str, output_format: str) -> No
         click.echo(f"node {node.node_id} (pid {pid}): SIG{signal_name}; now {node.status()}")
 
 
-@click.command()
+@click.command(short_help="Start a node again.")
 @click.argument("names", metavar="NODE...", nargs=-1, required=True)
 @dir_option
 @format_option
@@ -116,7 +116,7 @@ def start(names: Sequence[str], directory: Path, output_format: str) -> None:
     _print_cluster(cluster, output_format, welcome=False)
 
 
-@click.command()
+@click.command(short_help="End every node cleanly.")
 @dir_option
 def down(directory: Path) -> None:
     """End every node cleanly: it finishes what is in flight and hands its leadership over."""

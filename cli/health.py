@@ -10,7 +10,7 @@ from cli.output import JSON, Failed, NotAuthorized, echo_json, format_option
 from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 
 
-@click.command()
+@click.command(short_help="Say whether the quorum commits.")
 @click.option("--timeout", "timeout_s", type=float, default=5.0, show_default=True, help="Seconds.")
 @target_options
 @format_option

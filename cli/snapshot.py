@@ -31,7 +31,7 @@ node_option = click.option("--node", "node_id", type=int, help="Only this node. 
 
 @click.group()
 def snapshot() -> None:
-    """Snapshots of the image: the state at one offset, the latest producer-id block included."""
+    """Snapshots: take one, check one."""
 
 
 @snapshot.command()
