@@ -160,16 +160,17 @@ async def storm(garbage: Garbage, *, finishes: bool) -> tuple[int, list[Any]]:
 
 
 COUNT = 10_000
+SEEDS = [pytest.param(1, id="seed-1"), pytest.param(7, id="seed-7", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("seed", [1, 7], ids="seed-{}".format)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_frames(seed: int) -> None:
     pieces, events = uvloop.run(storm(random_frames(random.Random(seed), COUNT), finishes=True))
     assert pieces == COUNT
     assert COUNT / 2 < len(events) <= COUNT  # some are requests by chance, and are answered
 
 
-@pytest.mark.parametrize("seed", [1, 7], ids="seed-{}".format)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_pickles_as_frames(seed: int, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
     pieces, events = uvloop.run(storm(framed_pickles(random.Random(seed), COUNT, trap), finishes=False))
@@ -179,7 +180,7 @@ def test_pickles_as_frames(seed: int, tmp_path: Path) -> None:
     assert trap.exists()  # the trap would have worked
 
 
-@pytest.mark.parametrize("seed", [1, 7], ids="seed-{}".format)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_pickles_as_a_stream(seed: int, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
     pieces, events = uvloop.run(storm(pickles(random.Random(seed), COUNT, trap), finishes=False))
@@ -187,7 +188,7 @@ def test_pickles_as_a_stream(seed: int, tmp_path: Path) -> None:
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("seed", [1, 7], ids="seed-{}".format)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_frames_that_claim_2_gib(seed: int) -> None:
     pieces, events = uvloop.run(storm(claims_of_2_gib(random.Random(seed), COUNT), finishes=False))
     assert (pieces, len(events)) == (COUNT, COUNT)
