@@ -14,6 +14,7 @@ Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it 
 """
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -120,6 +121,7 @@ class Links:
         self._jitter = jitter
         self._server: asyncio.Server | None = None
         self._diallers: list[asyncio.Task[None]] = []
+        self._seen = {peer: asyncio.Event() for peer in config.addresses}  # it connected: dial it now
         self._out: dict[NodeId, _Dialled] = {}
         self._in: dict[NodeId, _Accepted] = {}
         self.unknown = 0
@@ -200,6 +202,7 @@ class Links:
                 f"so one with directory {hello.directory_id} must stop or be given another id"
             )
         self._in[peer] = connection
+        self._seen[peer].set()
         if old is not None:
             old.close()
         self.meet(peer, hello)
@@ -228,6 +231,7 @@ class Links:
         loop = asyncio.get_running_loop()
         wait_s = RETRY_S[0]
         while True:
+            self._seen[peer].clear()
             try:
                 _, connection = await loop.create_connection(
                     lambda: _Dialled(self, peer), *self.config.addresses[peer]
@@ -244,8 +248,14 @@ class Links:
                 pass  # not there, or not answering: the next attempt is the answer
             except Refusal as refusal:
                 self.say_refused(str(refusal), self.config.addresses[peer])
-            await asyncio.sleep(wait_s * (0.5 + self._jitter()))
+            await self._pause(peer, wait_s * (0.5 + self._jitter()))
             wait_s = min(wait_s * 2, RETRY_S[1])
+
+    async def _pause(self, peer: NodeId, seconds: float) -> None:
+        """Wait before the next attempt, but no longer than until the peer shows that it is back."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._seen[peer].wait()
 
 
 class _Framed(asyncio.Protocol):

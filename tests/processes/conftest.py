@@ -1,0 +1,37 @@
+"""One cluster for the tests that leave it as they found it: three nodes up, no quota."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.processes.nodes import NO_QUOTA, Nodes, running
+
+
+@pytest.fixture(scope="package")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Of this folder's tests, up once. Started from a folder with a ``cli/`` of its own: see test_up."""
+    with running(tmp_path_factory.mktemp("processes") / "cluster", NO_QUOTA) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(shared_cluster: Nodes) -> Nodes:
+    """The shared cluster; what an earlier test left dead is started again."""
+    for node in shared_cluster.cluster.nodes:
+        assert node.status() != "stopped", f"an earlier test left node {node.node_id} paused"
+    dead = [node.node_id for node in shared_cluster.cluster.nodes if node.pid() is None]
+    if dead:
+        shared_cluster.start(*dead)
+    shared_cluster.leader()
+    return shared_cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed test's report shows how the logs of its nodes end."""
+    report: Any = yield
+    clusters = {each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Nodes)}
+    if report.failed:
+        report.sections += [("logs of the nodes", each.log_tails()) for each in clusters]
+    return report

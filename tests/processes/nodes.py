@@ -1,0 +1,328 @@
+"""Real nodes: one operating-system process each, started by the command line, killed by pid.
+
+Waiting     is polling with a deadline, generous because the machine may be busy; nothing here sleeps and
+            hopes. What is waited for is an event in a node's log, a metric, or an answer.
+Health      a node's log must not hold a traceback or a critical event: ``complaints`` looks for them.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, TypeVar
+
+from cli import cluster as commands
+from cli import cluster_state, node_process
+from cli.local_cluster import LocalCluster, LocalNode, open_cluster
+from cli.output import Failed
+from records.types import NodeId
+
+T = TypeVar("T")
+
+PORT_FIRST = 25_000
+PORT_END = 25_100  # a cluster's ports are P, P+100, P+200, P+300 and up; other clusters from P+400
+PORT_STEP = 400
+COMMAND_SECONDS_MAX = 90
+WAIT_SECONDS_MAX = 40.0
+POLL_SECONDS = 0.02
+
+JSON_LOGS = "log.format=json"
+NO_QUOTA = "producer.id.allocation.rate=0"
+
+
+def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECONDS_MAX) -> T:
+    """Look until there is something; fails with ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(POLL_SECONDS)
+
+
+def fencepost(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:
+    """Run a command as the installed program, to its end; its stdout. Fails unless it exits with ``status``."""
+    program = Path(sys.executable).with_name("fencepost")
+    ended = subprocess.run(
+        [str(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+        cwd=cwd,
+    )
+    said = f"fencepost {' '.join(arguments)}: status {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+    assert ended.returncode == status, said
+    return ended.stdout
+
+
+class Nodes:
+    """The processes of one local cluster."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self._children: list[Popen[bytes]] = []
+
+    @property
+    def directory(self) -> Path:
+        return self.cluster.directory
+
+    @property
+    def node_ids(self) -> list[NodeId]:
+        return [node.node_id for node in self.cluster.nodes]
+
+    def node(self, node_id: int) -> LocalNode:
+        return self.cluster.node(node_id)
+
+    def home(self, node_id: int) -> Path:
+        """The node's ``log.dirs``."""
+        return self.node(node_id).config.directory
+
+    def address(self, node_id: int, purpose: str) -> tuple[str, int]:
+        """Where the node listens: ``client``, ``controller``, ``raft`` or ``metrics``."""
+        host, port = self.node(node_id).ports()[purpose]
+        return host, port
+
+    # -- commands -----------------------------------------------------------------------------------
+
+    def run(self, *arguments: str, status: int = 0) -> str:
+        """A command on this cluster."""
+        return fencepost(*arguments, "--dir", str(self.directory), status=status)
+
+    def read(self, *arguments: str) -> Any:
+        """What a command on this cluster prints as JSON."""
+        return json.loads(self.run(*arguments, "--format", "json"))
+
+    # -- processes ----------------------------------------------------------------------------------
+
+    def pid(self, node_id: int) -> int:
+        pid = self.node(node_id).pid()
+        assert pid is not None, f"node {node_id} is {self.node(node_id).status()}"
+        return pid
+
+    def kill(self, *node_ids: int) -> None:
+        """SIGKILL to the pids that ``ps`` shows, all at once; returns when they are dead."""
+        pids = [self.pid(node_id) for node_id in node_ids]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for node_id in node_ids:
+            self.await_status(node_id, "dead")
+
+    def send(self, node_id: int, number: signal.Signals) -> None:
+        """A signal; for STOP and CONT returns when it took effect."""
+        os.kill(self.pid(node_id), number)
+        if number in (signal.SIGSTOP, signal.SIGCONT):
+            self.await_status(node_id, "stopped" if number == signal.SIGSTOP else "running")
+
+    def await_status(self, node_id: int, status: node_process.Status) -> None:
+        wait_for(f"node {node_id} is {status}", lambda: self.node(node_id).status() == status)
+
+    def start(self, *node_ids: int) -> None:
+        """Start dead nodes again; returns when their controller listeners answer."""
+        nodes = [self.node(node_id) for node_id in node_ids]
+        children = commands.start_nodes(self.cluster, nodes)
+        self._children += children.values()
+        cluster_state.await_answering(nodes, children)
+
+    def down(self) -> None:
+        """End whatever still runs, stopped processes included, and reap it."""
+        for node in self.cluster.nodes:
+            if node.status() == "stopped":
+                os.kill(self.pid(node.node_id), signal.SIGCONT)
+        self.run("down")
+        for child in self._children:
+            child.wait(timeout=COMMAND_SECONDS_MAX)
+
+    def rss_anon_kib(self, node_id: int) -> int:
+        """RssAnon of the node's process."""
+        text = Path(f"/proc/{self.pid(node_id)}/status").read_text("ascii")
+        (line,) = [line for line in text.splitlines() if line.startswith("RssAnon:")]
+        return int(line.split()[1])
+
+    # -- what the nodes say ---------------------------------------------------------------------------
+
+    def leader(self) -> NodeId:
+        """Who leads, as ``ps`` says it: a node that just answered with a committed entry."""
+        return wait_for("a node leads", lambda: cluster_state.leader_id(self.cluster))
+
+    def followers(self) -> list[NodeId]:
+        leader = self.leader()
+        return [node_id for node_id in self.node_ids if node_id != leader]
+
+    def await_followed(self) -> NodeId:
+        """Who leads, once every node says that it does."""
+
+        def look() -> NodeId | None:
+            leader = self.leader()
+            leaders = {int(self.metrics(each)["fencepost_raft_leader_id"]) for each in self.node_ids}
+            return leader if leaders == {leader} else None
+
+        return wait_for("every node follows one leader", look)
+
+    def metrics(self, node_id: int) -> dict[str, float]:
+        """The node's numbers by name; a role is ``role.leader`` = 1."""
+        host, port = self.address(node_id, "metrics")
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=5) as answer:
+            return parse_metrics(answer.read().decode())
+
+    def epoch(self, node_id: int) -> int:
+        return int(self.metrics(node_id)["fencepost_raft_epoch"])
+
+    def log_size(self, node_id: int) -> int:
+        """Where the node's log ends now: a mark for ``events``."""
+        log = self.node(node_id).directory / node_process.LOG
+        return log.stat().st_size if log.exists() else 0
+
+    def events(self, node_id: int, name: str | None = None, since: int = 0) -> list[dict[str, Any]]:
+        """What the node logged after the mark ``since``: all of it, or the events of one name."""
+        found = read_events(self.node(node_id).directory / node_process.LOG, since)
+        return [event for event in found if name is None or event["event"] == name]
+
+    def await_event(self, node_id: int, name: str, since: int = 0, **fields: Any) -> dict[str, Any]:
+        """The first such event after the mark."""
+
+        def look() -> dict[str, Any] | None:
+            for event in self.events(node_id, name, since):
+                if all(event.get(key) == value for key, value in fields.items()):
+                    return event
+            return None
+
+        return wait_for(f"node {node_id} logs {name} {fields}", look)
+
+    def complaints(self) -> list[str]:
+        """Log lines that no node should ever write: tracebacks, critical events."""
+        return [
+            f"node {node.node_id}: {event}"
+            for node in self.cluster.nodes
+            for event in self.events(node.node_id)
+            if event.get("level") == "critical" or "unreadable" in event
+        ]
+
+    def log_tails(self) -> str:
+        """How the nodes' logs end, for the report of a failed test."""
+        return "\n".join(
+            f"--- node {node.node_id}: {node.status()}\n{node_process.log_tail(node.directory, 40)}"
+            for node in self.cluster.nodes
+        )
+
+    def digests(self) -> dict[NodeId, tuple[int, str]]:
+        """Image version and digest of each node, by ``fencepost storage info``."""
+        nodes = self.read("storage", "info")["nodes"]
+        return {NodeId(row["node_id"]): (row["image_version"], row["image_digest"]) for row in nodes}
+
+    def await_equal_images(self) -> None:
+        """Every node reaches one version, with one digest; no version was ever seen with two (I3)."""
+        seen: dict[int, str] = {}
+
+        def look() -> bool:
+            found = self.digests()
+            for version, digest in found.values():
+                assert seen.setdefault(version, digest) == digest, (
+                    f"version {version} has two digests: {found}"
+                )
+            return len(found) == len(self.node_ids) and len(set(found.values())) == 1
+
+        wait_for("the nodes' images are equal", look)
+
+
+def parse_metrics(text: str) -> dict[str, float]:
+    """Prometheus' text by name; an Enum's states as ``role.STATE``."""
+    found = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            found[name.replace('fencepost_raft_role{fencepost_raft_role="', "role.").removesuffix('"}')] = (
+                float(value)
+            )
+    return found
+
+
+def read_events(log: Path, since: int = 0) -> list[dict[str, Any]]:
+    """A log of JSON lines; a line that is none has the key ``unreadable``. The last one may still be written."""
+    if not log.exists():
+        return []
+    with log.open("rb") as stream:
+        stream.seek(since)
+        raw = stream.read()
+    events = []
+    for line in raw[: raw.rfind(b"\n") + 1].splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = {"event": line.decode("utf-8", "replace"), "unreadable": True}
+        events.append(event)
+    return events
+
+
+@contextlib.contextmanager
+def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None = None) -> Iterator[Nodes]:
+    """A new cluster with these settings, up; at the end its logs are clean and it is down."""
+    port = free_port()
+    settings = [word for override in (JSON_LOGS, *overrides) for word in ("--override", override)]
+    where = ("--dir", str(directory), "--port", str(port))
+    nodes = None
+    try:
+        fencepost("up", "-n", str(count), *where, "--detach", *settings, cwd=cwd)
+        nodes = Nodes(open_cluster(directory))
+        yield nodes
+        complaints = nodes.complaints()
+    finally:
+        if nodes is not None:
+            nodes.down()
+    assert not complaints, "\n".join(complaints)
+
+
+def free_port() -> int:
+    """A client port whose nodes' ports are all free, in this folder's own range."""
+    for first in range(PORT_FIRST, PORT_END, 10):
+        for port in (first, first + PORT_STEP):
+            if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
+                return port
+    raise RuntimeError("no free stretch of ports")
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def wipe(nodes: Nodes, node_id: int) -> None:
+    """``rm -rf`` a dead node's directory and format it again, as an operator replaces a disk."""
+    shutil.rmtree(nodes.home(node_id))
+    config = nodes.node(node_id).directory / "node.properties"
+    fencepost("storage", "format", "--config", str(config), "--cluster-id", nodes.cluster.cluster_id)
+
+
+def start_process(folder: Path, config: Path, children: list[Popen[bytes]]) -> Popen[bytes]:
+    """``fencepost node --config``, its log in ``folder``; to be ended by the caller."""
+    child = node_process.start(folder, ["node", "--config", str(config)])
+    children.append(child)
+    return child
+
+
+def end_processes(children: Sequence[Popen[bytes]]) -> None:
+    """SIGKILL and reap."""
+    for child in children:
+        child.kill()
+        child.wait(timeout=COMMAND_SECONDS_MAX)
+
+
+def urls_refused() -> tuple[type[Exception], ...]:
+    """What asking a node for its metrics may raise while it is not there."""
+    return (urllib.error.URLError, OSError, Failed)

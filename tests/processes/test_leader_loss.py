@@ -1,0 +1,147 @@
+"""The leader dies, pauses, leaves; all die at once. No id is given twice, and nothing refused was done."""
+
+import asyncio
+import contextlib
+import signal
+import time
+import uuid
+from typing import Any
+
+import pytest
+
+from controller.brokers import Endpoint, RegisterBroker
+from controller.errors import ApiError
+from controller.producer_ids import AllocateProducerIds
+from records.types import BrokerEpoch, BrokerId
+from tests.processes import archive_reader
+from tests.processes.checks import check_run
+from tests.processes.load import UNKNOWN_CODES, Load
+from tests.processes.nodes import Nodes, wait_for
+from wire.client import Connection, ConnectionLost, RequestTimeout
+from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from wire.k62_broker_registration import BROKER_REGISTRATION
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+
+pytestmark = pytest.mark.slow
+
+KILLS = 5
+PAUSES = 2
+SLEEPER_ID = BrokerId(900)
+ANSWER_SECONDS_MAX = 20.0
+
+
+@pytest.fixture
+def since(nodes: Nodes) -> int:
+    """Where the archive ends as the test begins."""
+    return min(archive_reader.end_offset(nodes.home(node_id)) for node_id in nodes.node_ids)
+
+
+@pytest.mark.row("730.3", "730.9", "card.1", "card.7")
+def test_kill_9_of_the_leader_under_load_again_and_again(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=1) as load:
+        load.await_done(20)
+        for _ in range(KILLS):
+            leader = nodes.leader()
+            nodes.kill(leader)
+            load.await_done(20)
+            nodes.start(leader)
+    check_run(nodes, load, since)
+
+
+@pytest.mark.row("730.3", "card.7")
+def test_a_leader_that_is_paused_under_load_tells_nobody_anything(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=2) as load:
+        load.await_done(20)
+        for _ in range(PAUSES):
+            leader = nodes.leader()
+            told = asyncio.run(ask_while_paused(nodes, leader, load))
+            assert set(told) <= {"refused", "unknown"}, f"the deposed leader answered: {told}"
+            wait_for("the deposed leader follows", lambda: nodes.metrics(leader)["role.leader"] == 0)  # noqa: B023
+            load.await_done(20)
+    check_run(nodes, load, since)
+
+
+async def ask_while_paused(nodes: Nodes, leader: int, load: Load) -> list[str]:
+    """What the leader answers, when it wakes up, to what it was asked while it slept: one of every kind."""
+    address = nodes.address(leader, "controller")
+    sleeper = RegisterBroker(
+        broker_id=SLEEPER_ID,
+        cluster_id=nodes.cluster.cluster_id,
+        incarnation_id=uuid.uuid4(),
+        directory_id=uuid.UUID(int=900),
+        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
+    )
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect() -> Connection:
+            connection = await Connection.open(*address)
+            stack.callback(connection.close)
+            return connection
+
+        epoch = await (await connect()).call(BROKER_REGISTRATION, sleeper)
+        questions: list[tuple[Any, Any]] = [
+            (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, epoch)),
+            (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, BrokerEpoch(epoch + 1))),  # 77, if it led
+            (BROKER_REGISTRATION, sleeper),  # its own epoch without a record, if it led
+            (DESCRIBE_QUORUM, DescribeQuorum()),
+            (DESCRIBE_CLUSTER, DescribeCluster()),
+        ]
+        asked = [(await connect(), api, question) for api, question in questions]
+        nodes.send(leader, signal.SIGSTOP)
+        try:
+            answers = asyncio.gather(*(_outcome(*each) for each in asked))
+            await asyncio.sleep(0)  # the questions are written
+            await asyncio.to_thread(load.await_done, 20, time.time_ns())
+        finally:
+            nodes.send(leader, signal.SIGCONT)
+        return await answers
+
+
+async def _outcome(connection: Connection, api: Any, question: Any) -> str:
+    try:
+        answer = await connection.call(api, question, timeout_s=ANSWER_SECONDS_MAX)
+    except ApiError as error:
+        if error.code in UNKNOWN_CODES:
+            return "unknown"
+        return "refused" if error.code.name == "NOT_CONTROLLER" else error.code.name
+    except (ConnectionLost, RequestTimeout):
+        return "unknown"
+    return f"{api.name}: {answer}"
+
+
+@pytest.mark.row("730.3", "730.7", "card.1", "card.7")
+def test_kill_9_of_all_three_at_once_and_a_restart_go_on_where_they_were(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=3) as load:
+        load.await_done(50)
+        nodes.kill(*nodes.node_ids)
+    acknowledged = max(attempt.end for attempt in load.done())
+    nodes.start(*nodes.node_ids)
+    assert nodes.leader()
+    assert nodes.read("producer-ids", "describe")["next_producer_id"] >= acknowledged
+    with Load(nodes, seed=4) as second:
+        second.await_done(20)
+    load.history += second.history
+    load.sights += second.sights
+    blocks = check_run(nodes, load, since)
+    described = nodes.read("producer-ids", "describe")
+    assert described["next_producer_id"] == blocks[-1].end, "the image and the log differ"
+
+
+@pytest.mark.row("card.7")
+def test_a_clean_stop_hands_leadership_over(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=5) as load:
+        load.await_done(20)
+        for _ in range(2):
+            leader = nodes.await_followed()
+            epoch, mark = nodes.epoch(leader), nodes.log_size(leader)
+            nodes.send(leader, signal.SIGTERM)
+            nodes.await_status(leader, "dead")
+            stopped = nodes.await_event(leader, "controller_stopped", mark)
+            assert stopped["handed_over"]
+            assert nodes.await_event(leader, "node_stopped", mark)["status"] == 0
+            load.await_done(20)
+            # Handed over: one election, won by whom the leader chose.
+            assert nodes.epoch(nodes.leader()) == epoch + 1
+            nodes.start(leader)
+    check_run(nodes, load, since)
