@@ -1,0 +1,168 @@
+"""Clients: brokers that register, ask for blocks, read, fall silent and come back.
+
+A client does not know who leads: it asks somebody, follows success, and moves on after a refusal or
+after its patience ends. It never learns the outcome of what it gave up on. Every attempt carries a mark
+that no other has (the length of its block, the incarnation of its registration), so that the
+committed log tells which attempts happened.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller import brokers, producer_ids
+from controller.brokers import Endpoint, Heartbeat, RegisterBroker, UnregisterBroker
+from controller.decision import Decision
+from controller.errors import StaleBrokerEpoch
+from controller.view import View
+from records.types import BrokerEpoch, BrokerId, NodeId
+from tests.simulation.agenda import Agenda
+from tests.simulation.ledger import Attempt, Ledger
+from tests.simulation.process import CLUSTER, Process
+
+PATIENCE_S = (0.3, 2.5)
+PAUSE_S = (0.002, 0.12)
+SHORTEST_BLOCK = 10
+
+
+class Client:
+    """One broker, identified by ``broker_id``; up to ``width`` of its requests are under way at once."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        agenda: Agenda,
+        rng: random.Random,
+        ledger: Ledger,
+        processes: Mapping[NodeId, Process],
+        numbers: Callable[[], int],
+        width: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.epoch: BrokerEpoch | None = None
+        self.successes = 0
+        self._directory = uuid.UUID(int=rng.getrandbits(128))
+        self._agenda = agenda
+        self._rng = rng
+        self._ledger = ledger
+        self._processes = processes
+        self._numbers = numbers
+        self._leader: NodeId | None = None
+        for _ in range(width):
+            agenda.after(rng.uniform(0.0, 0.5), self._next)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        """Choose a node and a request; go on when it is answered or patience ends."""
+        rng = self._rng
+        if self._leader is None or rng.random() < 0.05:
+            self._leader = rng.choice(sorted(self._processes))
+        kind, decide_of, mark = self._choose()
+        node = self._processes[self._leader]
+        attempt = Attempt(self._numbers(), kind, mark, self._agenda.now, self._ledger.told_end, self._leader)
+        waiting = [True]
+
+        def go_on() -> None:
+            if waiting[0]:
+                waiting[0] = False
+                self._agenda.after(rng.uniform(*PAUSE_S), self._next)
+
+        def reply(answer: Any, _throttle_ms: int) -> None:
+            self._ledger.told(attempt, answer)
+            if waiting[0]:
+                self._learn(attempt)
+            self._agenda.after(rng.uniform(0.0, 0.003), go_on)
+
+        def give_up() -> None:
+            if waiting[0]:
+                self._leader = None
+                go_on()
+
+        self._agenda.after(rng.uniform(*PATIENCE_S), give_up)
+        self._agenda.after(rng.uniform(0.0, 0.003), self._submit, node, decide_of, reply)
+
+    def _submit(
+        self, node: Process, decide_of: Callable[[Process], Any], reply: Callable[[Any, int], None]
+    ) -> None:
+        """A dead node refuses the connection; a stopped one takes the request and is silent."""
+        if node.up and node.replica is not None:
+            node.run(node.replica.submit, decide_of(node), reply)
+
+    def _choose(self) -> tuple[str, Callable[[Process], Any], object]:
+        """What to ask: kind, the decision as the node's server would make it, mark."""
+        chance = self._rng.random()
+        if self.epoch is None or chance < 0.03:
+            return self._register()
+        if chance < 0.70:
+            return self._allocate(self.epoch)
+        if chance < 0.85:
+            return "read", _read, None
+        if chance < 0.98:
+            return self._heartbeat(self.epoch)
+        return "unregister", self._unregister, None
+
+    def _allocate(self, epoch: BrokerEpoch) -> tuple[str, Callable[[Process], Any], object]:
+        length = SHORTEST_BLOCK + self._numbers()
+        request = producer_ids.AllocateProducerIds(self.broker_id, epoch)
+        return (
+            "allocate",
+            lambda _: lambda view, _now: producer_ids.decide_allocate(view, request, length),
+            length,
+        )
+
+    def _register(self) -> tuple[str, Callable[[Process], Any], object]:
+        incarnation = uuid.UUID(int=self._rng.getrandbits(128))
+        request = RegisterBroker(
+            self.broker_id, CLUSTER, incarnation, self._directory, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+        )
+
+        def decide_of(node: Process) -> Any:
+            def decide(view: View, now_ms: int) -> Decision[Any]:
+                decided = brokers.decide_register(
+                    view, request, cluster_id=CLUSTER, contacts=node.contacts, now_ms=now_ms
+                )
+                node.contacts.heard(self.broker_id, now_ms)
+                return decided
+
+            return decide
+
+        return "register", decide_of, incarnation
+
+    def _heartbeat(self, epoch: BrokerEpoch) -> tuple[str, Callable[[Process], Any], object]:
+        request = Heartbeat(self.broker_id, epoch, int(epoch), want_fence=self._rng.random() < 0.1)
+
+        def decide_of(node: Process) -> Any:
+            def decide(view: View, now_ms: int) -> Decision[Any]:
+                decided = brokers.decide_heartbeat(view, request)
+                node.contacts.heard(self.broker_id, now_ms)
+                return decided
+
+            return decide
+
+        return "heartbeat", decide_of, None
+
+    def _unregister(self, _node: Process) -> Any:
+        request = UnregisterBroker(self.broker_id)
+        return lambda view, _now: brokers.decide_unregister(view, request)
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def _learn(self, attempt: Attempt) -> None:
+        if attempt.outcome == "done":
+            self.successes += 1
+            self._leader = attempt.node
+            if attempt.kind == "register":
+                self.epoch = attempt.answer
+            elif attempt.kind == "unregister":
+                self.epoch = None
+        elif isinstance(attempt.answer, StaleBrokerEpoch):
+            self.epoch = None
+        else:
+            self._leader = None
+
+
+def _read(_node: Process) -> Any:
+    """The first free producer id, as a linearizable read."""
+    return lambda view, _now: Decision((), producer_ids.latest(view).end)

@@ -1,0 +1,169 @@
+"""Chaos: which fault comes next, on whom, and when it ends. Never more than the design must survive.
+
+Any number of processes may be down, stopped or cut off at a time. But directories are lost only while
+fewer than half of the voters are without their memory: a wiped voter counts as such until the committed
+log binds its new directory (DESIGN 4).
+"""
+
+from typing import TYPE_CHECKING
+
+from records.types import NodeId
+from tests.simulation.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+CLOCK_JUMP_S = 3.0
+
+
+class Faults:
+    """Schedules itself from the simulation's weather until ``end``."""
+
+    def __init__(self, sim: "Simulation") -> None:
+        self._sim = sim
+        self._on = True
+        self._blocks: list[list[tuple[NodeId, NodeId]]] = []
+        for kind in ("cut", "partition", "crash", "stop", "wipe", "hand_over"):
+            self._schedule(kind)
+        if sim.weather.skew_ms:
+            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
+
+    def end(self) -> None:
+        """No further fault, and those that last end now."""
+        self._on = False
+        for pairs in self._blocks:
+            self._sim.network.unblock(pairs)
+        self._blocks = []
+
+    def _rate(self, kind: str) -> float:
+        weather = self._sim.weather
+        rates = {
+            "cut": weather.cuts,
+            "partition": weather.partitions,
+            "crash": weather.crashes,
+            "stop": weather.stops,
+            "wipe": weather.wipes,
+            "hand_over": weather.hand_overs,
+        }
+        return rates[kind]
+
+    def _schedule(self, kind: str) -> None:
+        rate = self._rate(kind)
+        if rate > 0:
+            self._sim.agenda.after(self._sim.rng.expovariate(rate), self._strike, kind)
+
+    def _strike(self, kind: str) -> None:
+        if self._on:
+            self._schedule(kind)
+            getattr(self, f"_{kind}")()
+
+    def _victim(self) -> Process:
+        """Any process; every other time the leader, for it has most to lose."""
+        sim = self._sim
+        leaders = [p for p in sim.processes.values() if p.replica is not None and p.replica.raft.is_leader]
+        everybody = list(sim.processes.values())
+        return sim.rng.choice(leaders if leaders and sim.rng.random() < 0.5 else everybody)
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        source, target = self._sim.rng.sample(sorted(self._sim.processes), 2)
+        self._sim.said(f"connection {source} -> {target} cut")
+        self._sim.network.cut(source, target)
+
+    def _partition(self) -> None:
+        """Two sides; the frames of one direction or of both wait. Or a single direction between two nodes."""
+        sim, rng = self._sim, self._sim.rng
+        nodes = sorted(sim.processes)
+        pairs: list[tuple[NodeId, NodeId]]
+        if rng.random() < 0.3:
+            source, target = rng.sample(nodes, 2)
+            pairs = [(source, target)]
+        else:
+            side = set(rng.sample(nodes, rng.randint(1, len(nodes) - 1)))
+            if rng.random() < 0.5:
+                side = {self._victim().node_id}
+            there = [(a, b) for a in nodes for b in nodes if a in side and b not in side]
+            back = [(b, a) for a, b in there]
+            pairs = rng.choice((there, back, there + back, there + back))
+        sim.said(f"partition {pairs}")
+        sim.network.block(pairs)
+        self._blocks.append(pairs)
+        cut_at_end = rng.random() < 0.5
+        sim.agenda.after(rng.uniform(*sim.weather.partition_s), self._reconnect, pairs, cut_at_end)
+
+    def _reconnect(self, pairs: list[tuple[NodeId, NodeId]], cut: bool) -> None:
+        if pairs not in self._blocks:
+            return
+        self._blocks.remove(pairs)
+        self._sim.said(f"partition {pairs} over")
+        if cut:
+            for source, target in pairs:
+                self._sim.network.cut(source, target)
+        self._sim.network.unblock(pairs)
+
+    # -- processes --------------------------------------------------------------------------------
+
+    def _crash(self) -> None:
+        victim, rng = self._victim(), self._sim.rng
+        if not victim.up:
+            return
+        if rng.random() < 0.3:
+            victim.doomed = True  # in the middle of its next turn
+            return
+        victim.kill(power_loss=rng.random() < self._sim.weather.power_loss)
+        self.restart_later(victim)
+
+    def restart_later(self, process: Process) -> None:
+        """A supervisor starts it again."""
+        self._sim.ledger.count("kills")
+        self._sim.agenda.after(self._sim.rng.uniform(*self._sim.weather.downtime_s), self._start, process)
+
+    def _start(self, process: Process) -> None:
+        if not process.up:
+            self._sim.said(f"{process.node_id} started")
+            process.start()
+
+    def _stop(self) -> None:
+        victim = self._victim()
+        if victim.up:
+            self._sim.said(f"{victim.node_id} stopped")
+            victim.stop()
+            stop_s = self._sim.rng.uniform(*self._sim.weather.stop_s)
+            self._sim.agenda.after(stop_s, victim.go_on, victim.life)
+
+    def _wipe(self) -> None:
+        sim, victim = self._sim, self._victim()
+        bound = sim.ledger.bound
+        forgetful = [p for p in sim.processes.values() if bound.get(p.node_id) != p.directory_id]
+        if not bound or victim in forgetful or len(forgetful) + 1 > (len(sim.processes) - 1) // 2:
+            return
+        victim.kill()
+        victim.wipe(sim.new_uuid())
+        sim.ledger.count("wipes")
+        self.restart_later(victim)
+
+    def _hand_over(self) -> None:
+        """A clean stop: hand leadership over for a while, then close; start again later."""
+        victim = self._victim()
+        if victim.replica is not None:
+            self._sim.said(f"{victim.node_id} hands over")
+            self._hand_on(victim, victim.life, 20)
+
+    def _hand_on(self, process: Process, life: int, tries: int) -> None:
+        replica = process.replica
+        if replica is None or process.life != life:
+            return
+        if tries == 0:
+            process.kill()
+            self.restart_later(process)
+            return
+        process.run(replica.hand_over)
+        self._sim.agenda.after(0.05, self._hand_on, process, life, tries - 1)
+
+    def _jump(self) -> None:
+        """A wall clock is set, by hand or by NTP."""
+        sim = self._sim
+        if self._on:
+            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
+            self._victim().skew_ms = sim.rng.randint(-sim.weather.skew_ms, sim.weather.skew_ms)

@@ -1,0 +1,221 @@
+"""What an all-seeing observer knows: everything applied, everything anyone was told, who led, who voted.
+
+The ledger only writes down. ``news`` is what one event of the simulation added; the invariants
+(tests/simulation/invariants.py) judge it against the rest, after every event.
+"""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.errors import ApiError, RequestTimedOut
+from controller.view import ImageHeader
+from quorum.journal import NO_OP
+from quorum.replica import Replica
+from records.control import LeaderChange, Voters
+from records.entry import Entry, decode_entry, decode_records
+from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
+from records.types import LogIndex, NodeId, Term
+from snapshots.store import Store, image_digest
+
+Block = tuple[int, int]  # first, end
+Claim = tuple[int, int, int]  # controller epoch, proposer, proposal number: names an entry
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One request of one client. ``mark`` is in the record that it leads to, and in no other."""
+
+    number: int
+    kind: str  # "allocate", "register", "read", ...
+    mark: object
+    asked_s: float
+    told_end: int  # the highest block end that anyone had been told when it was sent
+    node: NodeId
+    outcome: str = "waiting"  # "done", "refused", "unknown"
+    answer: Any = None
+
+    def settle(self, answer: Any) -> None:
+        """What the client was told."""
+        self.answer = answer
+        if isinstance(answer, RequestTimedOut):
+            self.outcome = "unknown"
+        elif isinstance(answer, ApiError):
+            self.outcome = "refused"
+        else:
+            self.outcome = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One committed entry, as one node applied it or found it superseded."""
+
+    node: NodeId
+    index: LogIndex
+    term: Term
+    command: bytes
+    entry: Entry | None  # None: a no-op
+    applied: bool
+    changes_leader: bool
+    before: ImageHeader
+    after: ImageHeader
+    digest: str  # of the image after it
+    blocks: tuple[Block, ...]
+    marks: tuple[object, ...]
+
+    @property
+    def claim(self) -> Claim | None:
+        """Who proposed it."""
+        entry = self.entry
+        return None if entry is None else (entry.controller_epoch, entry.proposer, entry.proposal)
+
+
+@dataclass(slots=True)
+class News:
+    """What one event added."""
+
+    seen: list[Seen] = field(default_factory=list)
+    installed: list[tuple[NodeId, ImageHeader, str]] = field(default_factory=list)
+    told: list[Attempt] = field(default_factory=list)
+    led: list[tuple[Term, NodeId]] = field(default_factory=list)
+    committed: list[tuple[NodeId, int, LogIndex]] = field(default_factory=list)  # node, life, commit index
+    votes: list[tuple[NodeId, uuid.UUID, Term, NodeId]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.seen or self.told or self.led or self.committed or self.votes or self.installed)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All that was seen so far. Maps are by the first who showed it."""
+
+    entries: dict[LogIndex, Seen] = field(default_factory=dict)
+    digests: dict[int, str] = field(default_factory=dict)  # by image version
+    winners: dict[int, Claim] = field(default_factory=dict)  # by base version
+    leaders: dict[Term, NodeId] = field(default_factory=dict)
+    votes: dict[tuple[NodeId, uuid.UUID, Term], NodeId] = field(default_factory=dict)
+    commit_index: dict[tuple[NodeId, int], LogIndex] = field(default_factory=dict)  # by node and life
+    blocks: dict[Block, LogIndex] = field(default_factory=dict)  # in the committed log
+    told_blocks: list[Block] = field(default_factory=list)  # ascending
+    marks: dict[object, LogIndex] = field(default_factory=dict)
+    granted: list[Attempt] = field(default_factory=list)  # allocations that were answered with a block
+    told_end: int = 0  # the highest end of those
+    refused: dict[object, Attempt] = field(default_factory=dict)  # by mark
+    bindings: set[tuple[NodeId, uuid.UUID]] = field(default_factory=set)  # ever in force
+    bound: dict[NodeId, uuid.UUID] = field(default_factory=dict)  # newest in the committed log
+    bound_at: LogIndex = LogIndex(0)
+    news: News = field(default_factory=News)
+    lives: dict[NodeId, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # for the summary
+
+    def count(self, what: str) -> None:
+        """Another one of these happened."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def started(self, node: NodeId, replica: Replica) -> None:
+        """A process came up."""
+        self.lives[node] = self.lives.get(node, 0) + 1
+        self.news.installed.append((node, replica.store.image.header, image_digest(replica.store)))
+        self.bindings.update(replica.electorate.bound().items())
+
+    def looked_at(self, replica: Replica) -> None:
+        """After a turn: role and commit index."""
+        node, raft = replica.config.node_id, replica.raft
+        if raft.is_leader and self.leaders.get(raft.term) != node:
+            self.news.led.append((raft.term, node))
+        life = self.lives[node]
+        if self.commit_index.get((node, life)) != raft.commit_index:
+            self.news.committed.append((node, life, raft.commit_index))
+        self.bindings.update(replica.electorate.bound().items())
+
+    def voted(self, node: NodeId, directory: uuid.UUID, term: Term, candidate: NodeId) -> None:
+        """A vote left the process."""
+        self.news.votes.append((node, directory, term, candidate))
+
+    def told(self, attempt: Attempt, answer: Any) -> None:
+        """An answer left the process; whether it arrives is not the node's to know."""
+        attempt.settle(answer)
+        self.count(f"{attempt.kind} {attempt.outcome}")
+        self.news.told.append(attempt)
+
+    def installed(self, node: NodeId, store: Store) -> None:
+        """A snapshot became the image."""
+        self.count("snapshots installed")
+        self.news.installed.append((node, store.image.header, image_digest(store)))
+
+    def applied(
+        self,
+        node: NodeId,
+        index: LogIndex,
+        term: Term,
+        command: bytes,
+        before: ImageHeader,
+        ids_end: int,
+        store: Store,
+    ) -> None:
+        """A committed entry went through a node's apply; ``ids_end`` was the first free id before it."""
+        after = store.image.header
+        if command[:1] == NO_OP:
+            seen = Seen(node, index, term, command, None, False, False, before, after, "", (), ())
+            self.news.seen.append(seen)
+            return
+        entry = decode_entry(command[1:])
+        applied = after != before
+        blocks: list[Block] = []
+        marks: list[object] = []
+        changes_leader = False
+        records = [record for batch in decode_records(entry) for record in batch.records] if applied else []
+        ends = [r.producer_id_end for r in records if isinstance(r, AllocateProducerIdsRecord)]
+        for record in records:
+            if isinstance(record, RegisterBrokerRecord):
+                marks.append(record.incarnation_id)
+            elif isinstance(record, LeaderChange):
+                changes_leader = True
+            elif isinstance(record, Voters) and index > self.bound_at:
+                self.bound_at = index
+                self.bound = {
+                    v.voter_id: v.voter_directory_id
+                    for v in record.voters
+                    if v.voter_directory_id is not None
+                }
+                self.bindings.update(self.bound.items())
+        if ends:
+            blocks = list(zip([ids_end, *ends[:-1]], ends, strict=True))
+            marks += [end - first for first, end in blocks]
+        digest = image_digest(store)
+        self.news.seen.append(
+            Seen(
+                node,
+                index,
+                term,
+                command,
+                entry,
+                applied,
+                changes_leader,
+                before,
+                after,
+                digest,
+                tuple(blocks),
+                tuple(marks),
+            )
+        )
+
+    def absorb(self) -> None:
+        """Write down the part of the news that no invariant writes itself."""
+        for seen in self.news.seen:
+            for block in seen.blocks:
+                self.blocks.setdefault(block, seen.index)
+            for mark in seen.marks:
+                self.marks.setdefault(mark, seen.index)
+        for attempt in self.news.told:
+            if attempt.outcome == "refused":
+                self.refused[attempt.mark] = attempt
+            elif attempt.outcome == "done" and attempt.kind == "allocate":
+                self.granted.append(attempt)
+
+    def turn_page(self) -> None:
+        """The news was judged."""
+        for attempt in self.news.told:
+            if attempt.outcome == "done" and attempt.kind == "allocate":
+                self.told_end = max(self.told_end, attempt.answer.first + attempt.answer.length)
+        self.news = News()

@@ -1,0 +1,301 @@
+"""A cluster of real voters under virtual time, from a seed.
+
+Goal      find orders of events in which an invariant of DESIGN 10 does not hold.
+Method    real Replicas (real pysyncobj, real LMDB, real archive and snapshots) on a simulated network with
+          simulated processes; faults by the weather; clients that never learn everything. Every invariant
+          after every event. Then ``heal``: the faults end, everything is started, and progress is demanded.
+Replay    the same seed gives the same events, byte for byte (``digest``): pytest tests/simulation -k seed-17
+Limits    of snapshots, batches and slices are made small (``SMALL``), so that a few hundred entries meet
+          every boundary that millions meet in life.
+"""
+
+import hashlib
+import random
+import shutil
+import tempfile
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import quorum.journal
+import quorum.proposer
+import quorum.snapshot_receiver
+import quorum.snapshotter
+from controller import brokers, features
+from controller.decision import Decision
+from quorum.raft_log import use_clock
+from records.types import BrokerId, NodeId
+from snapshots.store import image_digest
+from tests.simulation.agenda import Agenda
+from tests.simulation.clients import Client
+from tests.simulation.faults import Faults
+from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
+from tests.simulation.ledger import Ledger
+from tests.simulation.network import Network
+from tests.simulation.process import Process
+from tests.simulation.weather import Weather
+
+SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
+    (quorum.snapshotter, "TAIL_ENTRIES", 8),
+    (quorum.snapshotter, "CHUNK_BYTES_MAX", 300),
+    (quorum.snapshotter, "CHUNK_WAIT_S", 1.0),
+    (quorum.snapshot_receiver, "ROWS_PER_SLICE", 1),
+    (quorum.proposer, "DECISIONS_MAX", 3),
+    (quorum.journal, "SLICE_MAX", 5),
+)
+SWEEP_S: Final = 0.5
+TRACE_MAX: Final = 80  # lines shown with a failure
+HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
+
+
+class Failed(AssertionError):
+    """A simulation failed. Says the seed, how to replay it, and what happened last."""
+
+
+class Simulation:
+    """Use as ``with Simulation(seed, ...) as sim``: meanwhile limits and the clock are its own."""
+
+    def __init__(
+        self,
+        seed: int,
+        node_count: int = 3,
+        weather: Weather | None = None,
+        *,
+        clients: int = 3,
+        initial_voters: bool = True,
+        invariants: Sequence[Invariant] = INVARIANTS,
+        root: Path | None = None,
+    ) -> None:
+        self.seed = seed
+        self.weather = weather or Weather()
+        self.invariants = list(invariants)
+        self.rng = random.Random(f"simulation {seed}")
+        self.agenda = Agenda()
+        self.ledger = Ledger()
+        self.trace: deque[str] = deque(maxlen=TRACE_MAX)
+        self._hash = hashlib.sha256()
+        self._numbers = 0
+        memory = Path("/dev/shm")
+        self.root = root or Path(tempfile.mkdtemp(prefix="storm-", dir=memory if memory.is_dir() else None))
+        self._limits = _limits()
+        self._limits.__enter__()
+        use_clock(lambda: self.agenda.now, self.rng)
+        ids = [NodeId(n) for n in range(1, node_count + 1)]
+        directories = {node: self.new_uuid() for node in ids}
+        self.processes: dict[NodeId, Process] = {
+            node: Process(
+                node,
+                self.root,
+                self.agenda,
+                self.rng,
+                self.ledger,
+                voter_ids=frozenset(ids),
+                initial_voters=directories if initial_voters else None,
+                directory_id=directories[node],
+                on_active=self._activated,
+                on_killed=self._killed,
+                trace=self.said,
+            )
+            for node in ids
+        }
+        self.network = Network(self.agenda, self.rng, self.weather, self.processes)
+        self.faults = Faults(self)
+        for process in self.processes.values():
+            process.network = self.network
+            process.skew_ms = self.rng.randint(-self.weather.skew_ms, self.weather.skew_ms)
+            self.agenda.after(self.rng.uniform(0.0, 0.3), process.start)
+        self.clients = [
+            Client(
+                BrokerId(100 + n),
+                self.agenda,
+                self.rng,
+                self.ledger,
+                self.processes,
+                self._number,
+                width=1 + n % 3,
+            )
+            for n in range(clients)
+        ]
+        self.agenda.after(SWEEP_S, self._sweep)
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        """Let so much virtual time pass, faults on."""
+        self._guarded(self._run_until, self.agenda.now + seconds)
+
+    def heal(self) -> None:
+        """End every fault: network, processes, directories. What waits is delivered."""
+        self.said("heal")
+        self.faults.end()
+        self.weather = self.weather.calmed()
+        self.network.weather = self.weather
+        for process in self.processes.values():
+            while process.up and process.stopped:
+                process.go_on(process.life)
+            process.start()
+
+    def demand_progress(self) -> None:
+        """Without faults: every client succeeds again, all images become one, every voter counts."""
+        self._guarded(self._demand_progress)
+
+    def close(self) -> None:
+        """Kill everything and remove its files."""
+        for process in self.processes.values():
+            process.network = None
+            process.kill()
+        self._limits.__exit__(None, None, None)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self) -> "Simulation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _guarded(self, call: Any, *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:
+            told = "\n  ".join(self.trace)
+            raise Failed(
+                f"seed {self.seed}, event {self.agenda.done}, {self.agenda.now:.4f} s: "
+                f"{type(error).__name__}: {error}\n"
+                f"replay: pytest tests/simulation -k seed-{self.seed}\n  {told}"
+            ) from error
+
+    def _run_until(self, deadline: float) -> None:
+        agenda = self.agenda
+        while agenda.next_at <= deadline:
+            agenda.step()
+            if self.ledger.news:
+                self._judge()
+        agenda.now = deadline
+
+    def _judge(self) -> None:
+        ledger = self.ledger
+        ledger.absorb()
+        for invariant in self.invariants:
+            invariant(ledger, ledger.news)
+        for seen in ledger.news.seen:
+            self._hash.update(
+                f"{self.agenda.now} {seen.node} {seen.index} {seen.term} {seen.digest}\n".encode()
+            )
+        for attempt in ledger.news.told:
+            self._hash.update(f"{self.agenda.now} {attempt.number} {attempt.outcome}\n".encode())
+        ledger.turn_page()
+
+    @property
+    def digest(self) -> str:
+        """Of everything applied and answered, with its times: the same for the same seed."""
+        return self._hash.hexdigest()
+
+    def said(self, line: str) -> None:
+        """A line for the trace."""
+        self.trace.append(f"{self.agenda.now:.4f} {line}")
+
+    # -- liveness ---------------------------------------------------------------------------------
+
+    def _demand_progress(self) -> None:
+        before = [client.successes for client in self.clients]
+        deadline = self.agenda.now + HEAL_S
+        while self.agenda.now < deadline:
+            self._run_until(self.agenda.now + 0.5)
+            served = all(client.successes > was + 3 for client, was in zip(self.clients, before, strict=True))
+            if served and self._settled():
+                break
+        else:
+            raise Violation(f"no progress in {HEAL_S} s after the faults ended: {self._standing()}")
+        self._everything_acknowledged_is_there()
+
+    def _settled(self) -> bool:
+        """One active leader, everybody counts, nobody is far behind or has a stale image."""
+        replicas = [process.replica for process in self.processes.values()]
+        active = [r for r in replicas if r is not None and r.proposer.active]
+        if len(active) != 1:
+            return False
+        leader = active[0]
+        return all(
+            r is not None
+            and r.electorate.may_vote
+            and leader.electorate.counts(r.config.node_id)
+            and leader.applied[0] - r.applied[0] < 20
+            for r in replicas
+        )
+
+    def _standing(self) -> str:
+        standing = []
+        for process in self.processes.values():
+            r = process.replica
+            if r is not None:
+                role = ("follower", "candidate", "leader")[r.raft.role]
+                standing.append(
+                    f"node {process.node_id}: {role} term {r.raft.term} active {r.proposer.active} votes "
+                    f"{r.electorate.may_vote} log {r.journal.first_index}..{r.journal.last_index} commit "
+                    f"{r.raft.commit_index} applied {r.applied[0]} connected {sorted(r.connected_peers)}"
+                )
+        return "; ".join(standing) + f"; successes {[client.successes for client in self.clients]}"
+
+    def _everything_acknowledged_is_there(self) -> None:
+        """I2 at the end: on every replica, by its own image; equal versions mean equal images (I3)."""
+        for process in self.processes.values():
+            replica = process.replica
+            require(replica is not None, "a process is down after healing", node=process.node_id)
+            if replica is None:
+                continue
+            version, digest = replica.image.header.version, image_digest(replica.store)
+            require(self.ledger.digests[version] == digest, "I3: at the end", node=process.node_id)
+        for attempt in self.ledger.granted:
+            require(attempt.mark in self.ledger.marks, "I2: an acknowledged block is gone", attempt=attempt)
+
+    # -- what the cluster does by itself ----------------------------------------------------------
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def new_uuid(self) -> uuid.UUID:
+        """One that no one has had."""
+        return uuid.UUID(int=self.rng.getrandbits(128))
+
+    def _killed(self, process: Process) -> None:
+        """It died in the middle of a turn."""
+        self.faults.restart_later(process)
+
+    def _activated(self, process: Process, _now_ms: int) -> None:
+        """As quorum/active_controller.py: the first leader of a cluster writes its features."""
+        if process.replica is not None:
+            process.replica.submit(
+                lambda view, _now: Decision(features.bootstrap_records(view), None), lambda _answer, _ms: None
+            )
+
+    def _sweep(self) -> None:
+        """As quorum/server.py: the active controller fences brokers that fell silent."""
+        self.agenda.after(SWEEP_S, self._sweep)
+        for process in self.processes.values():
+            replica = process.replica
+            if replica is None or process.stopped or not replica.proposer.active:
+                continue
+            contacts = process.contacts
+            if brokers.decide_expire(replica.image, contacts, replica.proposer.now_ms()).records:
+                process.run(
+                    replica.submit,
+                    lambda view, now_ms, contacts=contacts: brokers.decide_expire(view, contacts, now_ms),
+                    lambda _answer, _ms: None,
+                )
+
+
+@contextmanager
+def _limits() -> Iterator[None]:
+    before = [(module, name, getattr(module, name)) for module, name, _ in SMALL]
+    for module, name, value in SMALL:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)

@@ -1,0 +1,40 @@
+"""One storm per seed: how many voters, which weather, how long."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tests.simulation.simulation import Simulation
+from tests.simulation.weather import Weather, weather_of
+
+STORM_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """What a seed means."""
+
+    seed: int
+    name: str
+    weather: Weather
+    node_count: int
+    initial_voters: bool  # told by `storage format`; else the voters bind each other when they first meet
+
+    @classmethod
+    def of(cls, seed: int) -> "Storm":
+        """Five kinds of weather in turn; every fourth round with five voters."""
+        name, weather = weather_of(seed)
+        return cls(seed, name, weather, 5 if seed // 5 % 4 == 3 else 3, seed % 3 != 0)
+
+    def simulation(self) -> Simulation:
+        """The simulation, not run yet."""
+        return Simulation(self.seed, self.node_count, self.weather, initial_voters=self.initial_voters)
+
+
+def weather_the_storm(seed: int, storm_s: float = STORM_S) -> tuple[Storm, Simulation]:
+    """Run a seed: safety under faults, then liveness without. Raises simulation.Failed."""
+    storm = Storm.of(seed)
+    with storm.simulation() as sim:
+        sim.run(storm_s)
+        sim.heal()
+        sim.demand_progress()
+    return storm, sim

@@ -1,0 +1,113 @@
+"""Which faults a storm has, and how often. Probabilities are per frame, rates per second and cluster."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """All zero: a calm day. Spans are (shortest, longest) in seconds."""
+
+    # frames
+    drop: float = 0.0  # lost, and the connection stays
+    duplicate: float = 0.0
+    reorder: float = (
+        0.0  # overtakes others of its own connection (TCP never does; the firewall must not care)
+    )
+    slow: float = 0.0  # takes ``slow_s`` and holds up what is behind it
+    latency_s: tuple[float, float] = (0.0002, 0.003)
+    slow_s: tuple[float, float] = (0.02, 0.6)
+    # connections
+    cuts: float = 0.0  # one connection is closed, what is on it lost
+    partitions: float = 0.0  # nodes stop hearing others, in both directions or in one; connections stay
+    partition_s: tuple[float, float] = (0.2, 4.0)
+    # processes
+    crashes: float = 0.0  # kill -9 with loss of what was not flushed, then a restart
+    crash_in_send: float = 0.0  # per frame: dies between two frames of one turn
+    downtime_s: tuple[float, float] = (0.05, 3.0)
+    stops: float = 0.0  # SIGSTOP, later SIGCONT
+    stop_s: tuple[float, float] = (0.1, 3.0)
+    wipes: float = 0.0  # killed, directory lost, formatted again with a new directory id
+    hand_overs: float = 0.0  # clean stop of a leader: it asks a successor to campaign
+    # clocks and disks
+    skew_ms: int = 0  # every wall clock is off by up to so much, and jumps again and again
+    flush_s: tuple[float, float] = (0.0002, 0.002)
+    slow_flush: float = 0.0  # share of flushes that take up to ``slow_flush_s``
+    slow_flush_s: float = 0.4
+    power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
+
+    def calmed(self) -> "Weather":
+        """The same network and disk without faults."""
+        return replace(
+            self,
+            drop=0.0,
+            duplicate=0.0,
+            reorder=0.0,
+            slow=0.0,
+            cuts=0.0,
+            partitions=0.0,
+            crashes=0.0,
+            crash_in_send=0.0,
+            stops=0.0,
+            wipes=0.0,
+            hand_overs=0.0,
+            slow_flush=0.0,
+        )
+
+
+HOUR_MS: Final = 3_600_000
+
+CALM: Final = Weather()
+CRASHES: Final = Weather(
+    crashes=0.5,
+    crash_in_send=0.0006,
+    downtime_s=(0.02, 1.5),
+    skew_ms=HOUR_MS,
+    power_loss=0.5,
+    slow_flush=0.01,
+)
+NETWORK: Final = Weather(
+    drop=0.02, duplicate=0.05, reorder=0.1, slow=0.03, cuts=0.4, partitions=0.35, skew_ms=HOUR_MS
+)
+STALLS: Final = Weather(
+    stops=0.5, slow=0.02, slow_flush=0.05, cuts=0.2, crashes=0.1, hand_overs=0.3, skew_ms=HOUR_MS
+)
+WIPES: Final = Weather(
+    wipes=0.25, crashes=0.2, cuts=0.2, partitions=0.1, drop=0.005, power_loss=0.3, skew_ms=HOUR_MS
+)
+EVERYTHING: Final = Weather(
+    drop=0.01,
+    duplicate=0.03,
+    reorder=0.05,
+    slow=0.02,
+    cuts=0.25,
+    partitions=0.25,
+    crashes=0.25,
+    crash_in_send=0.0003,
+    stops=0.2,
+    wipes=0.08,
+    hand_overs=0.1,
+    skew_ms=HOUR_MS,
+    slow_flush=0.02,
+    power_loss=0.3,
+)
+
+KINDS: Final = {
+    "crashes": CRASHES,
+    "network": NETWORK,
+    "stalls": STALLS,
+    "wipes": WIPES,
+    "everything": EVERYTHING,
+}
+
+
+def weather_of(seed: int) -> tuple[str, Weather]:
+    """A kind of weather for a seed, milder or rougher by up to a factor of two."""
+    names = tuple(KINDS)
+    name = names[seed % len(names)]
+    weather = KINDS[name]
+    rng = random.Random(f"weather {seed}")
+    factor = rng.choice((0.5, 1.0, 2.0))
+    rates = ("drop", "cuts", "partitions", "crashes", "stops", "wipes", "hand_overs")
+    return name, replace(weather, **{rate: getattr(weather, rate) * factor for rate in rates})
