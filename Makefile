@@ -6,6 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
+FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
 .PHONY: help demo up test check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
@@ -35,10 +36,12 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not slow" $(ARGS)
+	$(FAST_TESTS) $(ARGS)
 
+# Tests that start processes run one after the other: they kill and measure, and would get in each other's way.
 test: $(READY)
-	$(BIN)/pytest $(ARGS)
+	$(FAST_TESTS) $(ARGS)
+	$(BIN)/pytest -m slow $(ARGS)
 
 bench: $(READY)
 	$(FENCEPOST) bench allocate $(ARGS)
