@@ -3,7 +3,8 @@
 ``<end offset>-<epoch>/`` of the metadata log holds
   ``<same>.checkpoint``   Kafka's checkpoint: control header, features, brokers, the latest block, footer.
   ``state``               every row of the image, exactly (the checkpoint cannot carry all of it).
-  ``manifest``            JSON: cluster, log ends, Raft index and term, version, digest, SHA-256 of the two.
+  ``manifest``            JSON: cluster, log ends, Raft index and term, version, digest, SHA-256 of the two
+                          and of itself.
 
 Law        ``load(write(image)) == image``, and equal images give equal digests.
 Crash      a directory without the final name (``*.part``) never existed; it is removed at start.
@@ -63,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
     digest: str
     files: dict[str, tuple[int, str]]  # name -> bytes, SHA-256
+    checksum: str = ""  # SHA-256 of the manifest itself, as it reads with this left empty
 
     @property
     def name(self) -> str:
@@ -75,12 +77,21 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return ImageHeader(self.version, self.controller_epoch, self.leader_id, self.log_ends)
 
 
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest's file, its own checksum filled in. Inverse: ``decode_manifest``."""
+    unsigned = msgspec.json.encode(msgspec.structs.replace(manifest, checksum=""))
+    checksum = hashlib.sha256(unsigned).hexdigest()
+    return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(manifest, checksum=checksum)))
+
+
 def decode_manifest(raw: bytes, origin: str) -> Manifest:
-    """Raises CorruptSnapshot."""
+    """Raises CorruptSnapshot, also if one byte is not the one that was written."""
     try:
         manifest = msgspec.json.decode(raw, type=Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptSnapshot(f"{origin}: not a snapshot manifest: {error}") from error
+    if raw != encode_manifest(manifest):
+        raise CorruptSnapshot(f"{origin}: the manifest is not as it was written: its checksum does not fit")
     expected = {"state", f"{manifest.name}.checkpoint"}
     if manifest.format != FORMAT or set(manifest.files) != expected:
         raise CorruptSnapshot(
@@ -118,7 +129,7 @@ def write(reader: Reader, root: Path, *, cluster_id: str, raft: tuple[LogIndex, 
         digest=reader.digest(),
         files=files,
     )
-    _write_file(part / "manifest", [msgspec.json.format(msgspec.json.encode(manifest))])
+    _write_file(part / "manifest", [encode_manifest(manifest)])
     publish(part, final)
     return final
 
