@@ -7,6 +7,7 @@ Layout   segment files of record batches v2, one after the other; a metadata fra
 import json
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,26 +57,28 @@ class LeaderChange(NamedTuple):
 
 
 def batches(home: Path, since: int = 0) -> Iterator[Batch]:
-    """A node's archived batches from an offset on, in order. A last one may be half written."""
+    """A node's archived batches from an offset on, in order."""
     for segment in sorted((home / LOG).glob("*.log")):
-        content = segment.read_bytes()
-        position = 0
-        while position + _HEADER.size <= len(content):
-            first, length, epoch, magic, _, attributes, delta = _HEADER.unpack_from(content, position)
-            end = position + 12 + length
-            if end > len(content):
-                break
-            assert magic == 2, f"{segment}, position {position}: magic {magic}"
-            if first >= since:
-                yield Batch(
-                    first, first + delta + 1, epoch, bool(attributes & CONTROL), content[position:end]
-                )
-            position = end
+        yield from (batch for batch in batches_of(segment) if batch.first >= since)
+
+
+def batches_of(file: Path) -> Iterator[Batch]:
+    """The batches of one file. A last one may be half written."""
+    content = file.read_bytes()
+    position = 0
+    while position + _HEADER.size <= len(content):
+        first, length, epoch, magic, _, attributes, delta = _HEADER.unpack_from(content, position)
+        end = position + 12 + length
+        if end > len(content):
+            break
+        assert magic == 2, f"{file}, position {position}: magic {magic}"
+        yield Batch(first, first + delta + 1, epoch, bool(attributes & CONTROL), content[position:end])
+        position = end
 
 
 def end_offset(home: Path) -> int:
-    """Where a node's archive ends now."""
-    return max((batch.end for batch in batches(home)), default=0)
+    """Where a node's archive ends now: after its last batch, or after a hole with nothing behind it yet."""
+    return max([0, *(end for _, end in holes(home)), *(batch.end for batch in batches(home))])
 
 
 def holes(home: Path) -> list[tuple[int, int]]:
@@ -99,7 +102,7 @@ def merged(homes: list[Path], since: int = 0) -> list[Batch]:
                 )
             expected = batch.end
     log = [by_offset[first] for first in sorted(by_offset)]
-    for before, after in zip(log, log[1:], strict=False):
+    for before, after in pairwise(log):
         assert before.end == after.first, f"nobody has the records from {before.end} to {after.first}"
         assert before.epoch <= after.epoch, f"the epoch went back at offset {after.first}"
     return log

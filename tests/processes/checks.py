@@ -19,7 +19,7 @@ from tests.processes.nodes import Nodes, wait_for
 
 
 def check_run(nodes: Nodes, load: Load, since: int = 0) -> list[Allocation]:
-    """Everything above, for a load that has ended, with every node running. The blocks from offset ``since``."""
+    """Everything above, after a load, with every node running. Returns the blocks from offset ``since``."""
     assert load.done(), "no block was ever allocated"
     nodes.await_equal_images()
     await_equal_archives(nodes)
@@ -54,18 +54,14 @@ def check_blocks(history: Sequence[Attempt], log: Sequence[Allocation]) -> None:
         told = [a for a in attempts if a.outcome == "done"]
         for attempt in told:
             assert starts.get(attempt.end, attempt.first) == attempt.first, (
-                f"the log has another start: {attempt}"
+                f"starts at {starts[attempt.end]} in the log: {attempt}"
             )
         unknown = [a for a in attempts if a.outcome == "unknown"]
         assert len(unknown) <= 1, "the clients' own rule"
         found = recorded[identity]
-        assert found[: len(told)] == [a.end for a in told], (
-            f"acknowledged, and not so in the archive: {identity}"
-        )
+        assert found[: len(told)] == [a.end for a in told], f"acknowledged, not archived: {identity}"
         rest = found[len(told) :]
-        assert len(rest) <= len(unknown), (
-            f"{identity}: refused, and done all the same: {rest}, {attempts[-3:]}"
-        )
+        assert len(rest) <= len(unknown), f"refused, and done: {identity}, {rest}, {attempts[-3:]}"
 
 
 def check_sights(sights: Iterable[Sight], leaders: dict[int, int]) -> None:

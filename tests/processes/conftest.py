@@ -1,6 +1,6 @@
 """One cluster for the tests that leave it as they found it: three nodes up, no quota."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ def nodes(shared_cluster: Nodes) -> Nodes:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """A failed test's report shows how the logs of its nodes end."""
     report: Any = yield
     clusters = {each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Nodes)}

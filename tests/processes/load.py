@@ -150,11 +150,10 @@ class Load:
     async def _connect(self, rng: Random) -> tuple[int, Connection | None]:
         """A connection to the node that seems to lead."""
         node_id = self._leader_hint or rng.choice(self._nodes.node_ids)
+        address = self._nodes.address(node_id, "controller")
         connection = None
         try:
-            connection = await Connection.open(
-                *self._nodes.address(node_id, "controller"), timeout_s=OPEN_SECONDS
-            )
+            connection = await Connection.open(*address, timeout_s=OPEN_SECONDS)
             known = await connection.call(
                 DESCRIBE_CLUSTER, DescribeCluster(endpoint_type=CONTROLLERS), timeout_s=OPEN_SECONDS
             )

@@ -52,7 +52,7 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECO
 
 
 def fencepost(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:
-    """Run a command as the installed program, to its end; its stdout. Fails unless it exits with ``status``."""
+    """Run the installed program to its end; its stdout. Fails unless it exits with ``status``."""
     program = Path(sys.executable).with_name("fencepost")
     ended = subprocess.run(
         [str(program), *arguments],
@@ -229,7 +229,7 @@ class Nodes:
             found = self.digests()
             for version, digest in found.values():
                 assert seen.setdefault(version, digest) == digest, (
-                    f"version {version} has two digests: {found}"
+                    f"two digests of version {version}: {found}"
                 )
             return len(found) == len(self.node_ids) and len(set(found.values())) == 1
 
@@ -237,19 +237,18 @@ class Nodes:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Prometheus' text by name; an Enum's states as ``role.STATE``."""
+    """Prometheus' text by name; the role as ``role.STATE``."""
     found = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
-            found[name.replace('fencepost_raft_role{fencepost_raft_role="', "role.").removesuffix('"}')] = (
-                float(value)
-            )
+            name = name.replace('fencepost_raft_role{fencepost_raft_role="', "role.").removesuffix('"}')
+            found[name] = float(value)
     return found
 
 
 def read_events(log: Path, since: int = 0) -> list[dict[str, Any]]:
-    """A log of JSON lines; a line that is none has the key ``unreadable``. The last one may still be written."""
+    """A log of JSON lines, but for a last one still being written; a line that is none is ``unreadable``."""
     if not log.exists():
         return []
     with log.open("rb") as stream:

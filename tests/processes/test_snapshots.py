@@ -1,0 +1,230 @@
+"""Snapshots on real nodes: who fell behind catches up by one; one wrong byte is refused by name.
+
+The journal keeps the last 4 MiB for followers that are a little behind, so these tests make the log heavy:
+registrations of a megabyte each, beside the load.
+"""
+
+import asyncio
+import random
+import shutil
+import signal
+import uuid
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.brokers import Endpoint, RegisterBroker
+from records.types import BrokerId
+from snapshots import snapshot
+from snapshots.history import producer_id_history
+from snapshots.segments import Hole
+from snapshots.snapshot import CorruptSnapshot
+from tests.processes import archive_reader
+from tests.processes.checks import check_run
+from tests.processes.load import Load
+from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, running, wait_for
+from wire.client import ControllerClient
+from wire.k62_broker_registration import BROKER_REGISTRATION
+
+pytestmark = pytest.mark.slow
+
+ENTRIES_BETWEEN = 300
+HEAVY_ID = BrokerId(901)
+HEAVY_REGISTRATIONS = 5  # of a megabyte each: more than the journal keeps behind a snapshot
+RSS_ANON_KIB_MAX = 100 * 1024
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    directory = tmp_path_factory.mktemp("snapshots") / "cluster"
+    with running(directory, NO_QUOTA, f"snapshot.entries.interval={ENTRIES_BETWEEN}") as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def since(cluster: Nodes) -> int:
+    """Where the archive ends as the test begins."""
+    return min(archive_reader.end_offset(cluster.home(node_id)) for node_id in cluster.node_ids)
+
+
+def log_end(nodes: Nodes, node_id: int) -> int:
+    """Where a node's Raft log ends, as the leader knows it."""
+    rows = nodes.read("quorum", "describe", "--replication")
+    (end,) = [row["LogEndOffset"] for row in rows if row["NodeId"] == node_id]
+    return int(end)
+
+
+def leave_behind(nodes: Nodes, leader: int, end: int, load: Load) -> None:
+    """Go on until the leader took two snapshots and its log begins after ``end``."""
+    mark = nodes.log_size(leader)
+    snapshots: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        snapshots[:] = nodes.events(leader, "snapshot_taken", mark)
+        return len(snapshots) >= 2 and any(s["compacted"] and s["raft_index"] > end for s in snapshots)
+
+    for _ in range(2):
+        asyncio.run(_register_heavily(nodes))
+        load.await_done(ENTRIES_BETWEEN)
+    wait_for(f"node {leader} forgets its log up to {end}: {snapshots}", look)
+
+
+async def _register_heavily(nodes: Nodes) -> None:
+    controllers = [nodes.address(node_id, "controller") for node_id in nodes.node_ids]
+    client = ControllerClient(controllers, rng=random.Random(1), attempt_timeout_s=5)
+    endpoints = tuple(Endpoint(f"L{number}" * 8_000, "h" * 32_000, 1) for number in range(16))
+    try:
+        for _ in range(HEAVY_REGISTRATIONS):
+            request = RegisterBroker(
+                broker_id=HEAVY_ID,
+                cluster_id=nodes.cluster.cluster_id,
+                incarnation_id=uuid.uuid4(),
+                directory_id=uuid.UUID(int=901),
+                endpoints=endpoints,
+            )
+            await client.call(BROKER_REGISTRATION, request, timeout_s=30)
+    finally:
+        await client.close()
+
+
+def newest(nodes: Nodes, node_id: int) -> Path:
+    return snapshot.listed(nodes.home(node_id) / "snapshots")[0]
+
+
+def flip(file: Path, seed: int) -> None:
+    """One bit of one byte, anywhere in the file."""
+    rng = random.Random(seed)
+    content = bytearray(file.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+
+
+@pytest.mark.row("730.10", "card.1", "card.2", "card.7")
+def test_a_follower_that_was_dead_catches_up_by_snapshot(cluster: Nodes, since: int) -> None:
+    leader = cluster.await_followed()
+    (follower, *_) = cluster.followers()
+    with Load(cluster, seed=11) as load:
+        load.await_done(20)
+        end, mark = log_end(cluster, follower), cluster.log_size(follower)
+        cluster.kill(follower)
+        leave_behind(cluster, leader, end, load)
+        cluster.start(follower)
+        installed = cluster.await_event(follower, "snapshot_installed", mark)
+        assert installed["raft_index"] > end
+    check_run(cluster, load, since)
+
+    # Its own history names what it never saw; together with the others' nothing is missing.
+    assert archive_reader.holes(cluster.home(follower))
+    assert any(isinstance(item, Hole) for item in producer_id_history([cluster.home(follower)]))
+    rows = cluster.read("producer-ids", "history")
+    assert not [row for row in rows if row.get("hole")]
+    for node_id in cluster.node_ids:
+        assert cluster.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
+
+
+@pytest.mark.row("card.1", "card.7")
+def test_a_follower_that_was_paused_catches_up(cluster: Nodes, since: int) -> None:
+    """By what waits in its sockets, by the leader's journal or by a snapshot: as it comes."""
+    leader = cluster.await_followed()
+    (follower, *_) = cluster.followers()
+    with Load(cluster, seed=10) as load:
+        load.await_done(20)
+        end = log_end(cluster, follower)
+        cluster.send(follower, signal.SIGSTOP)
+        try:
+            leave_behind(cluster, leader, end, load)
+        finally:
+            cluster.send(follower, signal.SIGCONT)
+        load.await_done(20)
+    check_run(cluster, load, since)
+
+
+@pytest.mark.row("card.2", "card.7")
+def test_a_flipped_byte_on_a_stopped_follower_is_refused_by_name(cluster: Nodes, since: int) -> None:
+    leader = cluster.await_followed()
+    (follower, *_) = cluster.followers()
+    with Load(cluster, seed=12) as load:
+        load.await_done(20)
+        end, mark = log_end(cluster, follower), cluster.log_size(follower)
+        cluster.kill(follower)
+        kept = snapshot.listed(cluster.home(follower) / "snapshots")
+        names = ["state", "manifest"]
+        assert len(kept) == len(names)
+        for seed, (directory, name) in enumerate(zip(kept, names, strict=True)):
+            flip(directory / name, seed)
+        leave_behind(cluster, leader, end, load)
+        cluster.start(follower)
+        refused = cluster.events(follower, "snapshot_refused", mark)
+        assert [event["snapshot"] for event in refused] == [str(directory) for directory in kept]
+        for event, name in zip(refused, names, strict=True):
+            assert name in event["reason"]
+        # Its peers have another one for it.
+        cluster.await_event(follower, "snapshot_installed", mark)
+    check_run(cluster, load, since)
+
+
+@pytest.mark.row("card.2", "card.7")
+def test_a_flipped_byte_on_the_leader_is_refused_by_name_and_never_sent(cluster: Nodes, since: int) -> None:
+    leader = cluster.await_followed()
+    (follower, *_) = cluster.followers()
+    with Load(cluster, seed=13) as load:
+        load.await_done(20)
+        end, mark = log_end(cluster, follower), cluster.log_size(follower)
+        cluster.kill(follower)
+        leave_behind(cluster, leader, end, load)
+    leader_mark = cluster.log_size(leader)
+    corrupt = newest(cluster, leader)
+    flip(corrupt / "state", 14)
+    cluster.start(follower)
+    refused = cluster.await_event(leader, "snapshot_refused", leader_mark)
+    assert refused["snapshot"] == str(corrupt)
+    assert "state" in refused["reason"]
+    assert "SHA-256" in refused["reason"]
+    cluster.await_event(follower, "snapshot_installed", mark)
+    assert cluster.events(follower, "snapshot_refused", mark) == []
+    check_run(cluster, load, since)
+
+
+@pytest.mark.row("730.6", "card.2")
+def test_a_snapshot_holds_the_latest_block_and_no_other(cluster: Nodes, tmp_path: Path) -> None:
+    leader = cluster.await_followed()
+    directory = newest(cluster, leader)
+    (described,) = cluster.read("snapshot", "describe", str(directory))
+    assert described["producer_id_records"] == 1
+
+    # The same by kio, and against the log up to the snapshot's end.
+    homes = [cluster.home(node_id) for node_id in cluster.node_ids]
+    blocks = archive_reader.allocations(archive_reader.merged(homes))
+    before = list(takewhile(lambda block: block.offset < described["end_offset"], blocks))
+    checkpoint = directory / f"{directory.name}.checkpoint"
+    (held,) = archive_reader.allocations(list(archive_reader.batches_of(checkpoint)))
+    assert (held.broker_id, held.broker_epoch, held.end) == before[-1][3:]
+    assert described["latest_block"]["end"] == held.end
+
+    # One flipped bit anywhere in any of its files is noticed, and the file named.
+    for file in sorted(directory.iterdir()):
+        for seed in range(20):
+            copy = tmp_path / str(seed) / directory.name
+            shutil.copytree(directory, copy)
+            flip(copy / file.name, seed)
+            with pytest.raises(CorruptSnapshot, match=file.name):
+                snapshot.verify(copy)
+            shutil.rmtree(copy)
+    flip(directory / "manifest", 3)
+    fencepost("snapshot", "describe", str(directory), status=1)
+
+
+@pytest.mark.row("730.3", "card.1", "card.7")
+def test_kill_9_of_all_three_after_snapshots_and_compaction(cluster: Nodes, since: int) -> None:
+    with Load(cluster, seed=15) as load:
+        load.await_done(50)
+        cluster.kill(*cluster.node_ids)
+    cluster.start(*cluster.node_ids)
+    with Load(cluster, seed=16) as second:
+        second.await_done(20)
+    load.history += second.history
+    load.sights += second.sights
+    check_run(cluster, load, since)
