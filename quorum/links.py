@@ -26,6 +26,7 @@ from typing import Any, Final
 import msgspec
 
 from quorum.messages import FRAME_BYTES_MAX, Message, decode
+from quorum.node_identity import id_text
 from records.invariant import CorruptData
 from records.types import NodeId
 
@@ -187,7 +188,8 @@ class Links:
             )
         if hello.node_id == config.node_id:
             raise Refusal(
-                f"node id {hello.node_id} is taken: it is this node's, in directory {config.directory_id}"
+                f"node id {hello.node_id} is taken: it is this node's, "
+                f"in directory {id_text(config.directory_id)}"
             )
         if hello.node_id not in config.addresses:
             raise Refusal(f"node {hello.node_id} is not a voter of this cluster: {sorted(config.addresses)}")
@@ -196,10 +198,10 @@ class Links:
     def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
         """Take an authenticated inbound connection. Raises Refusal for a second node of one id."""
         old = self._in.get(peer)
-        if old is not None and old.directory_id != hello.directory_id:
+        if old is not None and old.directory_id is not None and old.directory_id != hello.directory_id:
             raise Refusal(
-                f"node id {peer} is taken: it is connected from directory {old.directory_id}, "
-                f"so one with directory {hello.directory_id} must stop or be given another id"
+                f"node id {peer} is taken: it is connected from directory {id_text(old.directory_id)}, "
+                f"so one with directory {id_text(hello.directory_id)} must stop or be given another id"
             )
         self._in[peer] = connection
         self._seen[peer].set()

@@ -31,6 +31,7 @@ from quorum.electorate import Electorate
 from quorum.firewall import Firewall
 from quorum.journal import NO_OP, Journal
 from quorum.messages import Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.node_identity import id_text
 from quorum.proposer import Decide, Proposer, Reply
 from quorum.raft_log import FOLLOWER, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
@@ -266,8 +267,9 @@ class Replica:
                 if self.proposer.submit_control(
                     partial(voters.decide_bind, node_id=peer, directory_id=directory)
                 ):
+                    replaced = None if known is None else id_text(known)
                     self.log.info(
-                        "voter_readmitted", voter=peer, directory=str(directory), replaced=str(known)
+                        "voter_readmitted", voter=peer, directory=id_text(directory), replaced=replaced
                     )
 
     # -- snapshots --------------------------------------------------------------------------------

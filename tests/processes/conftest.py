@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import archive_reader
 from tests.processes.nodes import NO_QUOTA, Nodes, running
 
 
@@ -25,6 +26,12 @@ def nodes(shared_cluster: Nodes) -> Nodes:
         shared_cluster.start(*dead)
     shared_cluster.leader()
     return shared_cluster
+
+
+@pytest.fixture
+def since(nodes: Nodes) -> int:
+    """Where the archive ends as the test begins."""
+    return min(archive_reader.end_offset(nodes.home(node_id)) for node_id in nodes.node_ids)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -309,7 +309,7 @@ def wipe(nodes: Nodes, node_id: int) -> None:
 
 
 def start_process(folder: Path, config: Path, children: list[Popen[bytes]]) -> Popen[bytes]:
-    """``fencepost node --config``, its log in ``folder``; to be ended by the caller."""
+    """``fencepost node --config``, its log in ``folder``; added to those that the caller ends."""
     child = node_process.start(folder, ["node", "--config", str(config)])
     children.append(child)
     return child

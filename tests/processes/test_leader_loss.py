@@ -13,7 +13,6 @@ from controller.brokers import Endpoint, RegisterBroker
 from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds
 from records.types import BrokerEpoch, BrokerId
-from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import UNKNOWN_CODES, Load
 from tests.processes.nodes import Nodes, wait_for
@@ -29,12 +28,6 @@ KILLS = 5
 PAUSES = 2
 SLEEPER_ID = BrokerId(900)
 ANSWER_SECONDS_MAX = 20.0
-
-
-@pytest.fixture
-def since(nodes: Nodes) -> int:
-    """Where the archive ends as the test begins."""
-    return min(archive_reader.end_offset(nodes.home(node_id)) for node_id in nodes.node_ids)
 
 
 @pytest.mark.row("730.3", "730.9", "card.1", "card.7")

@@ -38,16 +38,16 @@ RSS_ANON_KIB_MAX = 100 * 1024
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def small_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     directory = tmp_path_factory.mktemp("snapshots") / "cluster"
-    with running(directory, NO_QUOTA, f"snapshot.entries.interval={ENTRIES_BETWEEN}") as nodes:
-        yield nodes
+    with running(directory, NO_QUOTA, f"snapshot.entries.interval={ENTRIES_BETWEEN}") as started:
+        yield started
 
 
 @pytest.fixture
-def since(cluster: Nodes) -> int:
-    """Where the archive ends as the test begins."""
-    return min(archive_reader.end_offset(cluster.home(node_id)) for node_id in cluster.node_ids)
+def nodes(small_snapshots: Nodes) -> Nodes:
+    """This module's own cluster."""
+    return small_snapshots
 
 
 def log_end(nodes: Nodes, node_id: int) -> int:
@@ -103,100 +103,100 @@ def flip(file: Path, seed: int) -> None:
 
 
 @pytest.mark.row("730.10", "card.1", "card.2", "card.7")
-def test_a_follower_that_was_dead_catches_up_by_snapshot(cluster: Nodes, since: int) -> None:
-    leader = cluster.await_followed()
-    (follower, *_) = cluster.followers()
-    with Load(cluster, seed=11) as load:
+def test_a_follower_that_was_dead_catches_up_by_snapshot(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    (follower, *_) = nodes.followers()
+    with Load(nodes, seed=11) as load:
         load.await_done(20)
-        end, mark = log_end(cluster, follower), cluster.log_size(follower)
-        cluster.kill(follower)
-        leave_behind(cluster, leader, end, load)
-        cluster.start(follower)
-        installed = cluster.await_event(follower, "snapshot_installed", mark)
+        end, mark = log_end(nodes, follower), nodes.log_size(follower)
+        nodes.kill(follower)
+        leave_behind(nodes, leader, end, load)
+        nodes.start(follower)
+        installed = nodes.await_event(follower, "snapshot_installed", mark)
         assert installed["raft_index"] > end
-    check_run(cluster, load, since)
+    check_run(nodes, load, since)
 
     # Its own history names what it never saw; together with the others' nothing is missing.
-    assert archive_reader.holes(cluster.home(follower))
-    assert any(isinstance(item, Hole) for item in producer_id_history([cluster.home(follower)]))
-    rows = cluster.read("producer-ids", "history")
+    assert archive_reader.holes(nodes.home(follower))
+    assert any(isinstance(item, Hole) for item in producer_id_history([nodes.home(follower)]))
+    rows = nodes.read("producer-ids", "history")
     assert not [row for row in rows if row.get("hole")]
-    for node_id in cluster.node_ids:
-        assert cluster.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
+    for node_id in nodes.node_ids:
+        assert nodes.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
 
 
 @pytest.mark.row("card.1", "card.7")
-def test_a_follower_that_was_paused_catches_up(cluster: Nodes, since: int) -> None:
+def test_a_follower_that_was_paused_catches_up(nodes: Nodes, since: int) -> None:
     """By what waits in its sockets, by the leader's journal or by a snapshot: as it comes."""
-    leader = cluster.await_followed()
-    (follower, *_) = cluster.followers()
-    with Load(cluster, seed=10) as load:
+    leader = nodes.await_followed()
+    (follower, *_) = nodes.followers()
+    with Load(nodes, seed=10) as load:
         load.await_done(20)
-        end = log_end(cluster, follower)
-        cluster.send(follower, signal.SIGSTOP)
+        end = log_end(nodes, follower)
+        nodes.send(follower, signal.SIGSTOP)
         try:
-            leave_behind(cluster, leader, end, load)
+            leave_behind(nodes, leader, end, load)
         finally:
-            cluster.send(follower, signal.SIGCONT)
+            nodes.send(follower, signal.SIGCONT)
         load.await_done(20)
-    check_run(cluster, load, since)
+    check_run(nodes, load, since)
 
 
 @pytest.mark.row("card.2", "card.7")
-def test_a_flipped_byte_on_a_stopped_follower_is_refused_by_name(cluster: Nodes, since: int) -> None:
-    leader = cluster.await_followed()
-    (follower, *_) = cluster.followers()
-    with Load(cluster, seed=12) as load:
+def test_a_flipped_byte_on_a_stopped_follower_is_refused_by_name(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    (follower, *_) = nodes.followers()
+    with Load(nodes, seed=12) as load:
         load.await_done(20)
-        end, mark = log_end(cluster, follower), cluster.log_size(follower)
-        cluster.kill(follower)
-        kept = snapshot.listed(cluster.home(follower) / "snapshots")
+        end, mark = log_end(nodes, follower), nodes.log_size(follower)
+        nodes.kill(follower)
+        kept = snapshot.listed(nodes.home(follower) / "snapshots")
         names = ["state", "manifest"]
         assert len(kept) == len(names)
         for seed, (directory, name) in enumerate(zip(kept, names, strict=True)):
             flip(directory / name, seed)
-        leave_behind(cluster, leader, end, load)
-        cluster.start(follower)
-        refused = cluster.events(follower, "snapshot_refused", mark)
+        leave_behind(nodes, leader, end, load)
+        nodes.start(follower)
+        refused = nodes.events(follower, "snapshot_refused", mark)
         assert [event["snapshot"] for event in refused] == [str(directory) for directory in kept]
         for event, name in zip(refused, names, strict=True):
             assert name in event["reason"]
         # Its peers have another one for it.
-        cluster.await_event(follower, "snapshot_installed", mark)
-    check_run(cluster, load, since)
+        nodes.await_event(follower, "snapshot_installed", mark)
+    check_run(nodes, load, since)
 
 
 @pytest.mark.row("card.2", "card.7")
-def test_a_flipped_byte_on_the_leader_is_refused_by_name_and_never_sent(cluster: Nodes, since: int) -> None:
-    leader = cluster.await_followed()
-    (follower, *_) = cluster.followers()
-    with Load(cluster, seed=13) as load:
+def test_a_flipped_byte_on_the_leader_is_refused_by_name_and_never_sent(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    (follower, *_) = nodes.followers()
+    with Load(nodes, seed=13) as load:
         load.await_done(20)
-        end, mark = log_end(cluster, follower), cluster.log_size(follower)
-        cluster.kill(follower)
-        leave_behind(cluster, leader, end, load)
-    leader_mark = cluster.log_size(leader)
-    corrupt = newest(cluster, leader)
+        end, mark = log_end(nodes, follower), nodes.log_size(follower)
+        nodes.kill(follower)
+        leave_behind(nodes, leader, end, load)
+    leader_mark = nodes.log_size(leader)
+    corrupt = newest(nodes, leader)
     flip(corrupt / "state", 14)
-    cluster.start(follower)
-    refused = cluster.await_event(leader, "snapshot_refused", leader_mark)
+    nodes.start(follower)
+    refused = nodes.await_event(leader, "snapshot_refused", leader_mark)
     assert refused["snapshot"] == str(corrupt)
     assert "state" in refused["reason"]
     assert "SHA-256" in refused["reason"]
-    cluster.await_event(follower, "snapshot_installed", mark)
-    assert cluster.events(follower, "snapshot_refused", mark) == []
-    check_run(cluster, load, since)
+    nodes.await_event(follower, "snapshot_installed", mark)
+    assert nodes.events(follower, "snapshot_refused", mark) == []
+    check_run(nodes, load, since)
 
 
 @pytest.mark.row("730.6", "card.2")
-def test_a_snapshot_holds_the_latest_block_and_no_other(cluster: Nodes, tmp_path: Path) -> None:
-    leader = cluster.await_followed()
-    directory = newest(cluster, leader)
-    (described,) = cluster.read("snapshot", "describe", str(directory))
+def test_a_snapshot_holds_the_latest_block_and_no_other(nodes: Nodes, tmp_path: Path) -> None:
+    leader = nodes.await_followed()
+    directory = newest(nodes, leader)
+    (described,) = nodes.read("snapshot", "describe", str(directory))
     assert described["producer_id_records"] == 1
 
     # The same by kio, and against the log up to the snapshot's end.
-    homes = [cluster.home(node_id) for node_id in cluster.node_ids]
+    homes = [nodes.home(node_id) for node_id in nodes.node_ids]
     blocks = archive_reader.allocations(archive_reader.merged(homes))
     before = list(takewhile(lambda block: block.offset < described["end_offset"], blocks))
     checkpoint = directory / f"{directory.name}.checkpoint"
@@ -218,13 +218,13 @@ def test_a_snapshot_holds_the_latest_block_and_no_other(cluster: Nodes, tmp_path
 
 
 @pytest.mark.row("730.3", "card.1", "card.7")
-def test_kill_9_of_all_three_after_snapshots_and_compaction(cluster: Nodes, since: int) -> None:
-    with Load(cluster, seed=15) as load:
+def test_kill_9_of_all_three_after_snapshots_and_compaction(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=15) as load:
         load.await_done(50)
-        cluster.kill(*cluster.node_ids)
-    cluster.start(*cluster.node_ids)
-    with Load(cluster, seed=16) as second:
+        nodes.kill(*nodes.node_ids)
+    nodes.start(*nodes.node_ids)
+    with Load(nodes, seed=16) as second:
         second.await_done(20)
     load.history += second.history
     load.sights += second.sights
-    check_run(cluster, load, since)
+    check_run(nodes, load, since)
