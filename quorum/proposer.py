@@ -277,15 +277,26 @@ class Proposer:
 
     def expire(self) -> None:
         """Answer "unknown" where the fate is not learned in time. The entry may still apply."""
-        unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
         for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
             if self._clock() - flight.since_s < FATE_WAIT_S:
                 continue
-            answers, flight.answers = flight.answers, []
-            for answer in answers:
-                answer.reply(unknown, 0)
+            _answer_unknown(flight)
             if flight is not self._in_flight:
                 self._orphans.remove(flight)
+
+    def skipped(self) -> None:
+        """A snapshot took the place of entries: an entry of ours may be among them, and nobody will say so."""
+        flights = [f for f in (self._in_flight, *self._orphans) if f is not None]
+        self._in_flight, self._orphans = None, []
+        for flight in flights:
+            _answer_unknown(flight)
+
+
+def _answer_unknown(flight: InFlight) -> None:
+    answers, flight.answers = flight.answers, []
+    unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
+    for answer in answers:
+        answer.reply(unknown, 0)
 
 
 def _advanced(header: ImageHeader, count: int) -> ImageHeader:

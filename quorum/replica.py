@@ -282,6 +282,7 @@ class Replica:
         self.raft.installed(index)
         self.archiver.jumped(index, header)
         self.flush()
+        self.proposer.skipped()
 
     def answer(self, peer: NodeId, message: Message) -> None:
         """Send a message once the journal is flushed, in order with acks."""

@@ -1,0 +1,393 @@
+"""Answers: when they leave, what they say, and what is never said.
+
+An answer leaves when an entry of its batch is applied; a refusal of leadership only for what is definitely
+not done; what cannot be known is said to be unknown (DESIGN 2). H11, H12, H16 of spec/raft-core.md.
+"""
+
+from typing import Any
+
+import pytest
+
+import quorum.proposer
+import quorum.snapshotter
+from controller.decision import Decision
+from controller.errors import InvalidRequest
+from controller.view import View
+from quorum.messages import AppendEntries, NewerTerm
+from quorum.proposer import FATE_WAIT_S
+from quorum.raft_log import FOLLOWER, LEADER
+from records.invariant import InvariantViolation
+from records.types import NodeId
+from tests.quorum.conftest import MakeRig
+from tests.quorum.rig import Answers, Rig
+
+# -- group commit ----------------------------------------------------------------------------------------
+
+
+def test_requests_that_wait_are_decided_together_each_on_the_one_before(three: Rig) -> None:
+    first = three.allocate(1)
+    three.turn(1)
+    waiting = [three.allocate(1) for _ in range(3)]
+    last = three[1].journal.last_index
+    three.turn(1)
+    assert three[1].journal.last_index == last, "one entry in flight"
+    three.flow()
+    assert first.codes == ["[0, 1000)"]
+    assert [w.codes for w in waiting] == [["[1000, 2000)"], ["[2000, 3000)"], ["[3000, 4000)"]]
+    assert three[1].journal.last_index == last + 1, "one entry for the three"
+
+
+def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.proposer, "DECISIONS_MAX", 2)
+    last = three[1].journal.last_index
+    answers = [three.allocate(1) for _ in range(5)]
+    three.turn(1)
+    three.flow()
+    assert [a.codes for a in answers] == [[f"[{n * 1000}, {n * 1000 + 1000})"] for n in range(5)]
+    assert three[1].journal.last_index == last + 3
+
+
+def test_an_entry_ends_with_the_decision_that_fills_it(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.proposer, "FRAMES_BYTES_MAX", 1)
+    last = three[1].journal.last_index
+    for _ in range(2):
+        three.allocate(1)
+    three.turn(1)
+    three.flow()
+    assert three[1].journal.last_index == last + 2
+
+
+def test_one_request_too_many_is_sent_away_and_nothing_is_done(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum.proposer, "PENDING_MAX", 2)
+    taken = [three.allocate(1) for _ in range(2)]
+    assert three.allocate(1).codes == ["NotController"]
+    three.turn(1)
+    three.flow()
+    assert [len(each.all) for each in taken] == [1, 1]
+
+
+# -- answers ride on an entry ------------------------------------------------------------------------------
+
+
+def ask_everything(rig: Rig, node: int) -> dict[str, Answers]:
+    """A success that writes, a refusal that depends on the image, and a read."""
+    return {
+        "allocate": rig.allocate(node),
+        "refusal": rig.allocate(node, epoch=99),
+        "read": rig.read(node),
+    }
+
+
+def test_every_answer_waits_for_its_entry(three: Rig) -> None:
+    asked = ask_everything(three, 1)
+    three.turn(1)
+    assert {name: answers.codes for name, answers in asked.items()} == {
+        "allocate": [],
+        "refusal": [],
+        "read": [],
+    }
+    three.flow()
+    assert {name: answers.codes for name, answers in asked.items()} == {
+        "allocate": ["[0, 1000)"],
+        "refusal": ["StaleBrokerEpoch"],
+        "read": ["1000"],
+    }
+
+
+def test_a_read_alone_waits_for_an_entry_too(three: Rig) -> None:
+    answers = three.read(1)
+    three.turn(1)
+    assert answers.codes == []
+    three.flow()
+    assert answers.codes == ["0"]
+
+
+def test_h16_a_deposed_leader_tells_nobody_anything_about_the_image(three: Rig) -> None:
+    """It does not know it yet: the others elected node 2 and gave out a block that node 1 never saw."""
+    for peer in (2, 3):
+        three[1].disconnected(NodeId(peer))
+        three[peer].disconnected(NodeId(1))
+    three.elect(2, 3)
+    three.allocate(2)
+    three.turn(2)
+    three.flow(2, 3)
+    assert three[1].proposer.active
+    asked = ask_everything(three, 1)
+    three.turn(1)
+    assert [answers.codes for answers in asked.values()] == [[], [], []]
+    three.connect(1)
+    three.settle()
+    assert {name: answers.codes for name, answers in asked.items()} == {
+        "allocate": ["NotController"],
+        "refusal": ["NotController"],
+        "read": ["NotController"],
+    }
+    assert three.images() == {1: 1000, 2: 1000, 3: 1000}
+
+
+# -- fate is learned at apply ------------------------------------------------------------------------------
+
+
+def reach_only_node_2(rig: Rig) -> Answers:
+    """Node 1 proposes an allocation that reaches node 2; then nobody hears node 1 any more."""
+    answers = rig.allocate(1)
+    rig.turn(1)
+    rig.deliver(1, 2)
+    rig.disconnect(1)
+    return answers
+
+
+def test_an_entry_that_outlives_its_leadership_is_answered_with_success(three: Rig) -> None:
+    """Node 2 has it, is elected, and commits it. Its proposer learns that as a follower, and says so."""
+    answers = reach_only_node_2(three)
+    three.elect(2, 3)
+    assert three.images([2]) == {2: 1000}
+    assert answers.codes == []
+    three.connect(1)
+    three.settle()
+    assert three[1].raft.role == FOLLOWER
+    assert answers.codes == ["[0, 1000)"]
+
+
+def test_an_entry_that_was_replaced_is_answered_as_not_done(three: Rig) -> None:
+    answers = three.allocate(1)
+    three.turn(1)
+    three.disconnect(1)
+    three.elect(2, 3)
+    three.connect(1)
+    three.settle()
+    assert answers.codes == ["NotController"]
+    assert three.images() == {1: 0, 2: 0, 3: 0}
+
+
+def test_what_was_never_proposed_is_definitely_not_done(three: Rig) -> None:
+    in_flight = three.allocate(1)
+    three.turn(1)
+    waiting = three.allocate(1)
+    three.deliver(3, 1, NewerTerm(9))
+    assert waiting.codes == ["NotController"]
+    assert in_flight.codes == [], "this one may still be done"
+
+
+def test_losing_leadership_says_nothing_about_what_is_in_flight(three: Rig) -> None:
+    """Its entry reached node 2. "Not leader" would be a lie: it is about to be done."""
+    answers = reach_only_node_2(three)
+    three.deliver(3, 1, NewerTerm(2))
+    assert three[1].raft.role == FOLLOWER
+    three.beat(1)
+    assert answers.codes == []
+
+
+def test_an_unknown_outcome_is_reported_as_unknown_once(three: Rig) -> None:
+    answers = reach_only_node_2(three)
+    three.wait(FATE_WAIT_S - 0.1)
+    three.beat(1)
+    assert answers.codes == []
+    three.wait(0.2)
+    three.beat(1)
+    assert answers.codes == ["RequestTimedOut"]
+    three.elect(2, 3)
+    three.connect(1)
+    three.settle()
+    three.beat()
+    assert answers.codes == ["RequestTimedOut"], (
+        "it was told that it is unknown; that it was done comes too late"
+    )
+    assert three.images() == {1: 1000, 2: 1000, 3: 1000}
+
+
+def test_a_leader_elected_again_learns_the_fate_of_its_earlier_proposal(three: Rig) -> None:
+    """It was deposed, nobody else became active, it leads again: the old entry is in its own log, and commits."""
+    answers = three.allocate(1)
+    three.turn(1)
+    three.frames.clear()
+    three.deliver(3, 1, NewerTerm(5))
+    assert answers.codes == []
+    three.elect(1)
+    assert answers.codes == ["[0, 1000)"]
+    assert three.images([1]) == {1: 1000}
+
+
+def test_a_snapshot_that_skips_an_entry_leaves_its_fate_unknown(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry was committed by the next leader, but node 1 gets it as part of a snapshot.
+
+    The leadership change that follows does not prove that it was superseded.
+    """
+    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    rig = make_rig(3, snapshot_entries=5)
+    rig.elect(1)
+    rig.register(1)
+    answers = reach_only_node_2(rig)
+    rig.elect(2, 3)
+    assert rig.images([2]) == {2: 1000}
+    for _ in range(8):
+        rig.read(2)
+        rig.turn(2)
+        rig.flow(2, 3)
+    rig.beat(2)
+    rig.work()
+    assert rig[2].journal.first_index > rig[1].journal.last_index
+    rig.connect(1)
+    for _ in range(12):
+        rig.heartbeat()
+        rig.flow()
+        rig.beat(1)
+        rig.flow()
+    assert rig.images() == {1: 1000, 2: 1000, 3: 1000}
+    rig.elect(3)
+    rig.settle()
+    assert rig[1].image.header.leader_id == 3
+    assert answers.codes == ["RequestTimedOut"]
+
+
+# -- activity ------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_is_active_only_when_its_leader_change_is_applied(make_rig: MakeRig) -> None:
+    rig = make_rig(3)
+    rig.flow()
+    rig.campaign(1)
+    rig.deliver(1, 2)
+    rig.deliver(2, 1)
+    assert rig[1].raft.role == LEADER
+    assert not rig[1].proposer.active
+    assert rig.read(1).codes == ["NotController"]
+    rig.deliver(1, 2)  # its no-op
+    rig.deliver(2, 1)
+    assert rig[1].raft.commit_index == 2
+    assert not rig[1].proposer.active
+    rig.deliver(1, 2)  # its LeaderChange
+    rig.deliver(2, 1)
+    assert rig[1].proposer.active
+    assert rig[1].image.header.controller_epoch == rig[1].raft.term
+
+
+def test_a_follower_refuses(three: Rig) -> None:
+    assert three.allocate(2).codes == ["NotController"]
+
+
+def test_a_leader_that_stops_refuses_what_is_new_and_finishes_what_waits(three: Rig) -> None:
+    waiting = three.allocate(1)
+    assert not three[1].hand_over()
+    assert three.allocate(1).codes == ["NotController"]
+    three.turn(1)
+    three.flow()
+    assert waiting.codes == ["[0, 1000)"]
+
+
+def test_a_stopped_leader_hands_over_to_a_voter_that_has_everything(three: Rig) -> None:
+    three.disconnect(2)
+    three.allocate(1)
+    three.turn(1)
+    three.flow()
+    assert three[1].hand_over()
+    three.turn(1)
+    three.flow()
+    three.settle(1, 3)
+    assert (three[1].raft.role, three[3].raft.role) == (FOLLOWER, LEADER)
+
+
+def test_time_does_not_jump_within_a_leadership(three: Rig) -> None:
+    times: list[int] = []
+
+    def note(_view: View, now_ms: int) -> Decision[Any]:
+        times.append(now_ms)
+        return Decision((), None)
+
+    for jump_ms in (0, 3_600_000, -7_200_000):
+        three.wall_ms += jump_ms
+        three.wait(0.1)
+        three.ask(1, note)
+        three.turn(1)
+        three.flow()
+    assert [b - a for a, b in zip(times, times[1:], strict=False)] == [100, 100]
+
+
+# -- our bugs, and others' ---------------------------------------------------------------------------------
+
+
+def test_a_decision_that_fails_harms_only_its_own_request(three: Rig) -> None:
+    def broken(_view: View, _now_ms: int) -> Decision[Any]:
+        raise ZeroDivisionError("a bug")
+
+    def refused(_view: View, _now_ms: int) -> Decision[Any]:
+        raise InvalidRequest("no")
+
+    before, bug, after = three.allocate(1), three.ask(1, broken), three.allocate(1)
+    no = three.ask(1, refused)
+    three.turn(1)
+    three.flow()
+    assert [before.codes, bug.codes, after.codes, no.codes] == [
+        ["[0, 1000)"],
+        ["UnknownServerError"],
+        ["[1000, 2000)"],
+        ["InvalidRequest"],
+    ]
+
+
+def test_a_decision_that_breaks_an_invariant_halts(three: Rig) -> None:
+    def broken(_view: View, _now_ms: int) -> Decision[Any]:
+        raise InvariantViolation("our bug")
+
+    three.ask(1, broken)
+    with pytest.raises(InvariantViolation, match="our bug"):
+        three.turn(1)
+
+
+def test_h12_an_exception_while_an_entry_is_applied_reaches_the_driver_and_is_not_tried_again(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pysyncobj would catch it in its own thread and apply the entry again on every tick."""
+    calls = []
+
+    def fails(*_: object) -> None:
+        calls.append(1)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(three[2].archiver, "applied", fails)
+    three.allocate(1)
+    three.turn(1)
+    with pytest.raises(OSError, match="the disk is gone"):
+        three.flow()
+        three.settle()
+    assert len(calls) == 1
+
+
+def test_h12_a_reply_that_raises_reaches_the_driver(three: Rig) -> None:
+    """A reply only enqueues; one that touches a dead socket is our bug and must not be swallowed."""
+
+    def reply(_answer: Any, _throttle_ms: int) -> None:
+        raise BrokenPipeError("the client is gone")
+
+    three[1].submit(lambda _view, _now: Decision((), None), reply)
+    three.turn(1)
+    with pytest.raises(BrokenPipeError):
+        three.flow()
+
+
+def test_h11_a_follower_never_sends_a_proposal_to_its_leader(three: Rig) -> None:
+    with pytest.raises(InvariantViolation, match="does not lead"):
+        three[2].raft.propose(b"\xfe")
+    assert not three.frames[NodeId(2), NodeId(1)]
+
+
+def test_a_proposal_that_is_not_the_journals_end_halts(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    raft = three[1].raft
+    monkeypatch.setattr(raft, "_checkCommandsToApply", lambda: None)
+    with pytest.raises(InvariantViolation, match="not the proposal"):
+        raft.propose(b"\xfe")
+
+
+def test_entries_leave_before_the_leaders_own_flush(three: Rig) -> None:
+    """The followers' flushes overlap with the leader's; nothing else may leave before it."""
+    unflushed = []
+    three.on_send = lambda replica, _target, message: unflushed.append(
+        (isinstance(message, AppendEntries) and bool(message.entries), replica.journal.must_flush)
+    )
+    three.allocate(1)
+    three[1].turn()
+    assert unflushed == [(True, True), (True, True)]
