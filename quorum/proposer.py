@@ -285,7 +285,7 @@ class Proposer:
                 self._orphans.remove(flight)
 
     def skipped(self) -> None:
-        """A snapshot took the place of entries: an entry of ours may be among them, and nobody will say so."""
+        """A snapshot took the place of entries, ours perhaps among them: nobody will say so any more."""
         flights = [f for f in (self._in_flight, *self._orphans) if f is not None]
         self._in_flight, self._orphans = None, []
         for flight in flights:

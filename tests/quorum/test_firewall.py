@@ -159,9 +159,9 @@ def test_h2_an_ack_of_an_old_term_counts_for_nothing(three: Rig) -> None:
 def test_h2_an_ack_that_stalled_over_two_elections_does_not_commit_what_replaced_its_entry(five: Rig) -> None:
     """Five voters, pipes that stall but keep their order, nobody crashes.
 
-    Node 1 leads in term 1 and writes five entries that only node 2 gets; the ack for them stalls. Node 3 leads
-    in term 2, and its log replaces node 1's tail. Node 1 leads again in term 3 and writes at the same indexes:
-    the stalled ack speaks of entries that are gone, and must not make a majority for the new ones.
+    Node 1 leads in term 1 and writes five entries that only node 2 gets; the ack for them stalls. Node 3
+    leads in term 2, and its log replaces node 1's tail. Node 1 leads again in term 3 and writes at the same
+    indexes: the stalled ack speaks of entries that are gone, and must not make a majority for the new ones.
     """
     rig = five
     for proposal in range(100, 105):  # more than the proposer would have in flight
