@@ -9,6 +9,7 @@ Ends        SIGTERM: cleanly, status 0 (leadership is handed over). SIGINT: the 
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -26,10 +27,11 @@ from broker.settings import SettingsError
 from cli.main import INTERRUPTED
 from cli.output import Failed, WrongUsage
 from cli.storage import read_config
-from quorum.active_controller import Controller
+from quorum.active_controller import EXIT_HALTED, Controller
 from quorum.config import ConfigError, NodeConfig
 from quorum.metrics import NodeMetrics, watch_loop
 from quorum.node_identity import Identity, StorageError, read_identity, require_identity
+from records.invariant import InvariantViolation
 from snapshots.store import StoreInUse
 
 STOP_SECONDS_MAX: Final = 10.0
@@ -105,6 +107,7 @@ def open_log(config: NodeConfig) -> FilteringBoundLogger:
 async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
+    loop.set_exception_handler(lambda _loop, context: _not_caught(context, log))
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
     metrics = NodeMetrics()
@@ -151,6 +154,18 @@ async def _stop(part: Part, log: FilteringBoundLogger) -> None:
             await part.stop()
     except TimeoutError:
         log.warning("stop_cut_short", part=type(part).__name__.lower(), seconds=STOP_SECONDS_MAX)
+
+
+def _not_caught(context: dict[str, Any], log: FilteringBoundLogger) -> None:
+    """An exception that reached the event loop: a broken invariant halts, as everywhere (STYLE 4).
+
+    Anything else has cost the connection or task that raised it, which the loop has ended; nobody else.
+    """
+    error = context.get("exception")
+    if isinstance(error, InvariantViolation):
+        log.critical("node_halted", where="event loop", error=repr(error), exc_info=error)
+        os._exit(EXIT_HALTED)
+    log.error("exception_not_caught", where=context.get("message"), error=repr(error), exc_info=error)
 
 
 def _end(ended: "asyncio.Future[int]", status: int) -> None:

@@ -286,7 +286,7 @@ class _Framed(asyncio.Protocol):
             position += 4 + size
             try:
                 self.frame_received(frame)
-            except (CorruptData, Refusal, msgspec.DecodeError) as error:
+            except (CorruptData, Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 self.refuse(str(error))
                 return
         del self._buffer[:position]

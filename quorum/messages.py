@@ -119,7 +119,7 @@ def decode(frame: bytes | memoryview) -> Message:
     """Inverse of ``encode``. Raises CorruptData for anything else, numbers out of bounds included."""
     try:
         message: Message = _decoder.decode(frame)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptData(f"not a Raft message: {error}") from error
     if not 0 <= message.term < 2**31:  # a term is an i32 leader epoch on Kafka's wire
         raise CorruptData(f"term {message.term} is out of bounds")

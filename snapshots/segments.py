@@ -186,7 +186,7 @@ def load_holes(directory: Path) -> tuple[Hole, ...]:
         return ()
     try:
         stored = msgspec.json.decode(raw, type=_HolesFile)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptData(f"{path}: {error}") from error
     holes = tuple(Hole(Offset(first), Offset(end)) for first, end in stored.holes)
     bounds = [bound for hole in holes for bound in hole]

@@ -189,7 +189,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         size = int.from_bytes(raw[position : position + 4], "big")
         try:
             yield from _ROWS.decode(raw[position + 4 : position + 4 + size])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptSnapshot(f"{path}: rows at byte {position} do not decode: {error}") from error
         position += 4 + size
 

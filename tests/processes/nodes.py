@@ -201,12 +201,14 @@ class Nodes:
         return wait_for(f"node {node_id} logs {name} {fields}", look)
 
     def complaints(self) -> list[str]:
-        """Log lines that no node should ever write: tracebacks, critical events."""
+        """Log lines that no node should ever write: tracebacks, critical events, exceptions of ours."""
         return [
             f"node {node.node_id}: {event}"
             for node in self.cluster.nodes
             for event in self.events(node.node_id)
-            if event.get("level") == "critical" or "unreadable" in event
+            if event.get("level") == "critical"
+            or event["event"] == "exception_not_caught"
+            or "unreadable" in event
         ]
 
     def log_tails(self) -> str:

@@ -1,0 +1,93 @@
+"""What does not belong on a port disturbs nobody: no change of role, no death, no memory, no pickle."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorum.node_identity import read_identity
+from tests.processes.checks import check_run
+from tests.processes.garbage import GARBAGE, Impostor, send_each
+from tests.processes.load import Load
+from tests.processes.nodes import Nodes
+
+pytestmark = pytest.mark.slow
+
+SEED = 730
+COUNT = 10_000  # of each kind, on each sort of port
+AS_A_PEER = 150  # of each kind
+GUESSES = 300
+RSS_ANON_KIB_MAX = 100 * 1024
+
+
+@pytest.mark.row("card.7")
+@pytest.mark.parametrize("port", ["raft", "controller", "client"])
+def test_garbage_disturbs_nobody(nodes: Nodes, since: int, port: str, tmp_path: Path) -> None:
+    rng = Random(f"{SEED} {port}")
+    leader = nodes.await_followed()
+    pids = [nodes.pid(node_id) for node_id in nodes.node_ids]
+    marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+    proof = tmp_path / "unpickled"
+    with Load(nodes, seed=31, clients=4) as load:
+        load.await_done(20)
+        for make in GARBAGE.values():
+            payloads = make(rng, COUNT, proof)
+            # The leader gets half of it.
+            shares = {leader: payloads[: COUNT // 2]}
+            rest = [node_id for node_id in nodes.node_ids if node_id != leader]
+            shares |= {node_id: payloads[COUNT // 2 + n :: 2] for n, node_id in enumerate(rest)}
+            for node_id, share in shares.items():
+                send_each(nodes.address(node_id, port), share)
+            load.await_done(20)
+    assert [nodes.pid(node_id) for node_id in nodes.node_ids] == pids
+    assert not proof.exists(), "somebody unpickled it"
+    for node_id, mark in marks.items():
+        assert nodes.events(node_id, "role_changed", mark) == []
+        assert nodes.rss_anon_kib(node_id) < RSS_ANON_KIB_MAX
+    check_run(nodes, load, since)
+
+
+@pytest.mark.row("card.7")
+def test_a_wrong_secret_disturbs_nobody(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+    guesser = Impostor(nodes.cluster.cluster_id, 3 if leader != 3 else 2, uuid.uuid4(), b"0" * 64)
+    with Load(nodes, seed=32, clients=4) as load:
+        load.await_done(20)
+        for _ in range(GUESSES):
+            assert asyncio.run(guesser.say(nodes.address(leader, "raft"), b"")) == "closed"
+        load.await_done(20)
+    # Named, and once: the log is not for the guesser to fill.
+    refusals = nodes.events(leader, "peer_refused", marks[leader])
+    assert ["does not know the cluster's secret" in each["reason"] for each in refusals] == [True]
+    for node_id, mark in marks.items():
+        assert nodes.events(node_id, "role_changed", mark) == []
+    check_run(nodes, load, since)
+
+
+@pytest.mark.row("card.7")
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_garbage_of_a_peer_that_knows_the_secret_disturbs_nobody(
+    nodes: Nodes, since: int, kind: str, tmp_path: Path
+) -> None:
+    leader = nodes.await_followed()
+    (peer, _) = nodes.followers()
+    secret = (nodes.directory / "cluster.secret").read_bytes().strip()
+    directory_id = read_identity(nodes.home(peer)).directory_id
+    proof = tmp_path / "unpickled"
+    payloads = GARBAGE[kind](Random(f"{SEED} {kind}"), AS_A_PEER, proof)
+    with Load(nodes, seed=33, clients=4) as load:
+        load.await_done(20)
+        nodes.kill(peer)
+        mark = nodes.log_size(leader)
+        impostor = Impostor(nodes.cluster.cluster_id, peer, directory_id, secret)
+        for payload in payloads:
+            assert asyncio.run(impostor.say(nodes.address(leader, "raft"), payload)) in ("heard", "closed")
+        load.await_done(20)
+        assert nodes.events(leader, "role_changed", mark) == []
+        assert not proof.exists(), "somebody unpickled it"
+        nodes.start(peer)
+        load.await_done(20)
+    check_run(nodes, load, since)
