@@ -8,20 +8,24 @@ import random
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from controller import brokers, producer_ids
+from controller import brokers, producer_ids, voters
 from controller.brokers import Contacts, Endpoint, RegisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError
 from controller.producer_ids import ProducerIdBlock
-from controller.view import View
+from quorum.journal import REGULAR
 from quorum.messages import Message, decode
+from quorum.proposer import Decide
 from quorum.raft_log import use_clock
 from quorum.replica import Replica, ReplicaConfig
-from records.types import BrokerEpoch, BrokerId, NodeId
+from records.batch import BatchRecord, encode_batch
+from records.control import encode_control
+from records.entry import Entry, encode_entry
+from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
 
 M = TypeVar("M")
 
@@ -64,6 +68,7 @@ class Rig:
         node_count: int = 3,
         *,
         initial_voters: bool = True,
+        connected: bool = True,
         **config: Any,
     ) -> None:
         self.now = 1000.0
@@ -81,7 +86,8 @@ class Rig:
         use_clock(lambda: self.now, random.Random(1))
         for node in self.ids:
             self.start(node)
-        self.connect()
+        if connected:
+            self.connect()
 
     def __getitem__(self, node: int) -> Replica:
         return self.replicas[NodeId(node)]
@@ -262,19 +268,21 @@ class Rig:
             self.heartbeat(*nodes)
             self.flow(*nodes)
 
-    def ask(
-        self, node: int, decide: Callable[[View, int], Decision[Any]], answers: Answers | None = None
-    ) -> Answers:
+    def ask(self, node: int, decide: Decide) -> Answers:
         """Submit a decision. The node takes no turn: the script decides when."""
-        answers = answers or Answers()
+        answers = Answers()
         self[node].submit(decide, answers)
         return answers
 
     def allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Answers:
         """Submit an allocation for ``BROKER``, registered with ``register``."""
+        return self.ask(node, self.decide_allocate(node, length, epoch))
+
+    def decide_allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Decide:
+        """What ``allocate`` submits."""
         sent = self._epoch(node) if epoch is None else BrokerEpoch(epoch)
         request = producer_ids.AllocateProducerIds(BROKER, sent)
-        return self.ask(node, lambda view, _now: producer_ids.decide_allocate(view, request, length))
+        return lambda view, _now: producer_ids.decide_allocate(view, request, length)
 
     def _epoch(self, node: int) -> BrokerEpoch:
         broker = self[node].image.get(brokers.BROKERS, BROKER)
@@ -300,6 +308,13 @@ class Rig:
     def read(self, node: int) -> Answers:
         """Submit a linearizable read of the first free producer id."""
         return self.ask(node, lambda view, _now: Decision((), producer_ids.latest(view).end))
+
+    def voters_entry(self, bound: Mapping[NodeId, uuid.UUID]) -> bytes:
+        """The command of an entry that holds a Voters record and that the fence will not let through."""
+        record = encode_control(voters.voters_record(bound))
+        batch = encode_batch([BatchRecord(*record)], timestamp_ms=self.wall_ms, control=True)
+        entry = Entry(ImageVersion(0), Term(0), NodeId(1), ProposalNumber(0), ((Log.METADATA, batch),))
+        return REGULAR + encode_entry(entry)
 
     def commands(self, node: int) -> list[tuple[int, int]]:
         """(index, term) of every entry in a node's journal."""
