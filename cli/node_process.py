@@ -46,14 +46,15 @@ class NodeProcess:
     boot_id: str
 
     def status(self) -> Status:
-        """What the process is doing now. A zombie is dead."""
+        """What the process is doing now. A zombie is dead when its last thread let go of its ports."""
         if self.boot_id != _boot_id():
             return "dead"
         try:
             state, start_ticks = _read_stat(self.pid)
+            ended = state in "ZX" and sum(1 for _ in Path(f"/proc/{self.pid}/task").iterdir()) <= 1
         except OSError:
             return "dead"
-        if start_ticks != self.start_ticks or state in "ZX":
+        if start_ticks != self.start_ticks or ended:
             return "dead"
         return "stopped" if state in "Tt" else "running"
 
