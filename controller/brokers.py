@@ -37,6 +37,9 @@ from records.types import BrokerEpoch, BrokerId, Log
 
 BROKERS_MAX: Final = 1000  # registrations kept; bounds every walk over them
 ENDPOINTS_MAX: Final = 16
+REGISTRATION_FEATURES_MAX: Final = 100  # Kafka's brokers name about ten
+NAME_CHARACTERS_MAX: Final = 255  # of a listener, host, feature or rack; a DNS name's own bound
+# Together they bound a registration to some 150 KB, so that any number of them fits into Raft entries.
 FENCE: Final = 1  # BrokerRegistrationChangeRecord.fenced: Kafka's BrokerRegistrationFencingChange
 UNFENCE: Final = -1
 
@@ -198,6 +201,18 @@ def _require_valid(view: View, request: RegisterBroker, cluster_id: str) -> None
         raise InvalidRegistration(f"broker id {request.broker_id} is negative")
     if not 1 <= len(request.endpoints) <= ENDPOINTS_MAX:
         raise InvalidRegistration(f"{len(request.endpoints)} endpoints; expected 1 to {ENDPOINTS_MAX}")
+    if len(request.features) > REGISTRATION_FEATURES_MAX:
+        raise InvalidRegistration(
+            f"{len(request.features)} features; at most {REGISTRATION_FEATURES_MAX} are kept"
+        )
+    names = [text for e in request.endpoints for text in (e.name, e.host)]
+    names += [request.rack or "", *(f.name for f in request.features)]
+    longest = max(map(len, names))
+    if longest > NAME_CHARACTERS_MAX:
+        raise InvalidRegistration(
+            f"a name of {longest} characters; listeners, hosts, features and racks have at most "
+            f"{NAME_CHARACTERS_MAX}"
+        )
     features.require_supported(
         view, {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     )

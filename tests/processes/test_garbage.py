@@ -4,14 +4,20 @@ import asyncio
 import uuid
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from controller.brokers import Endpoint, Feature, RegisterBroker
+from controller.errors import ApiError
 from quorum.node_identity import read_identity
+from records.types import BrokerEpoch, BrokerId
 from tests.processes.checks import check_run
 from tests.processes.garbage import GARBAGE, Impostor, send_each
 from tests.processes.load import Load
 from tests.processes.nodes import Nodes
+from wire.client import Connection
+from wire.k62_broker_registration import BROKER_REGISTRATION
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +25,7 @@ SEED = 730
 COUNT = 10_000  # of each kind, on each sort of port
 AS_A_PEER = 150  # of each kind
 GUESSES = 300
+ANSWER_SECONDS_MAX = 20.0
 RSS_ANON_KIB_MAX = 100 * 1024
 
 
@@ -91,3 +98,41 @@ def test_garbage_of_a_peer_that_knows_the_secret_disturbs_nobody(
         nodes.start(peer)
         load.await_done(20)
     check_run(nodes, load, since)
+
+
+OVERSIZED = [
+    pytest.param({"features": [Feature(f"f{n}", 1, 1) for n in range(15_000)]}, id="15000-features"),
+    pytest.param(
+        {"features": [Feature(f"{n:04}" * 1_000, 1, 1) for n in range(2_000)]}, id="8-MB-of-features"
+    ),
+    pytest.param({"endpoints": [Endpoint("N" * 32_000, "h" * 32_000, 1)] * 16}, id="1-MB-of-listeners"),
+    pytest.param({"rack": "r" * 32_767}, id="a-rack-of-32-KB"),
+]
+
+
+@pytest.mark.row("card.4")
+@pytest.mark.parametrize("excess", OVERSIZED)
+def test_an_oversized_registration_is_refused_and_halts_nobody(nodes: Nodes, excess: dict[str, Any]) -> None:
+    """What a decision writes must fit into a Raft entry: one that did not would halt leader after leader."""
+    leader = nodes.await_followed()
+    epoch = nodes.epoch(leader)
+    usual: dict[str, Any] = {
+        "broker_id": BrokerId(950),
+        "cluster_id": nodes.cluster.cluster_id,
+        "incarnation_id": uuid.uuid4(),
+        "directory_id": uuid.UUID(int=950),
+        "endpoints": (Endpoint("NONE", "127.0.0.1", 1),),
+    }
+
+    async def register(**more: Any) -> BrokerEpoch:
+        connection = await Connection.open(*nodes.address(leader, "controller"))
+        try:
+            request = RegisterBroker(**usual | more)
+            return await connection.call(BROKER_REGISTRATION, request, timeout_s=ANSWER_SECONDS_MAX)
+        finally:
+            connection.close()
+
+    with pytest.raises(ApiError, match="INVALID_REGISTRATION"):
+        asyncio.run(register(**excess))
+    assert asyncio.run(register()) > 0
+    assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)

@@ -1,7 +1,7 @@
 """Snapshots on real nodes: who fell behind catches up by one; one wrong byte is refused by name.
 
 The journal keeps the last 4 MiB for followers that are a little behind, so these tests make the log heavy:
-registrations of a megabyte each, beside the load.
+with registrations as large as they may be, beside the load.
 """
 
 import asyncio
@@ -16,7 +16,13 @@ from typing import Any
 
 import pytest
 
-from controller.brokers import Endpoint, RegisterBroker
+from controller.brokers import (
+    NAME_CHARACTERS_MAX,
+    REGISTRATION_FEATURES_MAX,
+    Endpoint,
+    Feature,
+    RegisterBroker,
+)
 from records.types import BrokerId
 from snapshots import snapshot
 from snapshots.history import producer_id_history
@@ -32,8 +38,8 @@ from wire.k62_broker_registration import BROKER_REGISTRATION
 pytestmark = pytest.mark.slow
 
 ENTRIES_BETWEEN = 300
-HEAVY_ID = BrokerId(901)
-HEAVY_REGISTRATIONS = 5  # of a megabyte each: more than the journal keeps behind a snapshot
+HEAVY_IDS = range(900, 910)  # brokers of 100 KB each: their rows make a snapshot of several chunks
+HEAVY_ROUNDS = 5  # 5 MB: more than the journal keeps behind a snapshot
 RSS_ANON_KIB_MAX = 100 * 1024
 
 
@@ -75,15 +81,19 @@ def leave_behind(nodes: Nodes, leader: int, end: int, load: Load) -> None:
 async def _register_heavily(nodes: Nodes) -> None:
     controllers = [nodes.address(node_id, "controller") for node_id in nodes.node_ids]
     client = ControllerClient(controllers, rng=random.Random(1), attempt_timeout_s=5)
-    endpoints = tuple(Endpoint(f"L{number}" * 8_000, "h" * 32_000, 1) for number in range(16))
+    names = [
+        f"{number:03}" + "\N{FENCER}" * (NAME_CHARACTERS_MAX - 3)
+        for number in range(REGISTRATION_FEATURES_MAX)
+    ]
     try:
-        for _ in range(HEAVY_REGISTRATIONS):
+        for broker_id in [*HEAVY_IDS] * HEAVY_ROUNDS:
             request = RegisterBroker(
-                broker_id=HEAVY_ID,
+                broker_id=BrokerId(broker_id),
                 cluster_id=nodes.cluster.cluster_id,
                 incarnation_id=uuid.uuid4(),
-                directory_id=uuid.UUID(int=901),
-                endpoints=endpoints,
+                directory_id=uuid.UUID(int=broker_id),
+                endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
+                features=tuple(Feature(name, 1, 1) for name in names),
             )
             await client.call(BROKER_REGISTRATION, request, timeout_s=30)
     finally:
