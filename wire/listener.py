@@ -88,6 +88,7 @@ class Listener:
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 takes a free one. Raises OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
+        self._stopping = False
         self._server = await loop.create_server(
             lambda: _Connection(self, loop), host, port, backlog=ACCEPT_BACKLOG
         )

@@ -73,10 +73,11 @@ class RawClient:
         self._writer.write(raw)
 
     async def frame(self) -> bytes | None:
-        """The next frame, or None at the end."""
+        """The next frame, or None at the end. Fails rather than wait forever."""
         try:
-            size = int.from_bytes(await self._reader.readexactly(4), "big")
-            return await self._reader.readexactly(size)
+            async with asyncio.timeout(20):
+                size = int.from_bytes(await self._reader.readexactly(4), "big")
+                return await self._reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 

@@ -308,6 +308,20 @@ def test_connections_are_bounded() -> None:
     assert not fourth_wire.closed
 
 
+def test_a_connection_that_was_being_accepted_at_the_stop_is_closed() -> None:
+    stage = Stage()
+    stage.connection.connection_lost(None)
+
+    async def story() -> None:
+        await stage.listener.start("127.0.0.1", 0)
+        await stage.listener.stop()
+
+    asyncio.run(story())
+    _, wire = stage.connect()
+    assert wire.closed
+    assert stage.events == []
+
+
 def ask_versions(version: int, correlation_id: int = 3) -> bytes:
     body = API_VERSIONS.encode_request(version, ApiVersions("test", "1")) if version in range(5) else b"\x99"
     return framed(18, version, body, correlation_id=correlation_id, flexible=version >= 3)
