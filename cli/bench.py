@@ -4,6 +4,7 @@ Each bench starts a cluster of its own (fsync on, allocation quota off), loads i
 with Kafka's frames over TCP, and counts from the history of every attempt (see ``cli.bench_history``).
 """
 
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from cli.output import JSON, Command, WrongUsage, echo_json, format_option, prog
 CLIENTS_MAX: Final = 4096
 KILLS_MAX: Final = 10_000
 SECONDS_MAX: Final = 3600.0
+OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
 
 def _client_counts(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
@@ -129,6 +131,12 @@ def allocate(
         allocated.figures["baseline"]["pysyncobj_stock_per_s"] = stock
     for line in bench_allocate.mishap_lines(allocated.mishaps):
         click.echo(line, err=True)
+    if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
+        click.echo(
+            f"Other programs used {allocated.other_cores:.1f} of {os.cpu_count()} cores meanwhile: "
+            f"on a quiet machine the figures are better.",
+            err=True,
+        )
     if output_format == JSON:
         echo_json(allocated.figures)
     else:

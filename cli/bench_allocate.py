@@ -48,14 +48,21 @@ class _Row:
     clients: int
     seconds: float = 0.0
     cpu_s: Counter[str] = field(default_factory=Counter)
+    machine_cpu_s: float = 0.0
+
+    @property
+    def other_cores(self) -> float:
+        """What programs that are none of the bench's used meanwhile."""
+        return max(0.0, self.machine_cpu_s - self.cpu_s.total()) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """The figures, in the shape of the JSON; and what went wrong on the way, by row."""
+    """The figures, in the shape of the JSON; and by row what went wrong on the way, and what disturbed it."""
 
     figures: dict[str, Any]
     mishaps: dict[int, dict[str, int]]  # clients -> outcome -> attempts, other than ok
+    other_cores: float  # used by programs that are none of the bench's, on average
 
     @property
     def duplicates(self) -> int:
@@ -96,6 +103,7 @@ def measure(
             row.clients: {outcome: n for outcome, n in sorted(count.outcomes.items()) if outcome != OK}
             for row, count in zip(rows, counts, strict=True)
         },
+        other_cores=sum(row.other_cores for row in rows) / len(rows),
     )
 
 
@@ -105,6 +113,7 @@ def _one_slice(load: Child, number: int, row: _Row, seconds: float) -> Slice:
     load.ask(Stop(), type(None))
     row.seconds += (measured.end_ns - measured.begin_ns) / 1e9
     row.cpu_s.update(measured.cpu_s)
+    row.machine_cpu_s += measured.machine_cpu_s
     return Slice(number, started_ns, measured.begin_ns, measured.end_ns)
 
 

@@ -56,11 +56,12 @@ class Window(msgspec.Struct, frozen=True, tag=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A window, and the CPU seconds that each process used in it."""
+    """A window, and the CPU seconds that were used in it: by each process, and by all of the machine's."""
 
     begin_ns: int
     end_ns: int
     cpu_s: dict[str, float]
+    machine_cpu_s: float
 
 
 class FirstSuccess(msgspec.Struct, frozen=True, tag=True):
@@ -136,14 +137,14 @@ class _Load:
 
     async def _window(self, command: Window) -> Measured:
         await asyncio.sleep(command.warm_up_s)
-        began = self._cpu_seconds()
+        began, machine_began = self._cpu_seconds(), machine_cpu_seconds()
         begin_ns = time.monotonic_ns()
         await asyncio.sleep(command.seconds)
         end_ns = time.monotonic_ns()
-        ended = self._cpu_seconds()
+        ended, machine_ended = self._cpu_seconds(), machine_cpu_seconds()
         self._require_sound()
         spent = {name: ended[name] - began[name] for name in began.keys() & ended.keys()}
-        return Measured(begin_ns, end_ns, spent)
+        return Measured(begin_ns, end_ns, spent, machine_ended - machine_began)
 
     def _cpu_seconds(self) -> dict[str, float]:
         return {name: used for name, pid in self._pids.items() if (used := cpu_seconds(pid)) is not None}
@@ -202,6 +203,16 @@ def cpu_seconds(pid: int) -> float | None:
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def machine_cpu_seconds() -> float:
+    """The CPU time that all programs and the kernel have used, from /proc/stat; 0 where there is none."""
+    try:
+        fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts, *_ = map(int, fields[1:])
+    return (user + nice + system + interrupts + soft_interrupts) / TICKS_PER_SECOND
 
 
 async def _serve() -> None:
