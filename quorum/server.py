@@ -22,6 +22,7 @@ from quorum.proposer import Decide
 from quorum.replica import Replica
 from records.types import NodeId, Offset, Term
 from wire.dispatch import Context, Reply, Service
+from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
 from wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorum,
@@ -87,6 +88,7 @@ class ControllerServer:
                 (UNREGISTER_BROKER, self.unregister),
                 (DESCRIBE_QUORUM, self.describe_quorum),
                 (DESCRIBE_CLUSTER, self.describe_cluster),
+                (METADATA, self.metadata),
             )
         }
 
@@ -215,6 +217,29 @@ class ControllerServer:
                 ClusterNode(node, host, port) for node, (host, port) in sorted(self._controllers().items())
             ),
             endpoint_type=CONTROLLERS,
+        )
+
+    def metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+        """API key 3, which Kafka's controllers lack: for clients that find their way by nothing else.
+
+        kafka-python's admin is one. Only the leader is named, as only the leader can answer what follows.
+        """
+        leader = self._replica.raft.leader_id
+        known = self._controllers()
+        reply(
+            MetadataAnswer(
+                cluster_id=self._cluster_id,
+                controller_id=leader if leader in known else -1,
+                brokers=(BrokerNode(leader, *known[leader]),) if leader in known else (),
+                topics=tuple(
+                    TopicMetadata(
+                        name=each.name,
+                        topic_id=each.topic_id,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for each in request.topics or ()
+                ),
+            )
         )
 
     def _brokers_answer(self, view: View, request: DescribeCluster) -> DescribeClusterAnswer:
