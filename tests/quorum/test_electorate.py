@@ -100,6 +100,16 @@ def test_a_wiped_voter_does_not_vote(three: Rig) -> None:
     assert not [m for m in three.frames[NodeId(2), NodeId(3)] if isinstance(m, Vote)]
 
 
+def test_a_wiped_voter_that_caught_up_does_not_vote_before_it_is_readmitted(three: Rig) -> None:
+    """It knows everybody's binding by now, and that its own names another directory."""
+    lose_directory(three, 2)
+    three.connect(2)
+    three.settle()
+    assert three[2].electorate.counts(NodeId(3))
+    three.deliver(3, 2, RequestVote(9, 99, 9))
+    assert not [m for m in three.frames[NodeId(2), NodeId(3)] if isinstance(m, Vote)]
+
+
 def test_a_wiped_voter_does_not_campaign(three: Rig) -> None:
     lose_directory(three, 2)
     three.connect(2)

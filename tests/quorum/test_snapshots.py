@@ -1,0 +1,317 @@
+"""Snapshots of running voters: taken, compacted after, sent, verified, installed, refused by name (H5-H8)."""
+
+from pathlib import Path
+
+import pytest
+
+import quorum.snapshot_receiver
+import quorum.snapshotter
+from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.replica import Replica
+from records.types import NodeId
+from snapshots.store import image_digest
+from tests.quorum.conftest import MakeRig
+from tests.quorum.rig import Rig
+
+INTERVAL = 5
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few entries reach every boundary."""
+    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(quorum.snapshotter, "CHUNK_BYTES_MAX", 200)
+    monkeypatch.setattr(quorum.snapshot_receiver, "ROWS_PER_SLICE", 1)
+
+
+def advance(rig: Rig, node: int, entries: int) -> None:
+    """So many blocks are handed out."""
+    for _ in range(entries):
+        rig.allocate(node)
+        rig.turn(node)
+        rig.flow()
+
+
+@pytest.fixture
+def behind(make_rig: MakeRig) -> Rig:
+    """Node 1 leads and has compacted its journal; node 3 was away, and is connected again."""
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    rig.crash(3)
+    advance(rig, 1, 2 * INTERVAL)
+    rig.beat(1)
+    rig.work()
+    assert rig[1].journal.first_index > rig.start(3).journal.last_index
+    rig.connect(3)
+    return rig
+
+
+def catch_up(rig: Rig, rounds: int = 40) -> None:
+    for _ in range(rounds):
+        rig.heartbeat()
+        rig.flow()
+        rig.beat(3)
+        rig.flow()
+        if rig[3].applied == rig[1].applied:
+            return
+    raise AssertionError("node 3 does not catch up")
+
+
+def begun(rig: Rig) -> None:
+    """The transfer to node 3 has begun; its first chunk is on the wire."""
+    rig.heartbeat(1)
+    for _ in range(4):
+        rig.deliver(1, 3)
+        rig.deliver(3, 1)
+        rig.heartbeat(1)
+        if any(isinstance(m, SnapshotChunk) for m in rig.frames[NodeId(1), NodeId(3)]):
+            return
+    raise AssertionError("no chunk on the wire")
+
+
+def installing(rig: Rig) -> None:
+    """Node 3 has the whole snapshot, verified and published; none of its rows is installed."""
+    for _ in range(60):
+        rig.heartbeat()
+        rig.flow()
+        if rig[3].snapshotter._receiver.installing:
+            return
+    raise AssertionError("nothing to install")
+
+
+def snapshots_of(replica: Replica) -> list[Path]:
+    return sorted((replica.config.directory / "snapshots").iterdir())
+
+
+# -- taking ---------------------------------------------------------------
+
+
+def test_a_snapshot_is_taken_when_enough_was_applied_and_the_journal_forgets_what_it_holds(
+    make_rig: MakeRig,
+) -> None:
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    rig.beat(1)
+    assert not rig.jobs
+    advance(rig, 1, INTERVAL)
+    applied = rig[1].applied[0]
+    rig.beat(1)
+    assert rig[1].journal.first_index == 1, "not before it is on disk"
+    rig.work()
+    assert rig[1].journal.first_index == applied
+    assert len(snapshots_of(rig[1])) == 1
+
+
+def test_the_journal_keeps_what_the_archive_does_not_have_on_disk(make_rig: MakeRig) -> None:
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 1, INTERVAL)
+    asked = rig[1].applied[0]
+    rig.beat(1)
+    advance(rig, 1, 3)  # applied while the background works: in the snapshot, not in the synced archive
+    rig[1].flush()
+    rig.work()
+    assert rig[1].archiver.marked_index == asked
+    assert rig[1].journal.first_index == asked
+
+
+def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) -> None:
+    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig.elect(1)
+    rig.register(1)
+    advance(rig, 1, INTERVAL)
+    rig.beat(1)
+    ((_, done),) = rig.jobs
+    rig.jobs.clear()
+    done(OSError("no space"))
+    assert rig[1].journal.first_index == 1
+    rig.beat(1)
+    rig.work()
+    assert rig[1].journal.first_index > 1
+
+
+# -- sending and installing ---------------------------------------------------------------
+
+
+def test_a_follower_that_fell_behind_catches_up_by_snapshot(behind: Rig) -> None:
+    catch_up(behind)
+    assert image_digest(behind[3].store) == image_digest(behind[1].store)
+    assert behind[3].journal.first_index > 1
+    holes = behind[3].archiver.archives[next(iter(behind[3].archiver.archives))].holes()
+    assert len(holes) == 1, "what the snapshot skipped is named"
+
+
+def test_it_goes_on_with_the_log_after_it(behind: Rig) -> None:
+    catch_up(behind)
+    advance(behind, 1, 2)
+    behind.settle()
+    assert behind[3].applied == behind[1].applied
+    behind.crash(2)
+    answers = behind.allocate(1)
+    behind.turn(1)
+    behind.flow()
+    assert answers.all, "and counts again"
+
+
+def test_duplicates_and_chunks_out_of_order_are_ignored(behind: Rig) -> None:
+    begun(behind)
+    first = behind.take(1, 3, SnapshotChunk)
+    behind.deliver(1, 3, first)
+    behind.deliver(1, 3, first)
+    later = SnapshotChunk(first.term, first.name, first.file, first.position + 100_000, b"?")
+    behind.deliver(1, 3, later)
+    catch_up(behind)
+
+
+def test_a_lost_chunk_is_sent_again_after_a_while(behind: Rig) -> None:
+    begun(behind)
+    behind.take(1, 3, SnapshotChunk)
+    behind.frames.clear()
+    behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+    catch_up(behind)
+
+
+def test_a_connection_that_closes_in_the_middle_starts_it_anew(behind: Rig) -> None:
+    begun(behind)
+    behind.disconnect(3)
+    behind.connect(3)
+    catch_up(behind)
+
+
+def test_a_leader_that_changes_in_the_middle_starts_it_anew(behind: Rig) -> None:
+    begun(behind)
+    behind.beat(2)
+    behind.work()
+    behind.elect(2, 1)
+    catch_up(behind)
+    assert image_digest(behind[3].store) == image_digest(behind[2].store)
+
+
+def test_a_node_may_take_a_snapshot_of_its_own_in_the_middle(behind: Rig) -> None:
+    """Its tidying up took away the directory that the transfer was writing to (simulation seed 16)."""
+    begun(behind)
+    behind.deliver(1, 3)
+    behind[3].snapshotter.take(lambda _taken: None)
+    behind.beat(3)
+    behind.work()
+    catch_up(behind)
+
+
+def test_h5_a_snapshot_older_than_the_image_is_not_installed(behind: Rig) -> None:
+    catch_up(behind)
+    newest = max(path for path in snapshots_of(behind[1]) if path.suffix == "")
+    manifest = (newest / "manifest").read_bytes()
+    advance(behind, 1, 2)
+    behind.settle()
+    before = behind.commands(3)
+    behind.deliver(1, 3, SnapshotBegin(behind[1].raft.term, newest.name, manifest))
+    ack = behind.take(3, 1, SnapshotAck)
+    assert (ack.installed, behind.commands(3)) == (True, before)
+
+
+def test_a_snapshot_of_another_term_or_to_a_leader_is_ignored(behind: Rig) -> None:
+    term = behind[1].raft.term
+    for target, told in ((3, term + 1), (3, term - 1), (1, term)):
+        behind.deliver(2, target, SnapshotBegin(told, "x", b"{}"))
+        assert not [m for m in behind.frames[NodeId(target), NodeId(2)] if isinstance(m, SnapshotAck)]
+
+
+# -- refusing ---------------------------------------------------------------
+
+
+def test_h6_a_flipped_byte_on_the_way_is_refused_and_nothing_is_acknowledged(behind: Rig) -> None:
+    begun(behind)
+    chunk = behind.take(1, 3, SnapshotChunk)
+    flipped = bytes([chunk.payload[0] ^ 1]) + chunk.payload[1:]
+    before = behind[3].applied
+    behind.deliver(1, 3, SnapshotChunk(chunk.term, chunk.name, chunk.file, chunk.position, flipped))
+    refused = None
+    for _ in range(60):
+        acks = [m for m in behind.frames[NodeId(3), NodeId(1)] if isinstance(m, SnapshotAck) and m.refused]
+        if acks:
+            refused = acks[0]
+            break
+        assert not [m for m in behind.frames[NodeId(3), NodeId(1)] if isinstance(m, Ack) and m.success]
+        behind.deliver(3, 1)
+        behind.deliver(1, 3)
+    assert refused is not None
+    assert chunk.file in refused.refused
+    assert behind[3].applied == before
+    catch_up(behind)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        pytest.param(b"{}", "manifest", id="empty"),
+        pytest.param(b"\x80\x04N.", "manifest", id="a-pickle"),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(behind: Rig, manifest: bytes, reason: str) -> None:
+    behind.deliver(1, 3, SnapshotBegin(behind[1].raft.term, "00000000000000000009-0000000001", manifest))
+    assert reason in behind.take(3, 1, SnapshotAck).refused
+
+
+def test_a_chunk_longer_than_its_file_is_refused(behind: Rig) -> None:
+    begun(behind)
+    chunk = behind.take(1, 3, SnapshotChunk)
+    behind.deliver(1, 3, SnapshotChunk(chunk.term, chunk.name, chunk.file, chunk.position, b"x" * 100_000))
+    assert "longer than" in behind.take(3, 1, SnapshotAck).refused
+
+
+def test_a_leader_whose_snapshot_rotted_names_it_sets_it_aside_and_takes_another(behind: Rig) -> None:
+    (directory,) = snapshots_of(behind[1])
+    state = directory / "state"
+    raw = bytearray(state.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    state.write_bytes(raw)
+    behind.heartbeat(1)
+    assert [path.suffix for path in snapshots_of(behind[1])] == [".refused"]
+    behind.beat(1)
+    behind.work()
+    catch_up(behind)
+
+
+# -- crashes ---------------------------------------------------------------
+
+
+def test_killed_before_the_last_chunk_leaves_no_snapshot(behind: Rig) -> None:
+    begun(behind)
+    behind.deliver(1, 3)
+    assert [path.suffix for path in snapshots_of(behind[3])] == [".part"]
+    behind.crash(3)
+    assert snapshots_of(behind.start(3)) == []
+    behind.connect(3)
+    catch_up(behind)
+
+
+def test_killed_while_it_is_installed_leaves_the_old_image_whole_and_the_start_installs_it(
+    behind: Rig,
+) -> None:
+    installing(behind)
+    before = image_digest(behind[3].store)
+    behind[3].beat()
+    behind[3].beat()
+    behind[3].flush()  # some rows of the next generation are on disk
+    assert image_digest(behind[3].store) == before
+    behind.crash(3)
+    behind.start(3)
+    assert image_digest(behind[3].store) != before
+    behind.connect(3)
+    catch_up(behind)
+
+
+def test_a_corrupt_snapshot_is_refused_at_the_start_and_the_node_recovers_from_its_peers(behind: Rig) -> None:
+    installing(behind)
+    (directory,) = snapshots_of(behind[3])
+    (directory / "state").write_bytes(b"")
+    before = image_digest(behind[3].store)
+    behind[3].flush()
+    behind.crash(3)
+    assert image_digest(behind.start(3).store) == before
+    assert [path.suffix for path in snapshots_of(behind[3])] == [".refused"]
+    behind.connect(3)
+    catch_up(behind)
