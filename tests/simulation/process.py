@@ -38,9 +38,18 @@ class Killed(Exception):
 class Watched(Replica):
     """A replica whose applies and installations the ledger sees."""
 
-    def __init__(self, ledger: Ledger, config: ReplicaConfig, **what: Any) -> None:
+    def __init__(
+        self, ledger: Ledger, config: ReplicaConfig, at_flush: Callable[[], None], **what: Any
+    ) -> None:
         self.ledger = ledger
+        self.at_flush: Callable[[], None] = lambda: None  # not while it starts
         super().__init__(config, **what)
+        self.at_flush = at_flush
+
+    def flush(self) -> None:
+        self.at_flush()
+        super().flush()
+        self.at_flush()
 
     def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
         before, ids_end = self.store.image.header, latest(self.store.image).end
@@ -129,6 +138,7 @@ class Process:
                 segment_bytes=4096,
                 sync=False,
             ),
+            self._at_flush,
             send=self._send,
             clock=lambda: self._agenda.now,
             wall_ms=lambda: int(self._agenda.now * 1000) + self.skew_ms,
@@ -285,6 +295,10 @@ class Process:
         if isinstance(message, Vote) and self.replica is not None:
             self._ledger.voted(self.node_id, self.directory_id, Term(message.term), peer)
         self.network.send(self.node_id, peer, frame, self._held_s)
+
+    def _at_flush(self) -> None:
+        if self._rng.random() < self._weather().crash_in_flush:
+            raise Killed
 
     def _background(self, life: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Another thread: the work happens in one go a little later, its result is told later still."""

@@ -25,6 +25,7 @@ class Weather:
     # processes
     crashes: float = 0.0  # kill -9 with loss of what was not flushed, then a restart
     crash_in_send: float = 0.0  # per frame: dies between two frames of one turn
+    crash_in_flush: float = 0.0  # per flush: dies just before it or just after it
     downtime_s: tuple[float, float] = (0.05, 3.0)
     stops: float = 0.0  # SIGSTOP, later SIGCONT
     stop_s: tuple[float, float] = (0.1, 3.0)
@@ -49,6 +50,7 @@ class Weather:
             partitions=0.0,
             crashes=0.0,
             crash_in_send=0.0,
+            crash_in_flush=0.0,
             stops=0.0,
             wipes=0.0,
             hand_overs=0.0,
@@ -60,8 +62,9 @@ HOUR_MS: Final = 3_600_000
 
 CALM: Final = Weather()
 CRASHES: Final = Weather(
-    crashes=0.5,
-    crash_in_send=0.0006,
+    crashes=0.4,
+    crash_in_send=0.0005,
+    crash_in_flush=0.002,
     downtime_s=(0.02, 1.5),
     skew_ms=HOUR_MS,
     power_loss=0.5,
@@ -85,6 +88,7 @@ EVERYTHING: Final = Weather(
     partitions=0.25,
     crashes=0.25,
     crash_in_send=0.0003,
+    crash_in_flush=0.0005,
     stops=0.2,
     wipes=0.08,
     hand_overs=0.1,
