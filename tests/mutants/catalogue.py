@@ -1,0 +1,247 @@
+"""What is broken on purpose, and which tests must notice.
+
+Each mutant replaces one piece of product code, named by its exact text, in a copy of the tree. It is *red*
+when every one of its tests fails with it (they all pass without it).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """``old`` occurs once in ``file``; ``tests`` are pytest node ids, each of which must fail."""
+
+    name: str
+    breaks: str  # what is no longer true
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+FIREWALL: Final = "tests/quorum/test_firewall.py::"
+PROPOSER: Final = "tests/quorum/test_proposer.py::"
+DURABILITY: Final = "tests/quorum/test_durability.py::"
+ELECTORATE: Final = "tests/quorum/test_electorate.py::"
+JOURNAL: Final = "tests/quorum/test_journal.py::"
+IDS: Final = "tests/controller/test_producer_ids.py::"
+STORM: Final = "tests/simulation/test_storms.py::test_storm"
+
+MUTANTS: Final = (
+    # -- the firewall (spec/raft-core.md H1-H4) --------------------------------------------------------------
+    Mutant(
+        "conflict-cut",
+        "entries that the log has already are stripped, so that only a conflict cuts (H1)",
+        "quorum/firewall.py",
+        "                if journal.term_at(index) != term:\n                    break\n                matching += 1",
+        "                break",
+        (
+            FIREWALL + "test_h1_a_late_duplicate_does_not_cut_what_was_acknowledged_since",
+            FIREWALL + "test_h1_an_overlapping_message_adds_only_what_is_new",
+            STORM + "[seed-1]",
+        ),
+    ),
+    Mutant(
+        "commit-cap",
+        "the commit index stays below what the message vouches for (H1)",
+        "quorum/firewall.py",
+        "        commit = min(message.commit_index, claimed_end)",
+        "        commit = message.commit_index",
+        (FIREWALL + "test_h1_the_commit_index_does_not_reach_entries_that_the_leader_never_vouched_for",),
+    ),
+    Mutant(
+        "heartbeat-acks-junk",
+        "the ack of a heartbeat says only what the leader vouched for (H1)",
+        "quorum/firewall.py",
+        "        self._ack_next = matched + 1",
+        "        self._ack_next = None",
+        (
+            FIREWALL + "test_h1_a_heartbeat_below_junk_is_not_an_ack_of_the_junk",
+            FIREWALL + "test_h1_the_ack_of_a_late_duplicate_says_only_what_it_vouched_for",
+        ),
+    ),
+    Mutant(
+        "ack-terms",
+        "an ack counts only in the term that it was given in (H2)",
+        "quorum/firewall.py",
+        "        if message.term != raft.term or not raft.is_leader:",
+        "        if not raft.is_leader:",
+        (
+            FIREWALL + "test_h2_an_ack_of_an_old_term_counts_for_nothing",
+            FIREWALL
+            + "test_h2_an_ack_that_stalled_over_two_elections_does_not_commit_what_replaced_its_entry",
+        ),
+    ),
+    Mutant(
+        "voters-not-votes",
+        "a vote counts once per voter and term (H3)",
+        "quorum/firewall.py",
+        "        if (message.term, peer) in self._votes or not self._counted.counts(peer):",
+        "        if not self._counted.counts(peer):",
+        (FIREWALL + "test_h3_a_vote_that_arrives_twice_counts_once",),
+    ),
+    Mutant(
+        "stale-resets",
+        "a late refusal does not send a follower back below what it has (H4)",
+        "quorum/firewall.py",
+        "        if message.reset and message.next_index <= raft.match_index(peer):",
+        "        if False:",
+        (
+            FIREWALL
+            + "test_h4_a_late_refusal_does_not_move_the_next_index_below_what_was_acknowledged",
+        ),
+    ),
+    # -- flushes (H9, H10) -----------------------------------------------------------------------------------
+    Mutant(
+        "flush-before-send",
+        "acks and votes leave after the flush",
+        "quorum/replica.py",
+        "        if self.journal.must_flush:\n            self.flush()\n        self._transport.release()",
+        "        self._transport.release()\n        if self.journal.must_flush:\n            self.flush()",
+        (
+            DURABILITY + "test_h9_an_ack_leaves_when_the_entry_is_on_disk",
+            DURABILITY + "test_h9_a_vote_leaves_when_it_is_on_disk",
+            DURABILITY + "test_h9_a_candidate_asks_for_votes_when_its_own_is_on_disk",
+            STORM + "[seed-0]",
+        ),
+    ),
+    Mutant(
+        "flush-before-tick",
+        "the leader's own entry is on disk before the tick that counts it",
+        "quorum/replica.py",
+        "        if self.journal.must_flush:\n            self.flush()\n        self._transport.release()",
+        "        if self.journal.must_flush and not self.raft.is_leader:\n            self.flush()\n"
+        "        self._transport.release()",
+        (DURABILITY + "test_h9_an_answer_leaves_when_the_leaders_own_entry_is_on_disk",),
+    ),
+    Mutant(
+        "commit-clamp",
+        "a commit index beyond the log is cut back at a start (H10)",
+        "quorum/journal.py",
+        'min(self._meta("raft.commit", 1), self.last_index)',
+        'self._meta("raft.commit", 1)',
+        (JOURNAL + "test_h10_a_commit_index_beyond_the_log_is_cut_back_to_it",),
+    ),
+    Mutant(
+        "truncation-guard",
+        "a cut at or below the commit index halts",
+        "quorum/journal.py",
+        "        invariant(index > self._commit_index, ",
+        "        invariant(index >= 0, ",
+        (JOURNAL + "test_what_must_not_happen_halts[cut-at-the-commit-index]",),
+    ),
+    # -- the fence -------------------------------------------------------------------------------------------
+    Mutant(
+        "fence-version",
+        "an entry applies only on the version it was decided on",
+        "controller/replay.py",
+        "(entry.base_version, entry.controller_epoch) != (before.version, before.controller_epoch)",
+        "entry.controller_epoch != before.controller_epoch",
+        ("tests/controller/test_replay.py::test_of_two_decisions_on_one_version_one_applies",),
+    ),
+    Mutant(
+        "fence-epoch",
+        "an entry applies only in the epoch it was decided in",
+        "controller/replay.py",
+        "(entry.base_version, entry.controller_epoch) != (before.version, before.controller_epoch)",
+        "entry.base_version != before.version",
+        (
+            "tests/controller/test_replay.py::test_an_entry_of_a_deposed_leader_is_superseded",
+            "tests/transcripts/test_transcripts.py::test_transcript[a-fence-needs-the-epoch]",
+        ),
+    ),
+    # -- answers ---------------------------------------------------------------------------------------------
+    Mutant(
+        "fate-at-apply",
+        "losing leadership says nothing about what is in flight",
+        "quorum/proposer.py",
+        "        waiting, self._pending = self._pending, deque()\n",
+        "        waiting, self._pending = self._pending, deque()\n"
+        "        if self._in_flight is not None:\n"
+        "            self._settle(self._in_flight, Superseded(self._store.image.header.version))\n",
+        (
+            PROPOSER + "test_losing_leadership_says_nothing_about_what_is_in_flight",
+            PROPOSER + "test_an_entry_that_outlives_its_leadership_is_answered_with_success",
+        ),
+    ),
+    Mutant(
+        "answers-ride-on-an-entry",
+        "refusals and reads leave when an entry of their batch is applied",
+        "quorum/proposer.py",
+        "            except ApiError as refusal:\n"
+        "                answers.append(Answer(asked.reply, refusal, 0))\n",
+        "            except ApiError as refusal:\n                asked.reply(refusal, 0)\n",
+        (
+            PROPOSER + "test_every_answer_waits_for_its_entry",
+            PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
+        ),
+    ),
+    Mutant(
+        "reads-ride-on-an-entry",
+        "a read waits for an entry, an empty one if need be",
+        "quorum/proposer.py",
+        "            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))\n",
+        "            if not decision.records:\n"
+        "                asked.reply(decision.response, 0)\n"
+        "                continue\n"
+        "            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))\n",
+        (
+            PROPOSER + "test_a_read_alone_waits_for_an_entry_too",
+            PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
+        ),
+    ),
+    Mutant(
+        "skipped-is-unknown",
+        "an entry that a snapshot skipped is not taken for superseded",
+        "quorum/replica.py",
+        "        self.proposer.skipped()\n",
+        "",
+        (PROPOSER + "test_a_snapshot_that_skips_an_entry_leaves_its_fate_unknown",),
+    ),
+    # -- voters and directories ------------------------------------------------------------------------------
+    Mutant(
+        "unbound-votes",
+        "a voter whose directory is not bound does not vote",
+        "quorum/electorate.py",
+        "        return self.counts(self._node_id)",
+        "        return True",
+        (
+            ELECTORATE + "test_a_wiped_voter_that_caught_up_does_not_vote_before_it_is_readmitted",
+            ELECTORATE + "test_a_wiped_voter_does_not_campaign",
+        ),
+    ),
+    Mutant(
+        "unbound-acks",
+        "the acks of a voter whose directory is not bound commit nothing",
+        "quorum/firewall.py",
+        "        if not self._counted.counts(peer):\n            if success:",
+        "        if False:\n            if success:",
+        (ELECTORATE + "test_the_acks_of_a_wiped_voter_commit_nothing",),
+    ),
+    Mutant(
+        "match-of-the-wiped",
+        "a leader forgets what a wiped voter had acknowledged",
+        "quorum/replica.py",
+        "            self.raft.forget(peer)\n",
+        "            pass\n",
+        (ELECTORATE + "test_a_leader_forgets_what_a_wiped_voter_had_acknowledged",),
+    ),
+    # -- producer ids ----------------------------------------------------------------------------------------
+    Mutant(
+        "exhaustion-boundary",
+        "the last block ends exactly at 2^63 - 1",
+        "controller/producer_ids.py",
+        "    if first > PRODUCER_ID_MAX - block_length:",
+        "    if first >= PRODUCER_ID_MAX - block_length:",
+        (IDS + "test_allocate[the-last-whole-block]",),
+    ),
+    Mutant(
+        "block-end",
+        "the end of a block is exclusive: the first id that nobody has (KAFKA-15552)",
+        "controller/producer_ids.py",
+        "        producer_id_end=ProducerId(first + block_length),",
+        "        producer_id_end=ProducerId(first + block_length - 1),",
+        (IDS + "test_allocate[the-next-block]", IDS + "test_blocks_follow_one_another_without_overlap"),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Breaks a copy of the tree, one mutant at a time, and runs the tests that must notice. Never the checkout."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.mutants.catalogue import Mutant
+
+ROOT: Final = Path(__file__).parents[2]
+COPIED: Final = ("records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "tests")
+TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
+
+_OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR) (\S+?)(?: - .*)?$", re.MULTILINE)
+
+
+class Stale(Exception):
+    """The catalogue speaks of code or of a test that is not there."""
+
+
+@contextmanager
+def copied_tree() -> Iterator[Path]:
+    """A copy of the product and its tests as they are in the checkout, committed or not."""
+    with TemporaryDirectory(prefix="mutants-") as directory:
+        copy = Path(directory)
+        for folder in COPIED:
+            if (ROOT / folder).is_dir():
+                shutil.copytree(
+                    ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+                )
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        yield copy
+
+
+@contextmanager
+def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
+    """The copy with the mutant in it. Raises Stale."""
+    path = copy / mutant.file
+    sound = path.read_text("utf-8")
+    found = sound.count(mutant.old)
+    if found != 1:
+        raise Stale(f"{mutant.name}: its text is {found} times in {mutant.file}, expected once")
+    path.write_text(sound.replace(mutant.old, mutant.new), "utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(sound, "utf-8")
+
+
+def run_tests(copy: Path, tests: Iterable[str]) -> dict[str, bool]:
+    """Test id -> whether it passed. Raises Stale for one that pytest does not know."""
+    wanted = list(dict.fromkeys(tests))
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    try:
+        ran = subprocess.run(
+            [*command, *wanted],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TESTS_S_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return dict.fromkeys(wanted, False)
+    if ran.returncode not in (0, 1):
+        raise Stale(f"pytest ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+    outcomes = {test: outcome == "PASSED" for outcome, test in _OUTCOME.findall(ran.stdout)}
+    missing = [test for test in wanted if test not in outcomes]
+    if missing:
+        raise Stale(f"no outcome of {', '.join(missing)}:\n{ran.stdout[-2000:]}")
+    return {test: outcomes[test] for test in wanted}
