@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, Protocol
 from uuid import UUID
 
+from wire.auth import UsersSyntaxError, parse_users
 from wire.client import Address
 
 SECRETS_BYTES_MAX: Final = 1024 * 1024  # of a file with users or a password
-USERS_MAX: Final = 10_000
 
 
 class BrokerConfig(Protocol):
@@ -87,19 +87,10 @@ def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, st
     """Passwords by user for the client listener; None: it does not want SASL. Raises SettingsError."""
     if config.security_protocol(listener_name) != "SASL_PLAINTEXT" or config.sasl_users_file is None:
         return None
-    users: dict[str, str] = {}
-    for number, line in enumerate(_read(config.sasl_users_file).splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, equals, password = line.partition("=")
-        if not (name.strip() and equals and password) or name.strip() in users:
-            raise SettingsError(
-                f"{config.sasl_users_file}: line {number}: expected name=password, each name once"
-            )
-        users[name.strip()] = password.strip()
-    if len(users) > USERS_MAX:
-        raise SettingsError(f"{config.sasl_users_file}: {len(users)} users, at most {USERS_MAX} are read")
-    return users
+    try:
+        return parse_users(_read(config.sasl_users_file))
+    except UsersSyntaxError as error:
+        raise SettingsError(f"{config.sasl_users_file}: {error}") from error
 
 
 def _read(file: Path) -> str:

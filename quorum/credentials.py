@@ -8,9 +8,9 @@ from typing import Final
 
 from controller.authorization import Acls, AclSyntaxError
 from quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
+from wire.auth import UsersSyntaxError, parse_users
 
 SECRET_BYTES_MIN: Final = 16
-USERS_MAX: Final = 10_000
 
 
 def read_secret(config: NodeConfig) -> bytes:
@@ -46,18 +46,10 @@ def read_users(config: NodeConfig, listener_name: str) -> dict[str, str] | None:
         return None
     if config.sasl_users_file is None:
         raise ConfigError(f"listener {listener_name} is {SASL_PLAINTEXT}: sasl.plain.users.file is missing")
-    users: dict[str, str] = {}
-    lines = _read("sasl.plain.users.file", config.sasl_users_file).splitlines()
-    for number, line in enumerate(lines[:USERS_MAX], start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, equals, password = line.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(
-                f"sasl.plain.users.file={config.sasl_users_file}, line {number}: expected name=password"
-            )
-        users[name.strip()] = password.strip()
-    return users
+    try:
+        return parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
+    except UsersSyntaxError as error:
+        raise ConfigError(f"sasl.plain.users.file={config.sasl_users_file}: {error}") from error
 
 
 def _read(key: str, file: Path) -> str:

@@ -17,6 +17,7 @@ from wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedS
 from wire.k17_sasl_handshake import MECHANISMS, SaslHandshake, SaslMechanisms
 
 TOKEN_BYTES_MAX: Final = 64 * 1024
+USERS_MAX: Final = 10_000
 UNAUTHENTICATED_FRAME_BYTES_MAX: Final = 512 * 1024  # Kafka's sasl.server.max.receive.size
 MECHANISM: Final = "PLAIN"
 
@@ -79,3 +80,25 @@ class PlainServer:
 def plain_token(user: str, password: str) -> bytes:
     """The client's token (RFC 4616): authorization id, user, password."""
     return f"\0{user}\0{password}".encode()
+
+
+class UsersSyntaxError(ValueError):
+    """A line of a file of users that cannot be read. Says the line, never the password."""
+
+
+def parse_users(text: str) -> dict[str, str]:
+    """Password by user name, from lines ``name=password``; blank lines and ``#`` comments are skipped.
+
+    Raises UsersSyntaxError.
+    """
+    users: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, password = line.partition("=")
+        if not (name.strip() and equals and password.strip()) or name.strip() in users:
+            raise UsersSyntaxError(f"line {number}: expected name=password, each name once")
+        users[name.strip()] = password.strip()
+    if len(users) > USERS_MAX:
+        raise UsersSyntaxError(f"{len(users)} users, at most {USERS_MAX} are read")
+    return users
