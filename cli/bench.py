@@ -33,6 +33,7 @@ from cli.output import JSON, Command, WrongUsage, echo_json, format_option, prog
 CLIENTS_MAX: Final = 4096
 KILLS_MAX: Final = 10_000
 SECONDS_MAX: Final = 3600.0
+FAILOVER_NODES_MIN: Final = 3
 OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
 
@@ -131,7 +132,8 @@ def allocate(
         allocated.figures["baseline"]["pysyncobj_stock_per_s"] = stock
     for line in bench_allocate.mishap_lines(allocated.mishaps):
         click.echo(line, err=True)
-    if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
+    if bootstrap_controller is None and allocated.other_cores >= FAILOVER_NODES_MIN: Final = 3
+OTHER_CORES_MIN:
         click.echo(
             f"Other programs used {allocated.other_cores:.1f} of {os.cpu_count()} cores meanwhile: "
             f"on a quiet machine the figures are better.",
@@ -173,6 +175,8 @@ def failover(
     granted_but_missing count where the nodes' archives contradict what clients were told. Exit status 1:
     there are such, or duplicates.
     """
+    if node_count < FAILOVER_NODES_MIN:
+        raise WrongUsage(f"--nodes {node_count}: a majority must be left without the leader, so 3 or more")
     with _interruptible(), workspace(directory) as work, progress() as show:
         file = new_history(work, history)
         with own_cluster(work, node_count, port, directory) as own:

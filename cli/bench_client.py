@@ -28,7 +28,7 @@ PAUSE_S: Final = (
     0.005,
     0.015,
 )  # between refusals: sixteen clients then find a new leader within a millisecond
-SUSPECT_S: Final = 0.3
+SUSPECT_S: Final = (0.3, 1.5)  # drawn anew each time, or all clients would wait for a silent node together
 CORRELATION_ID_BYTES: Final = slice(8, 12)  # of a framed request
 CORRELATION_ID_MAX: Final = 2**31 - 1
 
@@ -210,7 +210,7 @@ class Client:
         self._ask()
 
     def _suspect(self, node: int) -> None:
-        self._suspect_until_s[node] = time.monotonic() + SUSPECT_S
+        self._suspect_until_s[node] = time.monotonic() + self.course.rng.uniform(*SUSPECT_S)
 
     def _move(self) -> None:
         """The next node in turn that is not suspect; if all are, the next."""

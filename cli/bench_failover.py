@@ -91,10 +91,18 @@ def measure(
 
 
 def _kill_leader(cluster: LocalCluster, number: signal.Signals) -> Kill:
-    leader = leader_id(cluster)
-    pid = None if leader is None else cluster.node(leader).pid()
-    if leader is None or pid is None:
-        raise Failed("no node leads; 'fencepost ps' would say which nodes run")
+    found: list[NodeId] = []
+
+    def leads() -> bool:  # after a chance election there may be nobody for a moment
+        found[:] = [leader for leader in (leader_id(cluster),) if leader is not None]
+        return bool(found)
+
+    if not wait_until(leads, SUCCESS_SECONDS_MAX):
+        raise Failed(f"no node has led for {SUCCESS_SECONDS_MAX:.0f} s")
+    leader = found[0]
+    pid = cluster.node(leader).pid()
+    if pid is None:
+        raise Failed(f"node {leader} led, and died unasked")
     before_ns = time.monotonic_ns()
     os.kill(pid, number)  # our own child: the pid cannot be another's
     return Kill(leader, before_ns, time.monotonic_ns())

@@ -150,6 +150,7 @@ USAGE = [
     pytest.param(("allocate", "--clients", "4097"), 2, "from 1 to 4096", id="one-past-the-most"),
     pytest.param(("allocate", "--seconds", "0"), 2, "--seconds", id="no-time"),
     pytest.param(("failover", "--kills", "0"), 2, "--kills", id="no-kill"),
+    pytest.param(("failover", "--nodes", "2"), 2, "3 or more", id="nobody-would-be-left"),
     pytest.param(("failover", "--signal", "TERM"), 2, "--signal", id="a-signal-that-is-no-failure"),
     pytest.param(
         ("allocate", "--bootstrap-controller", "127.0.0.1:1", "--dir", "x"), 2, "for a new one",
