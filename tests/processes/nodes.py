@@ -38,6 +38,7 @@ POLL_SECONDS = 0.02
 
 JSON_LOGS = "log.format=json"
 NO_QUOTA = "producer.id.allocation.rate=0"
+CALM = ("quorum.election.timeout.ms.min=1500", "quorum.election.timeout.ms.max=3000")
 
 
 def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECONDS_MAX) -> T:
@@ -88,6 +89,11 @@ class Nodes:
     def home(self, node_id: int) -> Path:
         """The node's ``log.dirs``."""
         return self.node(node_id).config.directory
+
+    def directory_id(self, node_id: int) -> str:
+        """Of the node's directory, as ``storage info`` shows it."""
+        (row,) = self.read("storage", "info", "--node", str(node_id))["nodes"]
+        return str(row["directory_id"])
 
     def address(self, node_id: int, purpose: str) -> tuple[str, int]:
         """Where the node listens: ``client``, ``controller``, ``raft`` or ``metrics``."""

@@ -1,13 +1,20 @@
-"""What does not belong on a port disturbs nobody: no change of role, no death, no memory, no pickle."""
+"""What does not belong disturbs nobody: garbage on every port, wrong secrets, foreign nodes, doubles.
+
+The timeouts are longer than usual, so that a busy machine alone never changes a role.
+"""
 
 import asyncio
+import base64
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
+from cli import node_process
 from controller.brokers import Endpoint, Feature, RegisterBroker
 from controller.errors import ApiError
 from quorum.node_identity import read_identity
@@ -15,18 +22,42 @@ from records.types import BrokerEpoch, BrokerId
 from tests.processes.checks import check_run
 from tests.processes.garbage import GARBAGE, Impostor, send_each
 from tests.processes.load import Load
-from tests.processes.nodes import Nodes
+from tests.processes.nodes import (
+    CALM,
+    JSON_LOGS,
+    NO_QUOTA,
+    Nodes,
+    end_processes,
+    fencepost,
+    read_events,
+    running,
+    start_process,
+    wait_for,
+)
 from wire.client import Connection
 from wire.k62_broker_registration import BROKER_REGISTRATION
 
 pytestmark = pytest.mark.slow
 
+PORT = 25_800  # of processes that are none of the cluster's own
 SEED = 730
 COUNT = 10_000  # of each kind, on each sort of port
 AS_A_PEER = 150  # of each kind
 GUESSES = 300
 ANSWER_SECONDS_MAX = 20.0
 RSS_ANON_KIB_MAX = 100 * 1024
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with running(tmp_path_factory.mktemp("calm") / "cluster", NO_QUOTA, *CALM) as started:
+        yield started
+
+
+@pytest.fixture
+def nodes(calm: Nodes) -> Nodes:
+    """This module's own cluster."""
+    return calm
 
 
 @pytest.mark.row("card.7")
@@ -136,3 +167,106 @@ def test_an_oversized_registration_is_refused_and_halts_nobody(nodes: Nodes, exc
         asyncio.run(register(**excess))
     assert asyncio.run(register()) > 0
     assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)
+
+
+@pytest.fixture
+def strangers() -> Iterator[list[Popen[bytes]]]:
+    """Processes started besides; ended after the test."""
+    children: list[Popen[bytes]] = []
+    yield children
+    end_processes(children)
+
+
+def stranger(nodes: Nodes, folder: Path, node_id: int, *, cluster_id: str, secret: Path) -> Path:
+    """The configuration of a node that dials the cluster, in a formatted directory of its own."""
+    folder.mkdir(parents=True)
+    config = folder / "node.properties"
+    voters = [f"{node}@{_text(nodes.address(node, 'raft'))}" for node in nodes.node_ids if node != node_id]
+    controllers = [_text(nodes.address(node, "controller")) for node in nodes.node_ids]
+    settings = [
+        f"node.id={node_id}",
+        "process.roles=controller",
+        "log.dirs=data",
+        f"listeners=CONTROLLER://127.0.0.1:{PORT}",
+        f"controller.quorum.voters={','.join([*voters, f'{node_id}@127.0.0.1:{PORT + 1}'])}",
+        f"controller.quorum.bootstrap.servers={','.join(controllers)}",
+        f"quorum.secret.file={secret}",
+        JSON_LOGS,
+    ]
+    config.write_text("\n".join(settings) + "\n")
+    fencepost("storage", "format", "--config", str(config), "--cluster-id", cluster_id)
+    return config
+
+
+def _text(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def await_refusal(log: Path, since: int, *words: str) -> None:
+    """A ``peer_refused`` event whose reason has these words."""
+
+    def look() -> bool:
+        reasons = [e["reason"] for e in read_events(log, since) if e["event"] == "peer_refused"]
+        return any(all(word in reason for word in words) for reason in reasons)
+
+    wait_for(f"{log} says that a peer is refused: {words}", look)
+
+
+def test_a_node_of_another_cluster_is_refused_by_name(
+    nodes: Nodes, tmp_path: Path, strangers: list[Popen[bytes]]
+) -> None:
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    leader, epoch = undisturbed(nodes)
+    others = [node_id for node_id in nodes.node_ids if node_id != 3]
+    marks = {node_id: nodes.log_size(node_id) for node_id in others}
+    config = stranger(
+        nodes, tmp_path / "foreign", 3, cluster_id=cluster_id, secret=nodes.directory / "cluster.secret"
+    )
+    start_process(tmp_path / "foreign", config, strangers)
+    words = ("node 3 belongs to cluster", cluster_id)
+    for node_id, mark in marks.items():
+        await_refusal(nodes.node(node_id).directory / node_process.LOG, mark, *words)
+    await_refusal(tmp_path / "foreign" / node_process.LOG, 0, nodes.cluster.cluster_id)
+    assert undisturbed(nodes) == (leader, epoch)
+
+
+def test_a_second_node_of_the_same_id_is_refused_by_name(
+    nodes: Nodes, tmp_path: Path, strangers: list[Popen[bytes]]
+) -> None:
+    leader, epoch = undisturbed(nodes)
+    others = [node_id for node_id in nodes.node_ids if node_id != 3]
+    marks = {node_id: nodes.log_size(node_id) for node_id in others}
+    config = stranger(
+        nodes,
+        tmp_path / "double",
+        3,
+        cluster_id=nodes.cluster.cluster_id,
+        secret=nodes.directory / "cluster.secret",
+    )
+    start_process(tmp_path / "double", config, strangers)
+    for node_id, mark in marks.items():
+        log = nodes.node(node_id).directory / node_process.LOG
+        await_refusal(log, mark, "node id 3 is taken", nodes.directory_id(3))
+    await_refusal(tmp_path / "double" / node_process.LOG, 0, "node id 3 is taken")
+    assert undisturbed(nodes) == (leader, epoch)
+
+
+def test_a_node_with_another_secret_is_refused_by_name(
+    nodes: Nodes, tmp_path: Path, strangers: list[Popen[bytes]]
+) -> None:
+    leader, epoch = undisturbed(nodes)
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef0123456789abcdef")
+    marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+    config = stranger(nodes, tmp_path / "guesser", 3, cluster_id=nodes.cluster.cluster_id, secret=secret)
+    start_process(tmp_path / "guesser", config, strangers)
+    # The dialler asks for proof first, so it is the one that finds out.
+    await_refusal(tmp_path / "guesser" / node_process.LOG, 0, "does not know the cluster's secret")
+    assert undisturbed(nodes) == (leader, epoch)
+    assert not [e for node_id, mark in marks.items() for e in nodes.events(node_id, "role_changed", mark)]
+
+
+def undisturbed(nodes: Nodes) -> tuple[int, int]:
+    """(leader, epoch), on an answer that rides on a committed entry."""
+    leader = nodes.await_followed()
+    return leader, nodes.epoch(leader)

@@ -1,0 +1,101 @@
+"""A blocking Kafka client of kio's schemas alone: none of the product's own bytes are in it."""
+
+import importlib
+import io
+import socket
+import struct
+import uuid
+from typing import Any
+
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.types import BrokerId
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i16, i64, u16
+
+SECONDS_MAX = 30.0
+CLIENT_ID = b"raw"
+
+
+class RawClient:
+    """One connection; close it. ``sasl``: (user, password) for PLAIN."""
+
+    def __init__(self, address: tuple[str, int], sasl: tuple[str, str] | None = None) -> None:
+        self.socket = socket.create_connection(address, timeout=SECONDS_MAX)
+        self._correlation_id = 0
+        self._bytes = self.socket.makefile("rb")
+        if sasl is not None:
+            user, password = sasl
+            assert not int(self.call(SaslHandshakeRequest(mechanism="PLAIN")).error_code)
+            token = f"\0{user}\0{password}".encode()
+            assert not int(self.call(SaslAuthenticateRequest(auth_bytes=token)).error_code)
+
+    def __enter__(self) -> "RawClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bytes.close()
+        self.socket.close()
+
+    def call(self, request: Any) -> Any:
+        """Send a request of kio's and read its answer."""
+        self.send(request)
+        return self.receive(request)
+
+    def send(self, request: Any) -> None:
+        """Write a request; its answer comes with ``receive``."""
+        self._correlation_id += 1
+        header = struct.pack(
+            ">hhih", request.__api_key__, request.__version__, self._correlation_id, len(CLIENT_ID)
+        )
+        tags = b"\0" if request.__flexible__ else b""
+        with io.BytesIO() as buffer:
+            entity_writer(type(request))(buffer, request)
+            content = header + CLIENT_ID + tags + buffer.getvalue()
+        self.socket.sendall(struct.pack(">i", len(content)) + content)
+
+    def receive(self, request: Any) -> Any:
+        """The answer to the oldest request that was sent and not received; ``request`` gives its type."""
+        (size,) = struct.unpack(">i", self._exactly(4))
+        content = self._exactly(size)
+        response = _response_type(request)
+        header, position = entity_reader(response.__header_schema__)(content, 0)
+        assert header.correlation_id <= self._correlation_id
+        answer, read = entity_reader(response)(content, position)
+        assert position + read == size, f"{size - position - read} bytes are left over"
+        return answer
+
+    def _exactly(self, size: int) -> bytes:
+        content = self._bytes.read(size)
+        if len(content) < size:
+            raise ConnectionResetError("closed by the other side")
+        return content
+
+
+def register(client: RawClient, cluster_id: str, broker_id: int) -> int:
+    """Register a broker that nobody can reach; its epoch."""
+    request = BrokerRegistrationRequest(
+        broker_id=BrokerId(broker_id),
+        cluster_id=cluster_id,
+        incarnation_id=uuid.uuid4(),
+        listeners=(Listener(name="NONE", host="127.0.0.1", port=u16(1), security_protocol=i16(0)),),
+        features=(),
+        rack=None,
+        log_dirs=(uuid.UUID(int=broker_id + 1),),
+    )
+    answer = client.call(request)
+    assert int(answer.error_code) == 0, answer
+    return int(answer.broker_epoch)
+
+
+def allocation(broker_id: int, broker_epoch: int) -> AllocateProducerIdsRequest:
+    """AllocateProducerIds, API key 67."""
+    return AllocateProducerIdsRequest(broker_id=BrokerId(broker_id), broker_epoch=i64(broker_epoch))
+
+
+def _response_type(request: Any) -> Any:
+    """The response of the same API and version, as kio lays its modules out."""
+    module = importlib.import_module(type(request).__module__.replace(".request", ".response"))
+    return getattr(module, type(request).__name__.removesuffix("Request") + "Response")

@@ -1,0 +1,56 @@
+"""A voter that lost its disk forgot its votes: it waits until the others, without it, take it in again."""
+
+import pytest
+
+from tests.processes.checks import check_run
+from tests.processes.load import Load
+from tests.processes.nodes import Nodes, wait_for, wipe
+
+pytestmark = pytest.mark.slow
+
+CANDIDACIES = 3
+
+
+@pytest.mark.row("card.1", "card.7")
+def test_a_wiped_voter_does_not_vote_before_it_is_readmitted(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    wiped, witness = nodes.followers()
+    with Load(nodes, seed=21) as load:
+        load.await_done(20)
+        old_directory = nodes.directory_id(wiped)
+        nodes.kill(wiped)
+        wipe(nodes, wiped)
+        assert nodes.directory_id(wiped) != old_directory
+
+        # Without the leader there is no majority: the wiped one does not count, and knows it.
+        nodes.kill(leader)
+        marks = {node_id: nodes.log_size(node_id) for node_id in (wiped, witness)}
+        nodes.start(wiped)
+        epoch = nodes.epoch(witness)
+        wait_for(
+            f"node {witness} stands for election again and again",
+            lambda: nodes.epoch(witness) >= epoch + CANDIDACIES,
+        )
+        for node_id, mark in marks.items():
+            assert nodes.events(node_id, "controller_activated", mark) == []
+        assert nodes.metrics(wiped)["role.follower"] == 1
+
+        # With it there is one, of the other two; the wiped one catches up and is readmitted.
+        nodes.start(leader)
+        load.await_done(20)
+        chosen = nodes.leader()
+        assert chosen != wiped
+        wait_for(
+            f"node {wiped} is readmitted",
+            lambda: any(
+                nodes.events(node_id, "voter_readmitted", mark)
+                for node_id, mark in (*marks.items(), (leader, 0))
+            ),
+        )
+        nodes.await_followed()
+        # Now it counts: with the wiped one and one of the others alone, the quorum goes on.
+        nodes.kill(nodes.leader())
+        load.await_done(20)
+        dead = [node_id for node_id in nodes.node_ids if nodes.node(node_id).pid() is None]
+        nodes.start(*dead)
+    check_run(nodes, load, since)
