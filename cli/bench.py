@@ -132,8 +132,7 @@ def allocate(
         allocated.figures["baseline"]["pysyncobj_stock_per_s"] = stock
     for line in bench_allocate.mishap_lines(allocated.mishaps):
         click.echo(line, err=True)
-    if bootstrap_controller is None and allocated.other_cores >= FAILOVER_NODES_MIN: Final = 3
-OTHER_CORES_MIN:
+    if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
         click.echo(
             f"Other programs used {allocated.other_cores:.1f} of {os.cpu_count()} cores meanwhile: "
             f"on a quiet machine the figures are better.",
