@@ -48,7 +48,7 @@ BROKERS = [
         id="version-2-before-0.10",
     ),
     pytest.param(
-        {"version": 3, "host": "h", "port": 9, "jmx_port": -1, "timestamp": "2", "endpoints": [], "rack": "r"},
+        {"version": 3, "host": "h", "port": 9, "jmx_port": 1, "timestamp": "2", "endpoints": [], "rack": "r"},
         ZnodeBroker(BrokerId(4), 3, (), "r", {}, 2),
         id="version-3-with-a-rack",
     ),
