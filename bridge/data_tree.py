@@ -38,6 +38,16 @@ Znodes: TypeAlias = dict[str, Znode]
 """Znodes by path."""
 
 
+def under(znodes: Znodes, chroot: str) -> Znodes:
+    """Those below ``chroot``, a path, by their paths from there; all of them if it is empty."""
+    if not chroot:
+        return znodes
+    found = {
+        path.removeprefix(chroot): znode for path, znode in znodes.items() if path.startswith(f"{chroot}/")
+    }
+    return {"/": znodes[chroot], **found} if chroot in znodes else found
+
+
 @dataclass(slots=True)
 class Node:
     """A znode as the server keeps it. ``child_version`` counts the children ever created."""

@@ -114,6 +114,13 @@ class Fields:
             raise self.refused(name, f"a string with a decimal number from {first} to {last}", value)
         return number
 
+    def boolean(self, name: str) -> bool:
+        """True or false."""
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise self.refused(name, "true or false", value)
+        return value
+
     def integers(self, name: str, first: int = 0, last: int = INT32_MAX) -> tuple[int, ...]:
         """An array of numbers, each from ``first`` to ``last``."""
         return self._array(
@@ -160,7 +167,7 @@ class Fields:
         raise self.refused(name, expected, value)
 
     def _name(self, name: str) -> str:
-        return f"{self._where}.{name}" if self._where else name
+        return ".".join(part for part in (self._where, name) if part)
 
 
 def _canonical(value: object) -> int | None:
