@@ -15,12 +15,13 @@ from cli.images import newest_image
 from cli.local_cluster import LocalCluster, open_cluster
 from cli.output import JSON, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
 from controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
+from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
 from records.invariant import CorruptData
 from records.types import BrokerEpoch, BrokerId
 from snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
 from snapshots.segments import Hole
-from wire.client import ControllerClient
+from wire.client import ConnectionLost, ControllerClient, RequestTimeout
 from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.k64_unregister_broker import UNREGISTER_BROKER
@@ -131,7 +132,15 @@ async def _as_guest(client: ControllerClient, count: int, timeout_s: float) -> l
     try:
         return await _allocate(client, AllocateProducerIds(guest.broker_id, epoch), count, timeout_s)
     finally:
-        await client.call(UNREGISTER_BROKER, UnregisterBroker(guest.broker_id), timeout_s=timeout_s)
+        await _leave(client, guest.broker_id, timeout_s)
+
+
+async def _leave(client: ControllerClient, guest_id: BrokerId, timeout_s: float) -> None:
+    """Unregister. That it fails does not undo what was allocated: it is only said."""
+    try:
+        await client.call(UNREGISTER_BROKER, UnregisterBroker(guest_id), timeout_s=timeout_s)
+    except (ApiError, ConnectionLost, RequestTimeout) as error:
+        click.echo(f"broker {guest_id} stays registered, fenced: {error}", err=True)
 
 
 def _epoch(cluster: LocalCluster | None, broker_id: int) -> BrokerEpoch:
