@@ -281,7 +281,7 @@ def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None =
     nodes = None
     try:
         fencepost("up", "-n", str(count), *where, "--detach", *settings, cwd=cwd)
-        nodes = Nodes(open_cluster(directory))
+        nodes = Nodes(open_cluster((cwd or Path()) / directory))
         yield nodes
         complaints = nodes.complaints()
     finally:

@@ -5,17 +5,22 @@ import io
 import socket
 import struct
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
+from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.types import BrokerId
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i16, i64, u16
+from kio.static.primitive import i16, i32Timedelta, i64, u16
+
+from tests.processes.nodes import wait_for
 
 SECONDS_MAX = 30.0
+LOADING = 14  # the broker has no block at the moment: ask again
 CLIENT_ID = b"raw"
 
 
@@ -93,6 +98,28 @@ def register(client: RawClient, cluster_id: str, broker_id: int) -> int:
 def allocation(broker_id: int, broker_epoch: int) -> AllocateProducerIdsRequest:
     """AllocateProducerIds, API key 67."""
     return AllocateProducerIdsRequest(broker_id=BrokerId(broker_id), broker_epoch=i64(broker_epoch))
+
+
+def producer_id(address: tuple[str, int]) -> int:
+    """What an idempotent producer gets from a broker, once it has a block."""
+    request = InitProducerIdRequest(
+        transactional_id=None,
+        transaction_timeout=i32Timedelta.parse(timedelta()),
+        producer_id=i64(-1),  # type: ignore[arg-type]
+        producer_epoch=i16(-1),
+    )
+
+    def ask() -> list[int]:
+        try:
+            with RawClient(address) as client:
+                answer = client.call(request)
+        except ConnectionRefusedError:
+            return []  # it does not listen yet
+        assert int(answer.error_code) in (0, LOADING), answer
+        return [] if int(answer.error_code) else [int(answer.producer_id)]
+
+    (found,) = wait_for(f"the broker at {address} has a block", ask)
+    return found
 
 
 def _response_type(request: Any) -> Any:

@@ -10,8 +10,7 @@ from subprocess import Popen
 
 import pytest
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
-from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
-from kio.static.primitive import i8, i16, i32Timedelta, i64
+from kio.static.primitive import i8
 
 from cli import node_process
 from tests.processes import archive_reader
@@ -26,7 +25,7 @@ from tests.processes.nodes import (
     start_process,
     wait_for,
 )
-from tests.processes.raw_client import RawClient, allocation, register
+from tests.processes.raw_client import RawClient, allocation, producer_id, register
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +35,7 @@ BURST = 2  # blocks at once; then one a second
 BROKER = ("broker", "broker-password")
 GUEST = ("guest", "guest-password")
 EXIT_UNAUTHORIZED = 4
-NOT_AUTHORIZED, STALE_EPOCH, LOADING = 31, 77, 14
+NOT_AUTHORIZED, STALE_EPOCH = 31, 77
 
 
 @pytest.fixture(scope="module")
@@ -97,28 +96,6 @@ def lone_broker(nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str
     return config
 
 
-def producer_id(address: tuple[str, int]) -> int:
-    """What an idempotent producer gets from a broker, once it has a block."""
-    request = InitProducerIdRequest(
-        transactional_id=None,
-        transaction_timeout=i32Timedelta.parse(timedelta()),
-        producer_id=i64(-1),  # type: ignore[arg-type]
-        producer_epoch=i16(-1),
-    )
-
-    def ask() -> list[int]:
-        try:
-            with RawClient(address) as client:
-                answer = client.call(request)
-        except ConnectionRefusedError:
-            return []  # it does not listen yet
-        assert int(answer.error_code) in (0, LOADING), answer
-        return [] if int(answer.error_code) else [int(answer.producer_id)]
-
-    (found,) = wait_for(f"the broker at {address} has a block", ask)
-    return found
-
-
 @pytest.mark.row("730.8", "730.4", "card.4")
 def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
     nodes: Nodes, tmp_path: Path, processes: list[Popen[bytes]]
@@ -167,6 +144,9 @@ def test_refusals_carry_their_code_and_write_nothing(nodes: Nodes) -> None:
             refused.append(
                 (int(answer.error_code), int(answer.producer_id_start), int(answer.producer_id_len))
             )
+    # The command's guest may allocate, too, though it may not unregister itself: that needs ALTER.
+    (block,) = nodes.read("producer-ids", "allocate")
+    assert block["len"] == BLOCK_LENGTH
     assert refused == [(NOT_AUTHORIZED, 0, 0), *[(STALE_EPOCH, 0, 0)] * 4]
     homes = [nodes.home(node_id) for node_id in nodes.node_ids]
     owners = {block.broker_id for block in archive_reader.allocations(archive_reader.merged(homes))}
