@@ -135,7 +135,7 @@ def allocate(
     if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
         click.echo(
             f"Other programs used {allocated.other_cores:.1f} of {os.cpu_count()} cores meanwhile: "
-            f"on a quiet machine the figures are better.",
+            "the figures are a busy machine's, and X LMDB is too high.",
             err=True,
         )
     if output_format == JSON:
