@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation.simulation import Simulation
-from tests.simulation.weather import Weather, weather_of
+from tests.simulation.weather import KINDS, Weather, weather_of
 
 STORM_S: Final = 10.0
 
@@ -21,9 +21,10 @@ class Storm:
 
     @classmethod
     def of(cls, seed: int) -> "Storm":
-        """Five kinds of weather in turn; every fourth round with five voters."""
+        """Every kind of weather in turn; every fourth round with five voters, elections always."""
         name, weather = weather_of(seed)
-        return cls(seed, name, weather, 5 if seed // 5 % 4 == 3 else 3, seed % 3 != 0)
+        five = name == "elections" or seed // len(KINDS) % 4 == 3
+        return cls(seed, name, weather, 5 if five else 3, initial_voters=seed % 4 != 0)
 
     def simulation(self) -> Simulation:
         """The simulation, not run yet."""

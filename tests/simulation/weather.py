@@ -79,6 +79,16 @@ STALLS: Final = Weather(
 WIPES: Final = Weather(
     wipes=0.25, crashes=0.2, cuts=0.2, partitions=0.1, drop=0.005, power_loss=0.3, skew_ms=HOUR_MS
 )
+ELECTIONS: Final = Weather(
+    duplicate=0.4,
+    reorder=0.3,
+    slow=0.25,
+    slow_s=(0.02, 1.5),
+    drop=0.02,
+    partitions=0.6,
+    stops=0.4,
+    skew_ms=HOUR_MS,
+)
 EVERYTHING: Final = Weather(
     drop=0.01,
     duplicate=0.03,
@@ -103,6 +113,7 @@ KINDS: Final = {
     "stalls": STALLS,
     "wipes": WIPES,
     "everything": EVERYTHING,
+    "elections": ELECTIONS,
 }
 
 
