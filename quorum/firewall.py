@@ -260,12 +260,15 @@ class Firewall:
                 self.learner_match[peer] = LogIndex(message.next_index - 1)
             success = False  # it keeps the connection alive, it commits nothing
         next_before = raft.next_index(peer)
+        # A refusal goes back, never forward: of several messages under way the first is refused at the
+        # conflict, the others only because they begin after the follower's end.
+        reset = message.reset and message.next_index < next_before
         raft.deliver(
             peer,
             {
                 "type": "next_node_idx",
                 "next_node_idx": message.next_index,
-                "reset": message.reset,
+                "reset": reset,
                 "success": success,
             },
         )

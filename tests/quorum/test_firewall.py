@@ -6,6 +6,7 @@ L1 old terms, L5 the far behind. Real voters, real journals; only the order of f
 
 import pytest
 
+import quorum.journal
 from quorum.messages import Ack, AppendEntries, Behind, NewerTerm, RequestVote, TimeoutNow, Vote
 from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER
 from records.entry import Entry, encode_entry
@@ -264,6 +265,23 @@ def test_h4_a_refusal_that_is_news_does(three: Rig) -> None:
     match = three[1].raft.match_index(peer)
     three[1].received(peer, Ack(three[1].raft.term, match + 1, reset=True, success=False))
     assert three[1].raft.next_index(peer) == match + 1
+
+
+def test_a_follower_with_a_conflict_far_behind_catches_up(five: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes several messages. The first is refused at the conflict, the others because they begin after
+    the follower's end: their refusals must not move the leader forward again (simulation seed 22 of 400).
+    """
+    monkeypatch.setattr(quorum.journal, "SLICE_MAX", 3)
+    a_follower_with_junk(five)
+    for _ in range(12):
+        five.allocate(3)
+        five.turn(3)
+        five.flow(3, 4, 5)
+    five.meet(2, 3)
+    five[3].connected(NodeId(2))
+    five[2].connected(NodeId(3))
+    five.settle(2, 3, 4, 5)
+    assert five.commands(2) == five.commands(3)
 
 
 def test_an_ack_never_moves_the_next_index_back(three: Rig) -> None:
