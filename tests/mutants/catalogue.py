@@ -92,6 +92,22 @@ MUTANTS: Final = (
             + "test_h4_a_late_refusal_does_not_move_the_next_index_below_what_was_acknowledged",
         ),
     ),
+    Mutant(
+        "refusals-go-back",
+        "a refusal moves the next index back, never forward",
+        "quorum/firewall.py",
+        "        reset = message.reset and message.next_index < next_before",
+        "        reset = message.reset",
+        (FIREWALL + "test_a_follower_with_a_conflict_far_behind_catches_up",),
+    ),
+    Mutant(
+        "behind-once",
+        "a follower that is behind is told once per round trip",
+        "quorum/firewall.py",
+        "            self._raft.keep_next_index(peer, LogIndex(self._journal.last_index + 1))\n",
+        "",
+        (ELECTORATE + "test_a_leader_that_is_behind_is_told_once_not_without_end",),
+    ),
     # -- flushes (H9, H10) -----------------------------------------------------------------------------------
     Mutant(
         "flush-before-send",
