@@ -1,0 +1,252 @@
+"""A session with a live ensemble, through kazoo: requests go out, answers come back to the loop.
+
+kazoo      runs its own threads: one for the socket, one each for completions and watches. Only its ``_async``
+           calls are made here, which queue a request; answers come back by ``call_soon_threadsafe``.
+Bites      A request that waits while the connection is down is sent later, on the next connection; one that
+           was sent may be done after its connection broke. So only the errors of ``DEFINITE`` say what
+           became of a request; whatever else comes, and silence, is Unanswered.
+           kazoo notices a server that is paused only while nothing is asked of it, so a client that let a
+           request time out is given up for a new one. Its thread can die of an answer that it does not
+           know: then it is given up too.
+           Its wake-up pipe would block the loop at some 270 unanswered requests: ``OUTSTANDING_MAX``.
+
+Source     kazoo 2.11 client.py, connection.py.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadArgumentsError,
+    BadVersionError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotReadOnlyCallError,
+    QuotaExceededError,
+)
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
+from structlog.typing import FilteringBoundLogger
+
+from bridge.access import Access, ZooKeeperRefused, ZooKeeperUnavailable
+
+OUTSTANDING_MAX: Final = 128
+RETIRED_MAX: Final = 4  # clients that were given up and are still closing
+RECONNECT_S_MIN: Final = 0.05
+RECONNECT_S_MAX: Final = 1.0
+
+REFUSALS: Final = (NoAuthError, InvalidACLError, BadArgumentsError, NotReadOnlyCallError, QuotaExceededError)
+DEFINITE: Final = (BadVersionError, NodeExistsError, NoNodeError, *REFUSALS)
+
+
+class Unanswered(Exception):
+    """A request was queued, and nothing definite came of it."""
+
+
+class _Client:
+    """One kazoo client: it connects, connects again, and is given up once."""
+
+    def __init__(self, access: Access, heard: Callable[["_Client", str], None]) -> None:
+        tls = access.tls
+        logger = logging.Logger("kazoo", logging.WARNING)  # noqa: LOG001 - one per client, not the process's
+        self._complaints = _LastLine()
+        logger.addHandler(self._complaints)
+        self.kazoo: Any = KazooClient(
+            hosts=access.connect.servers,
+            timeout=access.session_timeout_s,
+            auth_data=[("digest", ":".join(access.digest))] if access.digest else None,
+            sasl_options=None if access.sasl is None else dict(access.sasl),
+            connection_retry=KazooRetry(max_tries=-1, delay=RECONNECT_S_MIN, max_delay=RECONNECT_S_MAX),
+            logger=logger,
+            use_ssl=tls is not None,
+            ca=_text(tls and tls.ca),
+            certfile=_text(tls and tls.certificate),
+            keyfile=_text(tls and tls.key),
+            keyfile_password=tls and tls.key_password,
+            verify_certs=tls is None or tls.verify,
+            check_hostname=tls is not None and tls.verify and tls.check_hostname,
+        )
+        self.kazoo.add_listener(lambda state: heard(self, state))
+        self._starting = threading.Thread(target=self.kazoo.start_async, name="zookeeper-start", daemon=True)
+        self._starting.start()
+
+    @property
+    def complaint(self) -> str:
+        """What kazoo said last about its connection."""
+        return self._complaints.text
+
+    def close(self) -> None:
+        """Blocks up to the session timeout."""
+        self._starting.join()
+        self.kazoo.stop()
+        self.kazoo.close()
+
+
+class _LastLine(logging.Handler):
+    text = "nothing heard"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+
+class Session:
+    """``begin`` before use, ``end`` at the end. All on one loop."""
+
+    def __init__(self, access: Access, log: FilteringBoundLogger) -> None:
+        """Raises ModuleNotFoundError if SASL is asked for and pure-sasl is not installed."""
+        if access.sasl is not None and importlib.util.find_spec("puresasl") is None:
+            raise ModuleNotFoundError("SASL needs pure-sasl: pip install 'fencepost[zookeeper]'")
+        self._access = access
+        self._log = log
+        self._loop: asyncio.AbstractEventLoop
+        self._client: _Client
+        self._changed = asyncio.Event()  # set, and replaced by a new one, whenever a state below changes
+        self._is_connected = False
+        self._is_refused = False  # the login failed
+        self._is_over = False
+        self._outstanding = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a request would be sent now."""
+        return self._is_connected
+
+    def begin(self) -> None:
+        """Begin to connect; returns at once."""
+        self._loop = asyncio.get_running_loop()
+        self._client = _Client(self._access, self._heard)
+
+    async def end(self) -> None:
+        """Close. Requests in flight are Unanswered."""
+        self._is_over = True
+        self._tell(is_connected=False)
+        self._close(self._client)
+        await asyncio.gather(*self._closing)
+
+    async def queue(self, submit: Callable[[Any], Any], deadline: float) -> "Request":
+        """Give kazoo a request. Raises ZooKeeperUnavailable, ZooKeeperRefused: it was not given."""
+        client = await self._connected(deadline)
+        if self._outstanding >= OUTSTANDING_MAX:
+            raise ZooKeeperUnavailable(f"{self._outstanding} requests are unanswered")
+        request = Request(self, client, self._loop.create_future())
+        result = submit(client.kazoo)
+        self._outstanding += 1
+        result.rawlink(lambda answer: self.soon(self._answered, request, answer))
+        return request
+
+    async def changed(self) -> None:
+        """Returns when the connection is made or lost: watches may be gone."""
+        await self._changed.wait()
+
+    def soon(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have the loop call something; from kazoo's threads, which may outlive the loop."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def give_up(self, client: _Client, reason: str) -> None:
+        """Use another client from now on."""
+        if client is not self._client or self._is_over:
+            return
+        if len(self._closing) >= RETIRED_MAX:
+            self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, reason)
+            return
+        self._log.warning("zookeeper_client_replaced", reason=reason, last=client.complaint)
+        self._tell(is_connected=False)
+        self._close(client)
+        self._client = _Client(self._access, self._heard)
+
+    async def _connected(self, deadline: float) -> _Client:
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not self._is_connected:
+                    if self._is_over:
+                        raise ZooKeeperUnavailable("the session has ended")
+                    if self._is_refused:
+                        raise ZooKeeperRefused(f"{self._access.connect}: the login was refused")
+                    await self._changed.wait()
+        except TimeoutError as error:
+            said = f"{self._access.connect}: no connection in {self._access.operation_timeout_s} s"
+            raise ZooKeeperUnavailable(f"{said} ({self._client.complaint})") from error
+        return self._client
+
+    def _answered(self, request: "Request", answer: Any) -> None:
+        """kazoo is done with a request, also with one that nobody waits for any more."""
+        self._outstanding -= 1
+        request.finish(answer.value, answer.exception)
+
+    def _heard(self, client: _Client, state: str) -> None:
+        """From kazoo's threads."""
+        self.soon(self._state_changed, client, state, client.kazoo.client_state)
+
+    def _state_changed(self, client: _Client, state: str, keeper_state: str) -> None:
+        if client is not self._client or self._is_over:
+            return
+        self._log.info("zookeeper_state_changed", state=state)
+        self._is_refused = self._is_refused or keeper_state == KeeperState.AUTH_FAILED
+        self._tell(is_connected=state == KazooState.CONNECTED)
+        if keeper_state == KeeperState.CLOSED and not self._is_refused:
+            self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, "kazoo's thread has ended")
+
+    def _tell(self, *, is_connected: bool) -> None:
+        self._is_connected = is_connected
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _close(self, client: _Client) -> None:
+        task = self._loop.create_task(self._closed(client))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _closed(self, client: _Client) -> None:
+        try:
+            await asyncio.to_thread(client.close)
+        except (KazooException, OSError) as error:  # nobody can be helped: it is not used any more
+            self._log.warning("zookeeper_client_not_closed", reason=said(error))
+
+
+class Request:
+    """A request that kazoo has."""
+
+    def __init__(self, session: Session, client: _Client, future: "asyncio.Future[Any]") -> None:
+        self._session = session
+        self._client = client
+        self._future = future
+
+    async def answer(self, deadline: float) -> Any:
+        """Raises one of DEFINITE, or Unanswered. After silence the client is given up."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._future
+        except TimeoutError as error:
+            self._session.give_up(self._client, "a request was not answered in time")
+            raise Unanswered("no answer in time") from error
+
+    def finish(self, value: Any, error: BaseException | None) -> None:
+        """What kazoo says became of it."""
+        if self._future.done():
+            return
+        if error is None:
+            self._future.set_result(value)
+            return
+        known = error if isinstance(error, DEFINITE) else Unanswered(said(error))
+        self._future.set_exception(known)
+        self._future.exception()  # it may be that nobody waits for it any more
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _text(path: object) -> str | None:
+    return None if path is None else str(path)
