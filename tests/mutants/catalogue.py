@@ -34,8 +34,8 @@ MUTANTS: Final = (
         "conflict-cut",
         "entries that the log has already are stripped, so that only a conflict cuts (H1)",
         "quorum/firewall.py",
-        "                if journal.term_at(index) != term:\n                    break\n                matching += 1",
-        "                break",
+        "                if journal.term_at(index) != term:\n                    break\n",
+        "                break\n",
         (
             FIREWALL + "test_h1_a_late_duplicate_does_not_cut_what_was_acknowledged_since",
             FIREWALL + "test_h1_an_overlapping_message_adds_only_what_is_new",
@@ -87,10 +87,7 @@ MUTANTS: Final = (
         "quorum/firewall.py",
         "        if message.reset and message.next_index <= raft.match_index(peer):",
         "        if False:",
-        (
-            FIREWALL
-            + "test_h4_a_late_refusal_does_not_move_the_next_index_below_what_was_acknowledged",
-        ),
+        (FIREWALL + "test_h4_a_late_refusal_does_not_move_the_next_index_below_what_was_acknowledged",),
     ),
     Mutant(
         "refusals-go-back",

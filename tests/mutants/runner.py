@@ -1,4 +1,4 @@
-"""Breaks a copy of the tree, one mutant at a time, and runs the tests that must notice. Never the checkout."""
+"""Breaks a copy of the tree, one mutant at a time, and runs the tests that must notice."""
 
 import os
 import re

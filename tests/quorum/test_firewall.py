@@ -277,11 +277,13 @@ def test_a_follower_with_a_conflict_far_behind_catches_up(five: Rig, monkeypatch
         five.allocate(3)
         five.turn(3)
         five.flow(3, 4, 5)
-    five.meet(2, 3)
-    five[3].connected(NodeId(2))
-    five[2].connected(NodeId(3))
-    five.settle(2, 3, 4, 5)
-    assert five.commands(2) == five.commands(3)
+    five.elect(4, 3, 5)  # it begins at its own end, and has to find the conflict
+    five.meet(2, 4)
+    five[4].connected(NodeId(2))
+    five[2].connected(NodeId(4))
+    five.settle(2, 4)
+    five.settle(2, 4)
+    assert five.commands(2) == five.commands(4)
 
 
 def test_an_ack_never_moves_the_next_index_back(three: Rig) -> None:

@@ -103,6 +103,7 @@ def test_what_was_flushed_survives_and_what_was_not_does_not(tmp_path: Path) -> 
     store = Store.open(tmp_path / "store", sync=False)
     journal = filled(store, 4, commit=3)
     journal.setCurrentTerm(2, 1)
+    journal.save_commit_index()
     assert [journal.must_flush, journal.flush(), journal.must_flush] == [True, True, False]
     journal.add(b"\0lost", 5, 2)
     journal.setCurrentTerm(3, 2)
@@ -270,6 +271,7 @@ def test_the_journal_is_what_was_flushed_last(
             journal.compact(LogIndex(to))
             model = [entry for entry in model if entry[1] >= to]
         elif step == "flush":
+            journal.save_commit_index()
             if journal.flush():
                 durable, durable_commit = model, commit
         elif step == "crash":
