@@ -43,7 +43,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._load()
         self._term = self._meta("raft.term", 0)
         self._voted_for: int | None = self._meta("raft.vote", None)
-        self._commit_index = min(self._meta("raft.commit", 1), self.last_index)
+        saved = min(self._meta("raft.commit", 1), self.last_index)
+        self._commit_index = max(saved, self.first_index)  # the sentinel is in the image
         self._commit_written = self._commit_index
         self.must_flush = False  # log, term or vote moved since the last flush
 
@@ -129,7 +130,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         invariant(False, "pysyncobj cleared the journal")
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
-        """Remember the commit index. It goes to disk with the next flush that has another reason."""
+        """Remember the commit index. It goes to disk with the image (``save_commit_index``)."""
         invariant(
             raftCommitIndex >= self._commit_index,
             "the commit index went back",
@@ -169,14 +170,15 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         """Nothing: the store is closed by its owner."""
 
     def flush(self) -> bool:
-        """Make everything durable, the commit index with it. Returns False if nothing was new."""
+        """Make log, term and vote durable. Returns False if nothing was new."""
         self.must_flush = False
-        if not self._store.dirty:
-            return False
+        return self._store.commit()
+
+    def save_commit_index(self) -> None:
+        """Put the commit index into the open transaction: a restart then applies without asking around."""
         if self._commit_index != self._commit_written:
             self._store.meta_put("raft.commit", msgspec.msgpack.encode(self._commit_index))
             self._commit_written = self._commit_index
-        return self._store.flush()
 
     # -- ours -----------------------------------------------------------------------------------
 
@@ -210,5 +212,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._commit_index = index
 
     def _put(self, command: bytes, index: int, term: int) -> None:
-        self._store.txn.put(_KEY.pack(index), _TERM.pack(term) + command, db=self._store.journal_db)
+        # Appending is what a journal does: LMDB then fills its pages instead of splitting them.
+        key, value = _KEY.pack(index), _TERM.pack(term) + command
+        put = self._store.txn.put(key, value, append=True, db=self._store.journal_db)
+        invariant(put, "the journal on disk ends after the entry to append", index=index)
         self._store.dirty = self.must_flush = True

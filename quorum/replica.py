@@ -41,7 +41,7 @@ from records.types import LogIndex, NodeId, Term
 from snapshots.store import Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
-FLUSH_WAIT_S: Final = 0.5  # applied state waits this long for a flush that has another reason
+FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 APPLIED: Final = "applied"  # store meta: (raft index, term) of the image
 
 
@@ -91,6 +91,7 @@ class Replica:
         applied = self.store.meta_get(APPLIED)
         index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
         self._applied = (LogIndex(index), Term(term))
+        self._saved = None if applied is None else self._applied  # what is on disk of it
         self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
         self._transport = PeerTransport(send)
         self.electorate = Electorate(
@@ -175,7 +176,7 @@ class Replica:
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
         if self.journal.must_flush:
-            self.flush()
+            self.journal.flush()
         self._transport.release()
         for _ in range(TICKS_MAX):
             self.raft.tick(may_vote=self.electorate.may_vote)
@@ -189,7 +190,7 @@ class Replica:
         """The slow part of time: patience, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
-        if self.store.dirty and now - self._flushed_s > FLUSH_WAIT_S:
+        if now - self._flushed_s > FLUSH_WAIT_S and (self.store.dirty or self._applied != self._saved):
             self.flush()
         if self.raft.is_leader:
             for peer in self.peers:
@@ -199,8 +200,12 @@ class Replica:
         self.snapshotter.beat()
 
     def flush(self) -> None:
-        """Journal, image and applied index to disk, in one transaction."""
-        self.store.meta_put(APPLIED, msgspec.msgpack.encode(self._applied))
+        """Journal, image, applied and commit index to disk, in one transaction."""
+        if self._applied != self._saved:
+            self.store.meta_put(APPLIED, msgspec.msgpack.encode(self._applied))
+            self._saved = self._applied
+        self.journal.save_commit_index()
+        self.store.image.save()
         self.journal.flush()
         self._flushed_s = self._clock()
 
@@ -226,7 +231,6 @@ class Replica:
 
     def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
         self._applied = (index, term)
-        self.store.dirty = True
         if command[:1] == NO_OP:
             if self.raft.is_leader and term == self.raft.term:
                 self.proposer.own_no_op_applied()

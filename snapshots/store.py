@@ -1,8 +1,8 @@
 """The node's one LMDB environment: journal, Raft meta, and the image's tables.
 
-One write transaction is open at a time, on the loop's thread, and ``flush`` commits it with a real
-sync: log and state move together, so an image is never ahead of its log (DESIGN 5). What is not
-flushed is lost by a crash, as a whole. Other threads and other processes only read.
+One write transaction is open at a time, on the loop's thread, and ``commit`` syncs it. ``flush`` saves the
+image into it first, with its header: the image on disk is one that was, and never ahead of its log
+(DESIGN 5). What is not committed is lost by a crash, as a whole. Others only read.
 
 Generations   the image's keys start with a generation number. Installing a snapshot fills the next
               generation in slices; one small transaction then flips ``generation``, so a crash in
@@ -25,7 +25,7 @@ import lmdb
 import msgspec
 
 from controller import brokers, features, producer_ids, voters
-from controller.view import KEY_BYTES_MAX, ImageHeader, Table
+from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, InvariantViolation, invariant
 
 K = TypeVar("K")
@@ -92,10 +92,14 @@ class Store:
         return self._txn
 
     def flush(self) -> bool:
-        """Commit and sync what was written. Returns False when there was nothing to do."""
+        """Save the image, then ``commit``. Returns False when there was nothing to do."""
+        self.image.save()
+        return self.commit()
+
+    def commit(self) -> bool:
+        """Commit and sync what was written, without what was applied since the image was last saved."""
         if not self.dirty:
             return False
-        self.image.write_header()
         self.txn.commit()
         self._txn = None
         self.dirty = False
@@ -110,8 +114,8 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Flush and close the environment, release the lock."""
-        self.flush()
+        """Commit and close the environment, release the lock. The image is the owner's to save."""
+        self.commit()
         if self._txn is not None:
             self._txn.abort()
             self._txn = None
@@ -168,17 +172,16 @@ class Store:
         self.generation = generation
         self.meta_put("generation", msgspec.msgpack.encode(generation))
         self.image = Image(self, header)
-        self.image.write_header()
+        self.image.save()
 
 
-class Image:
-    """The image's tables inside the open write transaction, with a cache of decoded rows."""
+class _Rows:
+    """The image's rows inside the open write transaction, with a cache of decoded ones."""
 
-    def __init__(self, store: Store, header: ImageHeader | None = None) -> None:
+    def __init__(self, store: "Store", header: ImageHeader) -> None:
         self._store = store
         self._cache: dict[tuple[str, Any], Any] = {}
-        self._written: ImageHeader | None = None
-        self.header = header or _decode_header(store.meta_get("header"))
+        self.header = header
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""
@@ -200,20 +203,12 @@ class Image:
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """See MutableView."""
         self._store.txn.put(self._key(table, key), table.encode_value(value), db=self._store.image_db)
-        self._store.dirty = True
         self._remember((table.name, key), value)
 
     def delete(self, table: Table[K, V], key: K) -> None:
         """See MutableView."""
         self._store.txn.delete(self._key(table, key), db=self._store.image_db)
-        self._store.dirty = True
         self._remember((table.name, key), None)
-
-    def write_header(self) -> None:
-        """Put the header into the open transaction if it moved."""
-        if self.header is not self._written:
-            self._store.meta_put("header", msgspec.msgpack.encode(self.header))
-            self._written = self.header
 
     def _key(self, table: Table[K, V], key: K) -> bytes:
         encoded = table.encode_key(key)
@@ -224,6 +219,29 @@ class Image:
         if len(self._cache) >= CACHED_ROWS_MAX:
             self._cache.clear()
         self._cache[at] = value
+
+
+class Image(Overlay):
+    """The image: what is in the store, under what was applied since it was saved.
+
+    Applied entries stay in memory until ``save``, which a full flush does at least twice a second: the
+    journal has them, so a crash replays them, and a flush that only a vote or an ack waits for writes
+    half as many pages.
+    """
+
+    __slots__ = ("_saved", "_store")
+
+    def __init__(self, store: "Store", header: ImageHeader | None = None) -> None:
+        self._store = store
+        self._saved: ImageHeader | None = None
+        super().__init__(_Rows(store, header or _decode_header(store.meta_get("header"))))
+
+    def save(self) -> None:
+        """Rows and header into the open transaction, together."""
+        if self.header is not self._saved:
+            self.write_to(self._base)  # type: ignore[arg-type]  # _Rows is a MutableView
+            self._store.meta_put("header", msgspec.msgpack.encode(self.header))
+            self._saved = self.header
 
 
 class Reader:
@@ -299,10 +317,13 @@ def digest_of(header: ImageHeader, rows: Iterator[Row]) -> str:
 
 
 def image_digest(store: Store) -> str:
-    """Digest of the image inside the open write transaction (tests, simulations)."""
-    store.image.write_header()
-    reader = Reader(store.txn, store.meta_db, store.image_db)
-    return reader.digest()
+    """Digest of the image as it is now, saved or not (tests, simulations). Changes nothing."""
+    rows = (
+        (name, TABLES[name].encode_key(key), TABLES[name].encode_value(value))
+        for name in sorted(TABLES)
+        for key, value in store.image.items(TABLES[name])
+    )
+    return digest_of(store.image.header, rows)
 
 
 def _scan(txn: lmdb.Transaction, db: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
