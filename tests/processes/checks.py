@@ -18,19 +18,21 @@ from tests.processes.load import Attempt, Load, Sight
 from tests.processes.nodes import Nodes, wait_for
 
 
-def check_run(nodes: Nodes, load: Load, since: int = 0) -> list[Allocation]:
-    """Everything above, after a load, with every node running. Returns the blocks from offset ``since``."""
+def check_run(nodes: Nodes, load: Load, since: int, other: Load | None = None) -> list[Allocation]:
+    """Everything above, after a load or two, every node running. The log's blocks from offset ``since``."""
     assert load.done(), "no block was ever allocated"
+    loads = [load] if other is None else [load, other]
     nodes.await_equal_images()
     await_equal_archives(nodes)
     log = archive_reader.merged([nodes.home(node_id) for node_id in nodes.node_ids], since)
     blocks = list(archive_reader.allocations(log))
-    check_blocks(load.history, blocks)
+    check_blocks([attempt for each in loads for attempt in each.history], blocks)
     leaders: dict[int, int] = {}
     for change in archive_reader.leader_changes(log):
         known = leaders.setdefault(change.epoch, change.leader_id)
         assert known == change.leader_id, f"epoch {change.epoch} has two leaders: {known}, {change.leader_id}"
-    check_sights(load.sights, leaders)
+    for each in loads:
+        check_sights(each.sights, leaders)
     return blocks
 
 

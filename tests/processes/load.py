@@ -32,6 +32,7 @@ from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 BROKER_ID_FIRST = 1000  # far from the nodes' own
 OPEN_SECONDS = 0.5  # a stopped node accepts and says nothing
 ATTEMPT_SECONDS = 1.0
+ENDING_SECONDS_MAX = 60.0
 AGAIN_SECONDS = 0.02
 WATCH_SECONDS = 0.1
 UNKNOWN_CODES = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR}
@@ -68,12 +69,21 @@ class Sight(NamedTuple):
 class Load:
     """Use as a context manager: the clients run on a thread of their own until it ends."""
 
-    def __init__(self, nodes: Nodes, *, clients: int = 8, pause_s: float = 0.003, seed: int = 1) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        *,
+        seed: int,
+        clients: int = 8,
+        pause_s: float = 0.003,
+        patience_s: float = ATTEMPT_SECONDS,
+    ) -> None:
         self.history: list[Attempt] = []
         self.sights: list[Sight] = []
         self._nodes = nodes
         self._client_count = clients
         self._pause_s = pause_s
+        self._patience_s = patience_s
         self._rng = Random(seed)
         self._stopping = False
         self._leader_hint: int | None = None
@@ -86,7 +96,7 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self._stopping = True
-        self._thread.join(60)
+        self._thread.join(ENDING_SECONDS_MAX)
         assert not self._thread.is_alive(), "the clients do not end"
         assert self._failure is None, f"the clients failed: {self._failure!r}"
 
@@ -177,7 +187,7 @@ class Load:
             said, first, end = "", -1, -1
             try:
                 request = AllocateProducerIds(broker_id, epoch)
-                block = await connection.call(ALLOCATE_PRODUCER_IDS, request, timeout_s=ATTEMPT_SECONDS)
+                block = await connection.call(ALLOCATE_PRODUCER_IDS, request, timeout_s=self._patience_s)
                 first, end = block.first, block.first + block.length
             except ApiError as error:
                 outcome, said = "unknown" if error.code in UNKNOWN_CODES else "refused", error.code.name

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import ApiError
+from controller.errors import ApiError, ErrorCode
 from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId
+from records.types import BrokerEpoch, BrokerId, NodeId
 from tests.processes.checks import check_run
 from tests.processes.load import UNKNOWN_CODES, Load
 from tests.processes.nodes import Nodes, wait_for
@@ -28,6 +28,7 @@ KILLS = 5
 PAUSES = 2
 SLEEPER_ID = BrokerId(900)
 ANSWER_SECONDS_MAX = 20.0
+ALONE_SECONDS = 2.0  # more than a leader believes in itself without an answer (0.6 s)
 
 
 @pytest.mark.row("730.3", "730.9", "card.1", "card.7")
@@ -44,7 +45,8 @@ def test_kill_9_of_the_leader_under_load_again_and_again(nodes: Nodes, since: in
 
 @pytest.mark.row("730.3", "card.7")
 def test_a_leader_that_is_paused_under_load_tells_nobody_anything(nodes: Nodes, since: int) -> None:
-    with Load(nodes, seed=2) as load:
+    # Some wait for its answer however long it sleeps: what was under way is told as it ended, or not at all.
+    with Load(nodes, seed=2) as load, Load(nodes, seed=3, patience_s=ANSWER_SECONDS_MAX) as patient:
         load.await_done(20)
         for _ in range(PAUSES):
             leader = nodes.leader()
@@ -52,38 +54,37 @@ def test_a_leader_that_is_paused_under_load_tells_nobody_anything(nodes: Nodes, 
             assert set(told) <= {"refused", "unknown"}, f"the deposed leader answered: {told}"
             wait_for("the deposed leader follows", lambda: nodes.metrics(leader)["role.leader"] == 0)  # noqa: B023
             load.await_done(20)
-    check_run(nodes, load, since)
+    check_run(nodes, load, since, patient)
+
+
+@pytest.mark.row("730.3", "card.7")
+def test_a_leader_without_a_majority_tells_nobody_anything(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    others = nodes.followers()
+    with Load(nodes, seed=6) as load, Load(nodes, seed=7, patience_s=ANSWER_SECONDS_MAX) as patient:
+        load.await_done(20)
+        told = asyncio.run(ask_when_alone(nodes, leader, others))
+        assert set(told) <= {"refused", "unknown"}, f"without a majority it answered: {told}"
+        nodes.start(*others)
+        load.await_done(20)
+    check_run(nodes, load, since, patient)
+
+
+async def ask_when_alone(nodes: Nodes, leader: int, others: list[NodeId]) -> list[str]:
+    """What the leader answers when both others were killed: it still leads, as far as it knows."""
+    async with contextlib.AsyncExitStack() as stack:
+        asked = await questions(nodes, leader, stack)
+        await asyncio.to_thread(nodes.kill, *others)
+        return await asyncio.gather(*(_outcome(*each, timeout_s=ALONE_SECONDS) for each in asked))
 
 
 async def ask_while_paused(nodes: Nodes, leader: int, load: Load) -> list[str]:
-    """What the leader answers, when it wakes up, to what it was asked while it slept: one of every kind."""
-    address = nodes.address(leader, "controller")
-    sleeper = RegisterBroker(
-        broker_id=SLEEPER_ID,
-        cluster_id=nodes.cluster.cluster_id,
-        incarnation_id=uuid.uuid4(),
-        directory_id=uuid.UUID(int=900),
-        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
-    )
+    """What the leader answers, when it wakes up, to what it was asked while it slept."""
     async with contextlib.AsyncExitStack() as stack:
-
-        async def connect() -> Connection:
-            connection = await Connection.open(*address)
-            stack.callback(connection.close)
-            return connection
-
-        epoch = await (await connect()).call(BROKER_REGISTRATION, sleeper)
-        questions: list[tuple[Any, Any]] = [
-            (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, epoch)),
-            (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, BrokerEpoch(epoch + 1))),  # 77, if it led
-            (BROKER_REGISTRATION, sleeper),  # its own epoch without a record, if it led
-            (DESCRIBE_QUORUM, DescribeQuorum()),
-            (DESCRIBE_CLUSTER, DescribeCluster()),
-        ]
-        asked = [(await connect(), api, question) for api, question in questions]
+        asked = await questions(nodes, leader, stack)
         nodes.send(leader, signal.SIGSTOP)
         try:
-            answers = asyncio.gather(*(_outcome(*each) for each in asked))
+            answers = asyncio.gather(*(_outcome(*each, timeout_s=ANSWER_SECONDS_MAX) for each in asked))
             await asyncio.sleep(0)  # the questions are written
             await asyncio.to_thread(load.await_done, 20, time.time_ns())
         finally:
@@ -91,13 +92,41 @@ async def ask_while_paused(nodes: Nodes, leader: int, load: Load) -> list[str]:
         return await answers
 
 
-async def _outcome(connection: Connection, api: Any, question: Any) -> str:
+async def questions(
+    nodes: Nodes, leader: int, stack: contextlib.AsyncExitStack
+) -> list[tuple[Connection, Any, Any]]:
+    """One of every kind whose answer depends on the image; each has a connection of its own."""
+    sleeper = RegisterBroker(
+        broker_id=SLEEPER_ID,
+        cluster_id=nodes.cluster.cluster_id,
+        incarnation_id=uuid.uuid4(),
+        directory_id=uuid.UUID(int=900),
+        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
+    )
+
+    async def connect() -> Connection:
+        connection = await Connection.open(*nodes.address(leader, "controller"))
+        stack.callback(connection.close)
+        return connection
+
+    epoch = await (await connect()).call(BROKER_REGISTRATION, sleeper)
+    kinds: list[tuple[Any, Any]] = [
+        (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, epoch)),
+        (ALLOCATE_PRODUCER_IDS, AllocateProducerIds(SLEEPER_ID, BrokerEpoch(epoch + 1))),  # 77
+        (BROKER_REGISTRATION, sleeper),  # its own epoch, without a record
+        (DESCRIBE_QUORUM, DescribeQuorum()),
+        (DESCRIBE_CLUSTER, DescribeCluster()),
+    ]
+    return [(await connect(), api, question) for api, question in kinds]
+
+
+async def _outcome(connection: Connection, api: Any, question: Any, *, timeout_s: float) -> str:
     try:
-        answer = await connection.call(api, question, timeout_s=ANSWER_SECONDS_MAX)
+        answer = await connection.call(api, question, timeout_s=timeout_s)
     except ApiError as error:
         if error.code in UNKNOWN_CODES:
             return "unknown"
-        return "refused" if error.code.name == "NOT_CONTROLLER" else error.code.name
+        return "refused" if error.code == ErrorCode.NOT_CONTROLLER else error.code.name
     except (ConnectionLost, RequestTimeout):
         return "unknown"
     return f"{api.name}: {answer}"
@@ -114,9 +143,7 @@ def test_kill_9_of_all_three_at_once_and_a_restart_go_on_where_they_were(nodes: 
     assert nodes.read("producer-ids", "describe")["next_producer_id"] >= acknowledged
     with Load(nodes, seed=4) as second:
         second.await_done(20)
-    load.history += second.history
-    load.sights += second.sights
-    blocks = check_run(nodes, load, since)
+    blocks = check_run(nodes, load, since, second)
     described = nodes.read("producer-ids", "describe")
     assert described["next_producer_id"] == blocks[-1].end, "the image and the log differ"
 

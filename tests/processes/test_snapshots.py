@@ -235,6 +235,4 @@ def test_kill_9_of_all_three_after_snapshots_and_compaction(nodes: Nodes, since:
     nodes.start(*nodes.node_ids)
     with Load(nodes, seed=16) as second:
         second.await_done(20)
-    load.history += second.history
-    load.sights += second.sights
-    check_run(nodes, load, since)
+    check_run(nodes, load, since, second)
