@@ -1,8 +1,8 @@
 """What a live ensemble is asked, where it is, and what can come of it. No library is needed for these.
 
-Unknown     is an outcome of its own: the connection broke, the session expired or nothing came in time. The
-            change may be done, not done, or **be done later**, when a server that was slow gets to it, as long
-            as the znode is still at the version it asked for. Nobody may conclude from what the znode holds
+Unknown     is an outcome of its own: the connection broke, the session expired or nothing came in time. It
+            may be done, not done, or **be done later**, when a server that was slow gets to it, as long as
+            the znode is still at the version it asked for. Nobody may conclude from what the znode holds
             afterwards that it was ours: a rival's bytes can be equal.
 """
 
