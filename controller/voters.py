@@ -1,8 +1,9 @@
 """Voters: which directory speaks for which node id, and who leads.
 
-Invariant   a node id is bound to one directory at a time. A voter that comes back with another one
-            has forgotten its votes and its log; it counts for nothing until a new Voters record,
-            committed without its help, binds its new directory (DESIGN 4).
+Invariant   a node id is bound to one directory at a time, or to none. A voter that comes back with
+            another one has forgotten its votes and its log; it counts for nothing until a new Voters
+            record binds its new directory (DESIGN 4). Two records that follow each other differ by
+            one voter.
 Source      KIP-853 (VotersRecord, directory ids); Kafka control records.
 """
 
@@ -53,11 +54,17 @@ def decide_leader_change(
 
 
 def decide_bind(view: View, node_id: NodeId, directory_id: uuid.UUID) -> tuple[ControlRecord, ...]:
-    """Readmit ``node_id`` with its new directory; nothing if it is bound so already."""
+    """The next step towards ``node_id`` voting from ``directory_id``; nothing if it does already.
+
+    One voter at a time: first the old directory goes, then, in a decision of its own that sees the
+    first one applied, the new one comes (quorum/electorate.py says why).
+    """
     bound = bindings(view)
     if bound.get(node_id) == directory_id:
         return ()
-    return (voters_record(bound | {node_id: directory_id}),)
+    if bound.pop(node_id, None) is None:
+        bound[node_id] = directory_id
+    return (voters_record(bound),)
 
 
 def voters_record(directories: Mapping[NodeId, uuid.UUID]) -> Voters:

@@ -1,9 +1,11 @@
 """Whose votes and acks count: node ids bound to directory ids (DESIGN 4, KIP-853).
 
 A voter that comes back with another directory has forgotten what it voted and what it acknowledged.
-It neither votes nor is counted until a Voters record, committed without it, binds the new directory.
-Records that are in the log but not applied yet bind as well: a vote counts only if *every* binding
-that this node knows of agrees, so a new leader cannot be elected by a directory that was replaced.
+It neither votes nor is counted until it is readmitted, in two steps of one voter each (Raft thesis §4.1:
+majorities before and after such a step always meet, so no joint consensus is needed): a Voters record
+without the old directory; and, once that is applied and the node holds the log up to the commit index,
+one that binds the new directory. As there, the latest Voters record in the log counts, applied or not,
+and the next step waits until the last one is applied.
 
 First start   nobody is bound. ``initial`` (written by ``storage format``) binds everybody; without
               it, the nodes bind each other once all of them are connected and all are empty.
@@ -81,11 +83,12 @@ class Electorate:
         return self.counts(self._node_id)
 
     def counts(self, peer: NodeId) -> bool:
-        """The directory that ``peer`` has is the one it is bound to, in every binding known here."""
+        """The directory that ``peer`` has is the one it is bound to, by the latest record in the log."""
         directory = self.directories.get(peer)
-        if directory is None or self.bound().get(peer) != directory:
+        if directory is None:
             return False
-        return all(bound.get(peer) == directory for bound in self._unapplied())
+        unapplied = self._unapplied()
+        return (unapplied[-1] if unapplied else self.bound()).get(peer) == directory
 
     def _unapplied(self) -> list[Bindings]:
         """Bindings of Voters records in the log after the applied index; empty almost always."""

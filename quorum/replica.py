@@ -261,20 +261,21 @@ class Replica:
         return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound())
 
     def _readmit(self) -> None:
-        """Bind the new directory of a voter that holds the log up to our commit index (DESIGN 4)."""
+        """Unbind a voter that came with another directory; bind it once it holds what is committed."""
         for peer in self.peers:
             directory = self.electorate.directories.get(peer)
             known = self.electorate.bound().get(peer)
             if directory is None or directory == known or peer not in self.connected_peers:
                 continue
-            if self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index and self.proposer.active:
-                if self.proposer.submit_control(
-                    partial(voters.decide_bind, node_id=peer, directory_id=directory)
-                ):
-                    replaced = None if known is None else id_text(known)
-                    self.log.info(
-                        "voter_readmitted", voter=peer, directory=id_text(directory), replaced=replaced
-                    )
+            caught_up = self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index
+            if not caught_up or not self.proposer.submit_control(
+                partial(voters.decide_bind, node_id=peer, directory_id=directory)
+            ):
+                continue
+            if known is None:
+                self.log.info("voter_readmitted", voter=peer, directory=id_text(directory))
+            else:
+                self.log.info("voter_unbound", voter=peer, directory=id_text(known))
 
     # -- snapshots --------------------------------------------------------------------------------
 
