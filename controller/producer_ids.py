@@ -12,6 +12,7 @@ import msgspec
 from controller import brokers
 from controller.decision import Decision
 from controller.errors import ProducerIdsExhausted
+from controller.migration_phase import require_quorum_allocates
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from records.invariant import invariant
 from records.schema import AllocateProducerIdsRecord
@@ -58,9 +59,11 @@ def latest(view: View) -> ProducerIds:
 def decide_allocate(view: View, request: AllocateProducerIds, block_length: int) -> Decision[ProducerIdBlock]:
     """The next ``block_length`` ids. Raises StaleBrokerEpoch, ProducerIdsExhausted.
 
+    CoordinatorLoadInProgress while ZooKeeper gives out the ids, or nobody does (migration_phase.py).
     The last block that can be given ends exactly at 2^63 - 1, as in Kafka.
     """
     brokers.require_epoch(view, request.broker_id, request.broker_epoch)
+    require_quorum_allocates(view)
     first = latest(view).end
     if first > PRODUCER_ID_MAX - block_length:
         raise ProducerIdsExhausted(producer_id_end=first, block_length=block_length)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller import brokers, features, producer_ids, voters
+from controller import brokers, features, migration, producer_ids, voters
 from controller.view import ImageHeader, MutableView
 from records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
 from records.entry import Entry, LoggedBatch
@@ -19,6 +19,7 @@ from records.schema import (
     NoOpRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
+    ZkMigrationStateRecord,
 )
 from records.types import ImageVersion
 
@@ -34,6 +35,7 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     NoOpRecord: _nothing,
     RegisterBrokerRecord: brokers.replay_register,
     UnregisterBrokerRecord: brokers.replay_unregister,
+    ZkMigrationStateRecord: migration.replay,
     KRaftVersion: voters.replay_kraft_version,
     LeaderChange: _nothing,  # its epoch and leader move with the header
     SnapshotFooter: _nothing,

@@ -154,6 +154,26 @@ class NoOpRecord:
     record_key: ClassVar[int] = 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigrationStateRecord:
+    """The upgrade from ZooKeeper went a step on; the tagged fields say where it stands since.
+
+    Source: Kafka ZkMigrationStateRecord (apiKey 21, v0); the tags are ours, Kafka's readers skip them.
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 21
+
+    zk_migration_state: int = field(metadata=INT8)  # 0 none, 1 pre-migration, 2 migration, 3 post-migration
+    phase: int = field(default=0, metadata={**INT8, "tag": 1000})  # controller.migration_phase.Phase
+    floor: ProducerId = field(default=ProducerId(0), metadata={**INT64, "tag": 1001})
+    fence_block_end: int = field(default=-1, metadata={**INT64, "tag": 1002})  # inclusive; -1: no block
+    fence_zk_version: int = field(default=-1, metadata={**INT32, "tag": 1003})  # -1: nothing to be fenced
+    ensemble: str = field(default="", metadata={**STRING, "tag": 1004})  # which ZooKeeper; "": none yet
+
+
 MetadataRecord: TypeAlias = (
     AllocateProducerIdsRecord
     | RegisterBrokerRecord
@@ -161,6 +181,7 @@ MetadataRecord: TypeAlias = (
     | BrokerRegistrationChangeRecord
     | FeatureLevelRecord
     | NoOpRecord
+    | ZkMigrationStateRecord
 )
 
 METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
@@ -170,5 +191,6 @@ METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     AllocateProducerIdsRecord.record_key: AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord.record_key: BrokerRegistrationChangeRecord,
     NoOpRecord.record_key: NoOpRecord,
+    ZkMigrationStateRecord.record_key: ZkMigrationStateRecord,
 }
 """Every metadata record by its key. One version each: the one in ``__version__``."""

@@ -27,6 +27,7 @@ class Allocation(NamedTuple):
     """A broker was given the producer ids from ``first`` up to, not including, ``end``.
 
     ``first`` is None if the allocation before it is in a hole: the ids then reach back to an unknown one.
+    Broker -1 with epoch -1: ids that brokers took from ZooKeeper themselves (controller/migration.py).
     """
 
     offset: Offset

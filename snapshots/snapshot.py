@@ -1,7 +1,7 @@
 """Snapshot directories: the image at one Raft index, written beside it and published by rename.
 
 ``<end offset>-<epoch>/`` of the metadata log holds
-  ``<same>.checkpoint``   Kafka's checkpoint: control header, features, brokers, the latest block, footer.
+  ``<same>.checkpoint``   Kafka's checkpoint: header, features, migration, brokers, the latest block, footer.
   ``state``               every row of the image, exactly (the checkpoint cannot carry all of it).
   ``manifest``            JSON: cluster, log ends, Raft index and term, version, digest, SHA-256 of the two
                           and of itself.
@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from controller import brokers, features, producer_ids, voters
+from controller import brokers, features, migration, producer_ids, voters
 from controller.view import ImageHeader, View
 from records.batch import BatchRecord, encode_batch, iter_batches
 from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
@@ -292,10 +292,13 @@ def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
 
 
 def _image_records(view: View) -> Iterator[MetadataRecord]:
-    """The image as records in Kafka's order: metadata.version first, then brokers, then the block."""
+    """The image as records: metadata.version first, the migration, brokers, the block."""
     levels = dict(view.items(features.FEATURES))
     for name in sorted(levels, key=lambda each: (each != features.METADATA_VERSION, each)):
         yield FeatureLevelRecord(name=name, feature_level=levels[name].level)
+    state = migration.state_record(view)
+    if state is not None:
+        yield state
     for _, broker in view.items(brokers.BROKERS):
         yield RegisterBrokerRecord(
             broker_id=broker.broker_id,

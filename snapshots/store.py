@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller import brokers, features, producer_ids, voters
+from controller import brokers, features, migration_phase, producer_ids, voters
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, InvariantViolation, invariant
 
@@ -36,7 +36,13 @@ READERS_MAX: Final = 32
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
 TABLES: Final[dict[str, Table[Any, Any]]] = {
     table.name: table
-    for table in (brokers.BROKERS, features.FEATURES, producer_ids.PRODUCER_IDS, voters.QUORUM)
+    for table in (
+        brokers.BROKERS,
+        features.FEATURES,
+        migration_phase.MIGRATION,
+        producer_ids.PRODUCER_IDS,
+        voters.QUORUM,
+    )
 }
 
 _PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name

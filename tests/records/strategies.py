@@ -30,6 +30,7 @@ from records.schema import (
     NoOpRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
+    ZkMigrationStateRecord,
 )
 from records.types import Log
 
@@ -81,6 +82,15 @@ metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
     ),
     st.builds(FeatureLevelRecord, name=text, feature_level=int16),
     st.just(NoOpRecord()),
+    st.builds(
+        ZkMigrationStateRecord,
+        zk_migration_state=int8,
+        phase=int8,
+        floor=int64,
+        fence_block_end=int64,
+        fence_zk_version=int32,
+        ensemble=text,
+    ),
 )
 
 voters = tuples(st.builds(Voter, voter_id=int32, voter_directory_id=uuids_or_none))

@@ -20,6 +20,7 @@ from records.schema import (
     NoOpRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
+    ZkMigrationStateRecord,
 )
 from records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.records.strategies import allocations, metadata_records
@@ -111,6 +112,20 @@ VECTORS = [
         id="feature-level",
     ),
     pytest.param(NoOpRecord(), "01 14 00 | 00", id="no-op"),
+    pytest.param(ZkMigrationStateRecord(zk_migration_state=3), "01 15 00 | 03 | 00", id="migration-as-kafka"),
+    pytest.param(
+        ZkMigrationStateRecord(
+            zk_migration_state=2,
+            phase=4,
+            floor=ProducerId(4000),
+            fence_block_end=4999,
+            fence_zk_version=7,
+            ensemble="zk",
+        ),
+        "01 15 00 | 02 | 05 e807 01 04 | e907 08 0000000000000fa0 | ea07 08 0000000000001387"
+        "| eb07 04 00000007 | ec07 03 03 7a6b",
+        id="migration-with-everything",
+    ),
 ]
 
 WRONG = [
