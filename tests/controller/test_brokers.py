@@ -1,0 +1,417 @@
+"""Brokers: registration, duplicates, heartbeats, fencing; each refusal beside the success it guards."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from controller import brokers
+from controller.brokers import (
+    BROKERS,
+    BROKERS_MAX,
+    ENDPOINTS_MAX,
+    NAME_CHARACTERS_MAX,
+    REGISTRATION_FEATURES_MAX,
+    Broker,
+    Contacts,
+    Endpoint,
+    Feature,
+    Heartbeat,
+    HeartbeatStatus,
+    RegisterBroker,
+    UnregisterBroker,
+    decide_expire,
+    decide_heartbeat,
+    decide_register,
+    decide_unregister,
+)
+from controller.errors import (
+    ApiError,
+    BrokerIdNotRegistered,
+    DuplicateBrokerRegistration,
+    ErrorCode,
+    InconsistentClusterId,
+    InvalidRegistration,
+    StaleBrokerEpoch,
+    UnsupportedVersion,
+)
+from controller.replay import replay_record
+from controller.view import Overlay
+from records.invariant import InvariantViolation
+from records.schema import MetadataRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from records.types import BrokerEpoch, BrokerId
+from tests.controller.worlds import (
+    CLUSTER,
+    ELSEWHERE,
+    ENDPOINT,
+    FIRST_LIFE,
+    HERE,
+    SECOND_LIFE,
+    changed,
+    image,
+    level,
+    registered,
+    registration,
+)
+
+SESSION_MS = 9_000
+NOW_MS = 1_000_000
+
+
+def contacts(heard_ms: int | None = None, *, activated_ms: int = 0) -> Contacts:
+    """Broker 1 was heard then, or never in this leadership."""
+    known = Contacts(activated_ms, SESSION_MS)
+    if heard_ms is not None:
+        known.heard(BrokerId(1), heard_ms)
+    return known
+
+
+# -- registering -------------------------------------------------------------------------------------------
+
+ALIVE = contacts(NOW_MS - SESSION_MS + 1)
+SILENT = contacts(NOW_MS - SESSION_MS)
+KNOWN = registered(1, 100)
+
+REGISTER = [
+    pytest.param(image(log_end=7), registration(), SILENT, 7, id="a-new-broker-gets-the-offset"),
+    pytest.param(image(log_end=0), registration(), SILENT, 0, id="at-the-first-offset"),
+    pytest.param(
+        image(KNOWN, log_end=150), registration(), ALIVE, 150, id="a-new-life-from-the-same-directory"
+    ),
+    pytest.param(
+        image(KNOWN, log_end=150),
+        registration(directory=ELSEWHERE),
+        SILENT,
+        150,
+        id="another-directory-after-the-session",
+    ),
+    pytest.param(
+        image(KNOWN, log_end=150),
+        registration(incarnation=FIRST_LIFE),
+        ALIVE,
+        100,
+        id="the-same-life-again-keeps-its-epoch",
+    ),
+    pytest.param(
+        image(KNOWN, log_end=150),
+        registration(directory=ELSEWHERE),
+        ALIVE,
+        DuplicateBrokerRegistration,
+        id="another-directory-while-the-session-lives",
+    ),
+    pytest.param(
+        image(KNOWN, log_end=150),
+        registration(directory=ELSEWHERE),
+        contacts(activated_ms=NOW_MS - SESSION_MS + 1),
+        DuplicateBrokerRegistration,
+        id="a-new-leader-gives-every-broker-a-session",
+    ),
+    pytest.param(
+        image(), registration(cluster_id="another"), SILENT, InconsistentClusterId, id="of-another-cluster"
+    ),
+    pytest.param(image(), registration(-1), SILENT, InvalidRegistration, id="a-negative-id"),
+    pytest.param(image(), registration(endpoints=()), SILENT, InvalidRegistration, id="no-endpoint"),
+    pytest.param(
+        image(),
+        registration(endpoints=(ENDPOINT,) * ENDPOINTS_MAX),
+        SILENT,
+        0,
+        id="as-many-endpoints-as-may-be",
+    ),
+    pytest.param(
+        image(),
+        registration(endpoints=(ENDPOINT,) * (ENDPOINTS_MAX + 1)),
+        SILENT,
+        InvalidRegistration,
+        id="an-endpoint-too-many",
+    ),
+    pytest.param(
+        image(),
+        registration(features=tuple(Feature(f"f{n}", 0, 1) for n in range(REGISTRATION_FEATURES_MAX))),
+        SILENT,
+        0,
+        id="as-many-features-as-may-be",
+    ),
+    pytest.param(
+        image(),
+        registration(features=tuple(Feature(f"f{n}", 0, 1) for n in range(REGISTRATION_FEATURES_MAX + 1))),
+        SILENT,
+        InvalidRegistration,
+        id="a-feature-too-many",
+    ),
+    pytest.param(
+        image(), registration(rack="r" * NAME_CHARACTERS_MAX), SILENT, 0, id="a-rack-as-long-as-may-be"
+    ),
+    pytest.param(
+        image(),
+        registration(rack="r" * (NAME_CHARACTERS_MAX + 1)),
+        SILENT,
+        InvalidRegistration,
+        id="a-long-rack",
+    ),
+    pytest.param(
+        image(),
+        registration(endpoints=(Endpoint("P", "h" * (NAME_CHARACTERS_MAX + 1), 1),)),
+        SILENT,
+        InvalidRegistration,
+        id="a-long-host",
+    ),
+    pytest.param(
+        image(),
+        registration(features=(Feature("f" * (NAME_CHARACTERS_MAX + 1), 0, 1),)),
+        SILENT,
+        InvalidRegistration,
+        id="a-long-feature",
+    ),
+    pytest.param(
+        image(level("metadata.version", 25)),
+        registration(features=(Feature("metadata.version", 7, 25),)),
+        SILENT,
+        0,
+        id="supports-the-finalized-level",
+    ),
+    pytest.param(
+        image(level("metadata.version", 25)), registration(), SILENT, 0, id="names-no-feature-at-all"
+    ),
+    pytest.param(
+        image(level("metadata.version", 25)),
+        registration(features=(Feature("metadata.version", 7, 24),)),
+        SILENT,
+        UnsupportedVersion,
+        id="too-old-for-the-finalized-level",
+    ),
+    pytest.param(
+        image(level("metadata.version", 25)),
+        registration(features=(Feature("metadata.version", 26, 30),)),
+        SILENT,
+        UnsupportedVersion,
+        id="too-new-for-the-finalized-level",
+    ),
+]
+
+
+@pytest.mark.parametrize(("view", "request_", "known", "expected"), REGISTER)
+def test_register(
+    view: Overlay, request_: RegisterBroker, known: Contacts, expected: int | type[ApiError]
+) -> None:
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            decide_register(view, request_, cluster_id=CLUSTER, contacts=known, now_ms=NOW_MS)
+        return
+    decision = decide_register(view, request_, cluster_id=CLUSTER, contacts=known, now_ms=NOW_MS)
+    assert decision.response == expected
+    assert bool(decision.records) == (request_.incarnation_id != FIRST_LIFE), "a retry writes nothing"
+    for record in decision.records:
+        assert isinstance(record, RegisterBrokerRecord)
+        assert (record.broker_epoch, record.fenced) == (expected, True)
+
+
+def test_a_registration_is_in_the_image_as_it_was_asked_for() -> None:
+    view = image(log_end=12)
+    request = registration(
+        3, endpoints=(ENDPOINT, Endpoint("SASL", "::1", 65535, 2)), features=(Feature("f", 1, 2),), rack="r"
+    )
+    decision = decide_register(view, request, cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
+    for record in decision.records:
+        replay_record(view, record)
+    assert view.get(BROKERS, BrokerId(3)) == Broker(
+        broker_id=BrokerId(3),
+        epoch=BrokerEpoch(12),
+        incarnation_id=SECOND_LIFE,
+        directory_id=HERE,
+        endpoints=request.endpoints,
+        features=request.features,
+        rack="r",
+        fenced=True,
+        in_controlled_shutdown=False,
+    )
+
+
+def test_a_registration_replaces_the_one_before_and_its_epoch_is_stale_from_then_on() -> None:
+    view = image(KNOWN, log_end=150)
+    decision = decide_register(view, registration(), cluster_id=CLUSTER, contacts=ALIVE, now_ms=NOW_MS)
+    for record in decision.records:
+        replay_record(view, record)
+    assert brokers.require_epoch(view, BrokerId(1), BrokerEpoch(150)).incarnation_id == SECOND_LIFE
+    with pytest.raises(StaleBrokerEpoch, match="its current epoch is 150"):
+        brokers.require_epoch(view, BrokerId(1), BrokerEpoch(100))
+
+
+def test_one_broker_too_many_is_refused_but_those_there_may_register_again() -> None:
+    view = image(*(registered(n, n) for n in range(BROKERS_MAX)), log_end=5000)
+    with pytest.raises(InvalidRegistration, match="unregister one first"):
+        decide_register(view, registration(BROKERS_MAX), cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
+    again = decide_register(view, registration(1), cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
+    assert again.response == 5000
+
+
+def test_the_codes_are_kafkas() -> None:
+    codes = {
+        DuplicateBrokerRegistration: ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        InconsistentClusterId: ErrorCode.INCONSISTENT_CLUSTER_ID,
+        InvalidRegistration: ErrorCode.INVALID_REGISTRATION,
+        UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
+        BrokerIdNotRegistered: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    }
+    assert [error.code for error in codes] == list(codes.values()) == [101, 104, 119, 35, 102]
+
+
+# -- heartbeats --------------------------------------------------------------------------------------------
+
+FENCED, UNFENCED = registered(1, 100, fenced=True), registered(1, 100, fenced=False)
+LEAVING = changed(fenced=1, leaving=1)
+FENCE, UNFENCE, LEAVE = changed(fenced=1), changed(fenced=-1), changed(fenced=1, leaving=1)
+
+
+def beat(epoch: int = 100, offset: int = 100, *, fence: bool = False, shut_down: bool = False) -> Heartbeat:
+    return Heartbeat(BrokerId(1), BrokerEpoch(epoch), offset, want_fence=fence, want_shut_down=shut_down)
+
+
+def status(*, caught_up: bool = True, fenced: bool = False, shut_down: bool = False) -> HeartbeatStatus:
+    return HeartbeatStatus(caught_up, fenced, shut_down)
+
+
+HEARTBEATS = [
+    pytest.param([FENCED], beat(), [UNFENCE], status(), id="caught-up-is-unfenced"),
+    pytest.param([UNFENCED], beat(), [], status(), id="unfenced-stays-unfenced"),
+    pytest.param(
+        [FENCED], beat(offset=99), [], status(caught_up=False, fenced=True), id="not-caught-up-stays-fenced"
+    ),
+    pytest.param([UNFENCED], beat(offset=99), [], status(caught_up=False), id="not-caught-up-does-not-fence"),
+    pytest.param([UNFENCED], beat(fence=True), [FENCE], status(fenced=True), id="wants-to-be-fenced"),
+    pytest.param([FENCED], beat(fence=True), [], status(fenced=True), id="wants-to-stay-fenced"),
+    pytest.param(
+        [UNFENCED],
+        beat(offset=99, fence=True),
+        [FENCE],
+        status(caught_up=False, fenced=True),
+        id="wants-to-be-fenced-though-not-caught-up",
+    ),
+    pytest.param(
+        [UNFENCED], beat(shut_down=True), [LEAVE], status(fenced=True, shut_down=True), id="wants-to-leave"
+    ),
+    pytest.param(
+        [FENCED],
+        beat(shut_down=True),
+        [changed(fenced=0, leaving=1)],
+        status(fenced=True, shut_down=True),
+        id="wants-to-leave-while-fenced",
+    ),
+    pytest.param(
+        [UNFENCED, LEAVING],
+        beat(shut_down=True),
+        [],
+        status(fenced=True, shut_down=True),
+        id="leaves-already",
+    ),
+    pytest.param([FENCED], beat(epoch=99), StaleBrokerEpoch, None, id="an-older-epoch"),
+    pytest.param([], beat(), StaleBrokerEpoch, None, id="an-unknown-broker"),
+]
+
+
+@pytest.mark.parametrize(("history", "request_", "written", "answer"), HEARTBEATS)
+def test_heartbeat(
+    history: list[MetadataRecord], request_: Heartbeat, written: Any, answer: HeartbeatStatus | None
+) -> None:
+    view = image(*history)
+    if isinstance(written, type):
+        with pytest.raises(written):
+            decide_heartbeat(view, request_)
+        return
+    decision = decide_heartbeat(view, request_)
+    assert (list(decision.records), decision.response) == (written, answer)
+    for record in decision.records:
+        replay_record(view, record)
+    after = view.get(BROKERS, BrokerId(1))
+    assert after is not None
+    assert answer is not None
+    assert after.fenced == answer.is_fenced, "the answer says what the image says"
+    assert after.in_controlled_shutdown == answer.should_shut_down
+
+
+# -- leaving, and falling silent ---------------------------------------------------------------------------
+
+
+def test_unregister_removes_the_registration() -> None:
+    view = image(KNOWN, registered(2, 101))
+    decision = decide_unregister(view, UnregisterBroker(BrokerId(1)))
+    assert decision.records == (UnregisterBrokerRecord(broker_id=BrokerId(1), broker_epoch=BrokerEpoch(100)),)
+    for record in decision.records:
+        replay_record(view, record)
+    assert [key for key, _ in view.items(BROKERS)] == [2]
+    with pytest.raises(BrokerIdNotRegistered):
+        decide_unregister(view, UnregisterBroker(BrokerId(1)))
+
+
+@pytest.mark.parametrize("broker_id", [2, -1])
+def test_unregister_refuses_a_broker_that_is_not_there(broker_id: int) -> None:
+    with pytest.raises(BrokerIdNotRegistered):
+        decide_unregister(image(KNOWN), UnregisterBroker(BrokerId(broker_id)))
+
+
+EXPIRY = [
+    pytest.param(UNFENCED, ALIVE, (), id="alive"),
+    pytest.param(UNFENCED, SILENT, (1,), id="silent-for-a-session"),
+    pytest.param(FENCED, SILENT, (), id="fenced-already"),
+    pytest.param(UNFENCED, contacts(activated_ms=NOW_MS - SESSION_MS + 1), (), id="since-the-failover-alive"),
+    pytest.param(UNFENCED, contacts(activated_ms=NOW_MS - SESSION_MS), (1,), id="since-the-failover-silent"),
+]
+
+
+@pytest.mark.parametrize(("broker", "known", "fenced"), EXPIRY)
+def test_expire(broker: RegisterBrokerRecord, known: Contacts, fenced: tuple[int, ...]) -> None:
+    view = image(broker)
+    decision = decide_expire(view, known, NOW_MS)
+    assert decision.response == fenced
+    assert list(decision.records) == [FENCE] * len(fenced)
+    for record in decision.records:
+        replay_record(view, record)
+    assert decide_expire(view, known, NOW_MS).records == (), "once is enough"
+
+
+# -- replay ------------------------------------------------------------------------------------------------
+
+
+def test_unfencing_ends_a_controlled_shutdown_and_a_new_registration_does_too() -> None:
+    view = image(UNFENCED, LEAVING, UNFENCE)
+    broker = view.get(BROKERS, BrokerId(1))
+    assert broker is not None
+    assert (broker.fenced, broker.in_controlled_shutdown) == (False, False)
+    view = image(UNFENCED, LEAVING, registered(1, 200))
+    broker = view.get(BROKERS, BrokerId(1))
+    assert broker is not None
+    assert (broker.fenced, broker.in_controlled_shutdown) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(changed(1, 99, fenced=1), id="change-of-an-old-epoch"),
+        pytest.param(changed(2, 100, fenced=1), id="change-of-an-unknown-broker"),
+        pytest.param(
+            UnregisterBrokerRecord(broker_id=BrokerId(1), broker_epoch=BrokerEpoch(99)),
+            id="unregistration-of-an-old-epoch",
+        ),
+        pytest.param(
+            UnregisterBrokerRecord(broker_id=BrokerId(2), broker_epoch=BrokerEpoch(100)),
+            id="unregistration-of-an-unknown-broker",
+        ),
+    ],
+)
+def test_a_record_that_cannot_apply_is_our_bug(record: MetadataRecord) -> None:
+    with pytest.raises(InvariantViolation):
+        replay_record(image(KNOWN), record)
+
+
+def test_a_record_without_directories_is_of_no_directory() -> None:
+    """A real Kafka before 3.7 writes none."""
+    record = RegisterBrokerRecord(
+        broker_id=BrokerId(1),
+        incarnation_id=FIRST_LIFE,
+        broker_epoch=BrokerEpoch(1),
+        end_points=(),
+        features=(),
+    )
+    broker = image(record).get(BROKERS, BrokerId(1))
+    assert broker is not None
+    assert broker.directory_id == uuid.UUID(int=0)
