@@ -96,6 +96,7 @@ class Proposer:
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
+        self._due: list[Answer] = []  # their entries are applied
         self._proposal = ProposalNumber(0)
         self._claimed: Term | None = None  # the term whose LeaderChange is proposed
         self.active_epoch: Term | None = None
@@ -111,7 +112,12 @@ class Proposer:
     @property
     def idle(self) -> bool:
         """Nothing is in flight and nothing waits."""
-        return self._in_flight is None and not self._pending and not self._controls
+        return not (self.in_flight or self._pending or self._controls or self._due)
+
+    @property
+    def in_flight(self) -> bool:
+        """An entry of this node is proposed, its fate not known."""
+        return self._in_flight is not None
 
     def now_ms(self) -> int:
         """Wall clock at activation + monotonic time since (DESIGN 2): it never jumps in a leadership."""
@@ -121,7 +127,7 @@ class Proposer:
 
     def submit(self, decide: Decide, reply: Reply) -> None:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied."""
-        if not self.active or self.stopping:
+        if self.active_epoch is None or self.stopping:  # None from the moment this node stops leading
             reply(NotController("this node is not the active controller"), 0)
         elif len(self._pending) >= PENDING_MAX:
             reply(NotController(f"{PENDING_MAX} requests wait already; nothing was done"), 0)
@@ -255,12 +261,22 @@ class Proposer:
         else:
             self._orphans.remove(flight)
         if isinstance(outcome, Applied):
-            for reply, response, throttle_ms in flight.answers:
-                reply(response, throttle_ms)
+            self._due += flight.answers
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
         for answer in flight.answers:
             answer.reply(refusal, 0)
+
+    @property
+    def answers_due(self) -> bool:
+        """Answers whose entries are applied wait for ``answer``."""
+        return bool(self._due)
+
+    def answer(self) -> None:
+        """Give the answers whose entries are applied. After ``pump``: the next entry travels meanwhile."""
+        due, self._due = self._due, []
+        for reply, response, throttle_ms in due:
+            reply(response, throttle_ms)
 
     # -- losing leadership, losing patience -----------------------------------------------------
 

@@ -100,7 +100,7 @@ class ControllerServer:
 
         def decide(view: View, now_ms: int) -> Decision[Any]:
             decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
-            throttle_ms = self._quota.charge(request.broker_id, now_ms)
+            throttle_ms = self._quota.charge(request.broker_id, now_ms) if self._quota.rate else 0
             if not throttle_ms:
                 return decided
             return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
