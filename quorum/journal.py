@@ -27,6 +27,7 @@ from snapshots.store import Store
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
 REGULAR: Final = b"\x00"
 SLICE_MAX: Final = 512  # entries a slice returns; callers ask again
+COMPACTED_MAX: Final = 2_000  # entries forgotten at once: a few milliseconds
 
 JournalEntry = tuple[bytes, int, int]  # command, index, term: pysyncobj's order
 
@@ -185,10 +186,11 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     def compact(self, to_index: LogIndex) -> int:
         """Forget entries below ``to_index``, which becomes the sentinel. Returns how many went.
 
+        At most ``COMPACTED_MAX`` a call, so that the loop is not held up: call until it returns 0.
         The caller made sure that image and archive hold them; here only: never past the commit index.
         """
         invariant(to_index <= self._commit_index, "compaction past the commit index", to=to_index)
-        count = to_index - self._entries[0][1]
+        count = min(to_index - self._entries[0][1], COMPACTED_MAX)
         if count <= 0:
             return 0
         for command, index, _ in self._entries[:count]:
@@ -202,7 +204,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         """Start at a snapshot's (index, term); keep the suffix if that entry is already here."""
         if self.term_at(index) == term if self._entries else False:
             self._commit_index = max(self._commit_index, index)
-            self.compact(index)
+            while self.compact(index):
+                pass
             return
         for _, old_index, _ in self._entries:
             self._store.txn.delete(_KEY.pack(old_index), db=self._store.journal_db)

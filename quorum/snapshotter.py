@@ -56,6 +56,7 @@ class Snapshotter:
         self._taking = False
         self._wanted = False
         self._waiting: list[Callable[[Path | BaseException], None]] = []
+        self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per beat
         self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
         self._transfers: dict[NodeId, Transfer] = {}
         self._receiver = Receiver(replica, self.root)
@@ -92,6 +93,7 @@ class Snapshotter:
         """Take a snapshot when enough was applied since the last; move an installation on."""
         self._receiver.beat()
         replica = self._replica
+        self._compact()
         entries = replica.applied[0] - self._last_index
         due = entries >= replica.config.snapshot_entries or (
             replica.journal.bytes >= replica.config.snapshot_bytes and entries > TAIL_ENTRIES
@@ -140,18 +142,27 @@ class Snapshotter:
         in_use = {transfer.directory for transfer in self._transfers.values()}
         if not in_use:
             snapshot.tidy(self.root)
-        gone = self._compact(manifest.raft_index)
+        self._compact_to = self._compaction_target(manifest.raft_index)
+        self._compact()
         self._log.info(
-            "snapshot_taken", snapshot=directory.name, raft_index=manifest.raft_index, compacted=gone
+            "snapshot_taken",
+            snapshot=directory.name,
+            raft_index=manifest.raft_index,
+            journal_from=max(self._compact_to, self._replica.journal.first_index),
         )
 
-    def _compact(self, snapshot_index: LogIndex) -> int:
-        """Forget journal entries below the snapshot, less a tail bounded in entries and bytes."""
-        journal, archiver = self._replica.journal, self._replica.archiver
-        target = min(snapshot_index, archiver.marked_index, journal.last_index - TAIL_ENTRIES)
-        if journal.bytes > TAIL_BYTES:
-            target = min(snapshot_index, archiver.marked_index)
-        return journal.compact(LogIndex(target)) if target > journal.first_index else 0
+    def _compact(self) -> None:
+        """One slice of it."""
+        if self._compact_to > self._replica.journal.first_index:
+            self._replica.journal.compact(self._compact_to)
+
+    def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
+        """Where the journal may begin: at the snapshot, less a tail bounded in entries and bytes."""
+        journal = self._replica.journal
+        target = min(snapshot_index, self._replica.archiver.marked_index)
+        if journal.bytes <= TAIL_BYTES:
+            target = min(target, LogIndex(journal.last_index - TAIL_ENTRIES))
+        return target
 
     # -- sending ----------------------------------------------------------------------------------
 
