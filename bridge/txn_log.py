@@ -193,13 +193,17 @@ def _parse(content: bytes) -> Txn:
 
 
 def _multi(reader: Reader, session: int) -> tuple[Change, ...]:
-    """All or nothing: one that failed holds an error in the place of each change."""
+    """All or nothing. Of one that failed some parts are errors; a server that applied it before it logged it
+    has left the bytes of a change in the place of an error's (seen in 3.9.5).
+    """
     changes: list[Change] = []
     failed = False
     for _ in range(reader.count()):
         kind = reader.i32()
         part = Reader(reader.buffer() or b"")
-        failed = failed or kind == _ERROR
+        if kind == _ERROR:
+            failed = True
+            continue
         changes.append(_change(kind, part, session))
         if part.left:
             raise CorruptData(f"{part.left} bytes are left of a part of type {kind}")
