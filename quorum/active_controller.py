@@ -23,6 +23,7 @@ from controller.decision import Decision
 from controller.errors import StorageFull
 from quorum.config import CONTROLLER_LISTENER, NodeConfig
 from quorum.credentials import read_acls, read_secret, read_users
+from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
@@ -186,6 +187,8 @@ class Controller:
         try:
             if self.replica.turn():
                 self._wake()
+            elif self.replica.proposer.gathering:
+                self._loop.call_later(GATHER_S, self._wake)
         except BaseException as error:  # noqa: BLE001 - halts
             self._halt("turn", error)
 

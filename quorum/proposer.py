@@ -3,6 +3,8 @@
 Group commit   requests that arrive while an entry is in flight wait. Then all of them are decided in
                order, each seeing the records of those before it through an overlay, and go out as
                one entry. A second entry in flight is unsafe with a bare version (DESIGN 2): never.
+Gathering      whoever was just answered often asks again at once. An entry costs two flushes and a round
+               trip whatever it holds, so the next one waits up to ``GATHER_S`` for them (quorum/gather.py).
 Fate           is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
                that is applied proves that an older entry of ours never will be. Until one of the two
                is seen the outcome is unknown, and after ``FATE_WAIT_S`` it is reported as unknown (7).
@@ -22,6 +24,7 @@ from controller.decision import Decision
 from controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
 from controller.replay import Applied, Superseded, replay_record
 from controller.view import ImageHeader, Overlay, View
+from quorum.gather import Gather
 from quorum.raft_log import RaftLog
 from records.batch import BatchRecord, encode_batch
 from records.control import ControlRecord, encode_control
@@ -97,6 +100,7 @@ class Proposer:
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
         self._due: list[Answer] = []  # their entries are applied
+        self._gather = Gather()
         self._proposal = ProposalNumber(0)
         self._claimed: Term | None = None  # the term whose LeaderChange is proposed
         self.active_epoch: Term | None = None
@@ -152,7 +156,7 @@ class Proposer:
             if controls:
                 self._propose_control(controls)
                 return
-        if self._pending:
+        if self._pending and self._gather.over(len(self._pending), self._clock()):
             self._propose_decisions()
 
     def _propose_decisions(self) -> None:
@@ -267,16 +271,18 @@ class Proposer:
         for answer in flight.answers:
             answer.reply(refusal, 0)
 
-    @property
-    def answers_due(self) -> bool:
-        """Answers whose entries are applied wait for ``answer``."""
-        return bool(self._due)
-
     def answer(self) -> None:
-        """Give the answers whose entries are applied. After ``pump``: the next entry travels meanwhile."""
+        """Give the answers whose entries are applied. Then ``pump`` waits a moment for who asks again."""
         due, self._due = self._due, []
         for reply, response, throttle_ms in due:
             reply(response, throttle_ms)
+        if due:
+            self._gather.expect(len(due) + len(self._pending), self._clock())
+
+    @property
+    def gathering(self) -> bool:
+        """Requests wait for more to come: pump again within ``GATHER_S``."""
+        return bool(self._pending) and self._in_flight is None
 
     # -- losing leadership, losing patience -----------------------------------------------------
 

@@ -8,9 +8,8 @@ The order inside ``turn`` is the safety argument of DESIGN 4:
   1. flush the journal        nothing below may speak of what a crash could take back
   2. release acks and votes   "I have it" is true now
   3. tick the Raft core       it counts this node's entries: they are on disk
-  4. apply what is committed  image, archive, fates
-  5. propose what waits       entries leave before this node's own flush, which is a later turn's
-  6. answer what is applied   in a turn of its own if an entry was proposed, so that the entry is on its way
+  4. apply what is committed  image, archive, fates; then the answers leave
+  5. propose what waits       entries leave before this node's own flush, which is the next turn's
 """
 
 import random
@@ -176,10 +175,6 @@ class Replica:
 
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
-        proposer = self.proposer
-        if proposer.answers_due:
-            proposer.answer()
-            return True
         if self.journal.must_flush:
             self.journal.flush()
         self._transport.release()
@@ -187,11 +182,10 @@ class Replica:
             self.raft.tick(may_vote=self.electorate.may_vote)
             if not self.raft.behind_commit or self.journal.must_flush:
                 break
-        proposer.pump()
+        self.proposer.answer()
+        self.proposer.pump()
         self.archiver.write()
-        if not proposer.in_flight:
-            proposer.answer()
-        return self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
+        return self.journal.must_flush or self.raft.behind_commit
 
     def beat(self) -> None:
         """The slow part of time: patience, snapshots, readmission, applied state to disk."""

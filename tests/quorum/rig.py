@@ -17,6 +17,7 @@ from controller.brokers import Contacts, Endpoint, RegisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError
 from controller.producer_ids import ProducerIdBlock
+from quorum.gather import GATHER_S
 from quorum.journal import REGULAR
 from quorum.messages import Message, decode
 from quorum.proposer import Decide
@@ -118,9 +119,13 @@ class Rig:
             wall_ms=lambda: self.wall_ms,
             background=lambda work, done: self.jobs.append((work, done)),
             rng=random.Random(node),
-            log=Silence(),
+            log=self.log_of(source),
         )
         return self.replicas[source]
+
+    def log_of(self, _node: NodeId) -> Any:
+        """What a node logs to."""
+        return Silence()
 
     def crash(self, node: int) -> None:
         """Kill a node: what was not flushed is gone, its peers see it go."""
@@ -183,8 +188,11 @@ class Rig:
         """Turns of these nodes (all by default) until they have nothing more to do."""
         for node in nodes or tuple(self.replicas):
             for _ in range(TURNS_MAX):
-                if not self[node].turn():
+                if self[node].turn():
+                    continue
+                if not self[node].proposer.gathering:
                     break
+                self.now += GATHER_S
             else:
                 raise AssertionError(f"node {node} never comes to rest")
 
@@ -280,11 +288,11 @@ class Rig:
 
     def decide_allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Decide:
         """What ``allocate`` submits."""
-        sent = self._epoch(node) if epoch is None else BrokerEpoch(epoch)
+        sent = self.epoch_of(node) if epoch is None else BrokerEpoch(epoch)
         request = producer_ids.AllocateProducerIds(BROKER, sent)
         return lambda view, _now: producer_ids.decide_allocate(view, request, length)
 
-    def _epoch(self, node: int) -> BrokerEpoch:
+    def epoch_of(self, node: int) -> BrokerEpoch:
         broker = self[node].image.get(brokers.BROKERS, BROKER)
         return BrokerEpoch(-1) if broker is None else broker.epoch
 

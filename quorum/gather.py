@@ -1,0 +1,47 @@
+"""How long an entry waits for company.
+
+Clients in a closed loop ask again as soon as they are answered. Proposing the moment an entry is applied
+splits them into two groups that take turns, so every entry carries half of what it could. Waiting for
+those just answered, for a millisecond at most, makes one group of them.
+
+A lone client waits for nobody: it is all that is expected. Where those answered do not come back (open
+loops, bursts), the wait is given up, for twice as many entries after each miss.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+GATHER_S: Final = 0.001
+RESTS_MAX: Final = 256  # entries without waiting, after many misses in a row
+
+
+@dataclass(slots=True)
+class Gather:
+    """Decides when enough requests wait. Times are of the caller's clock, in seconds."""
+
+    _expected: int = 0
+    _until_s: float = 0.0
+    _rests: int = 0  # entries left that wait for nobody
+    _rests_next: int = 1
+
+    def expect(self, count: int, now_s: float) -> None:
+        """So many requests may be there soon: those that wait and those just answered."""
+        if self._rests:
+            self._rests -= 1
+            self._expected = 0
+        else:
+            self._expected, self._until_s = count, now_s + GATHER_S
+
+    def over(self, waiting: int, now_s: float) -> bool:
+        """Propose now: everybody expected is there, or it has been long enough."""
+        if waiting >= self._expected:
+            if self._expected:
+                self._rests_next = 1
+            self._expected = 0
+            return True
+        if now_s < self._until_s:
+            return False
+        if waiting * 4 < self._expected * 3:
+            self._rests, self._rests_next = self._rests_next, min(2 * self._rests_next, RESTS_MAX)
+        self._expected = 0
+        return True
