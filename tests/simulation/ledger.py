@@ -101,7 +101,7 @@ class Ledger:
     granted: list[Attempt] = field(default_factory=list)  # allocations that were answered with a block
     told_end: int = 0  # the highest end of those
     refused: dict[object, Attempt] = field(default_factory=dict)  # by mark
-    bindings: set[tuple[NodeId, uuid.UUID]] = field(default_factory=set)  # ever in force
+    bindings: set[tuple[NodeId, uuid.UUID]] = field(default_factory=set)  # ever in somebody's log
     bound: dict[NodeId, uuid.UUID] = field(default_factory=dict)  # newest in the committed log
     bound_at: LogIndex = LogIndex(0)
     news: News = field(default_factory=News)
@@ -126,7 +126,8 @@ class Ledger:
         life = self.lives[node]
         if self.commit_index.get((node, life)) != raft.commit_index:
             self.news.committed.append((node, life, raft.commit_index))
-        self.bindings.update(replica.electorate.bound().items())
+        for bound in (replica.electorate.bound(), *replica.electorate._unapplied()):
+            self.bindings.update(bound.items())
 
     def voted(self, node: NodeId, directory: uuid.UUID, term: Term, candidate: NodeId) -> None:
         """A vote left the process."""

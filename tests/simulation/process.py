@@ -17,6 +17,7 @@ from typing import Any
 
 from controller.brokers import Contacts
 from controller.producer_ids import latest
+from quorum.gather import GATHER_S
 from quorum.messages import Vote, decode
 from quorum.replica import Replica, ReplicaConfig
 from records.types import LogIndex, NodeId, Offset, Term
@@ -268,6 +269,12 @@ class Process:
         self._held_s = 0.0
         if more:
             self._want_turn()
+        elif replica.proposer.gathering:
+            self._agenda.after(GATHER_S, self._gathered, self.life)
+
+    def _gathered(self, life: int) -> None:
+        if self._lives(life):
+            self._want_turn()
 
     def _timer(self, life: int, name: str, period_s: float) -> None:
         if not self._lives(life):
@@ -293,6 +300,7 @@ class Process:
             raise Killed
         message = decode(frame)
         if isinstance(message, Vote) and self.replica is not None:
+            self._ledger.looked_at(self.replica)
             self._ledger.voted(self.node_id, self.directory_id, Term(message.term), peer)
         self.network.send(self.node_id, peer, frame, self._held_s)
 
