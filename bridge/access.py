@@ -111,7 +111,9 @@ class Access:
     """How to reach an ensemble. Secrets are not shown by ``repr``."""
 
     connect: Connect
-    session_timeout_s: float = 10.0  # the servers allow 2 to 20 of their ticks
+    session_timeout_s: float = (
+        6.0  # the servers allow 2 to 20 of their ticks; also what a silent server costs
+    )
     operation_timeout_s: float = 5.0
     digest: tuple[str, str] | None = field(default=None, repr=False)  # user and password, for access lists
     sasl: Mapping[str, str] | None = field(

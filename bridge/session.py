@@ -7,7 +7,8 @@ Bites      A request that waits while the connection is down is sent later, on t
            became of a request; whatever else comes, and silence, is Unanswered.
            kazoo notices a server that is paused only while nothing is asked of it, so a client that let a
            request time out is given up for a new one. Its thread can die of an answer that it does not
-           know: then it is given up too.
+           know: then it is given up too. It calls itself connected before the login: here a connection
+           counts when a first ``sync`` was answered on it.
            Its wake-up pipe would block the loop at some 270 unanswered requests: ``OUTSTANDING_MAX``.
 
 Source     kazoo 2.11 client.py, connection.py.
@@ -23,6 +24,7 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     BadArgumentsError,
     BadVersionError,
     InvalidACLError,
@@ -32,7 +34,10 @@ from kazoo.exceptions import (
     NoNodeError,
     NotReadOnlyCallError,
     QuotaExceededError,
+    SASLException,
+    SessionClosedRequireSaslError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 from structlog.typing import FilteringBoundLogger
@@ -43,8 +48,10 @@ OUTSTANDING_MAX: Final = 128
 RETIRED_MAX: Final = 4  # clients that were given up and are still closing
 RECONNECT_S_MIN: Final = 0.05
 RECONNECT_S_MAX: Final = 1.0
+LOGIN_RETRY_S: Final = 5.0  # until then every request is refused at once
 
 REFUSALS: Final = (NoAuthError, InvalidACLError, BadArgumentsError, NotReadOnlyCallError, QuotaExceededError)
+LOGIN_REFUSALS: Final = (AuthFailedError, SASLException, SessionClosedRequireSaslError)
 DEFINITE: Final = (BadVersionError, NodeExistsError, NoNodeError, *REFUSALS)
 
 
@@ -55,8 +62,18 @@ class Unanswered(Exception):
 class _Client:
     """One kazoo client: it connects, connects again, and is given up once."""
 
-    def __init__(self, access: Access, heard: Callable[["_Client", str], None]) -> None:
+    def __init__(
+        self,
+        access: Access,
+        heard: Callable[["_Client"], None],
+        ended: Callable[["_Client", Exception], None],
+    ) -> None:
+        """``heard`` and ``ended`` are called from kazoo's threads: its state changed, one of them died."""
+        self.is_closing = False
         tls = access.tls
+        threads = SequentialThreadingHandler()
+        spawn = threads.spawn
+        threads.spawn = lambda run, *arguments: spawn(self._guarded, ended, run, *arguments)
         logger = logging.Logger("kazoo", logging.WARNING)  # noqa: LOG001 - one per client, not the process's
         self._complaints = _LastLine()
         logger.addHandler(self._complaints)
@@ -67,6 +84,7 @@ class _Client:
             sasl_options=None if access.sasl is None else dict(access.sasl),
             connection_retry=KazooRetry(max_tries=-1, delay=RECONNECT_S_MIN, max_delay=RECONNECT_S_MAX),
             logger=logger,
+            handler=threads,
             use_ssl=tls is not None,
             ca=_text(tls and tls.ca),
             certfile=_text(tls and tls.certificate),
@@ -75,14 +93,27 @@ class _Client:
             verify_certs=tls is None or tls.verify,
             check_hostname=tls is not None and tls.verify and tls.check_hostname,
         )
-        self.kazoo.add_listener(lambda state: heard(self, state))
+        self.kazoo.add_listener(lambda _: heard(self))
         self._starting = threading.Thread(target=self.kazoo.start_async, name="zookeeper-start", daemon=True)
         self._starting.start()
 
     @property
     def complaint(self) -> str:
-        """What kazoo said last about its connection."""
+        """What was said last about its connection."""
         return self._complaints.text
+
+    @complaint.setter
+    def complaint(self, text: str) -> None:
+        self._complaints.text = text
+
+    def _guarded(
+        self, ended: Callable[["_Client", Exception], None], run: Callable[..., object], *arguments: object
+    ) -> None:
+        try:
+            run(*arguments)
+        except Exception as error:  # noqa: BLE001 - a thread of kazoo's dies of it: this client halts
+            self.complaint = said(error)
+            ended(self, error)
 
     def close(self) -> None:
         """Blocks up to the session timeout."""
@@ -111,7 +142,7 @@ class Session:
         self._client: _Client
         self._changed = asyncio.Event()  # set, and replaced by a new one, whenever a state below changes
         self._is_connected = False
-        self._is_refused = False  # the login failed
+        self._is_refused = False  # the last login failed
         self._is_over = False
         self._outstanding = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -124,7 +155,7 @@ class Session:
     def begin(self) -> None:
         """Begin to connect; returns at once."""
         self._loop = asyncio.get_running_loop()
-        self._client = _Client(self._access, self._heard)
+        self._client = _Client(self._access, self._heard, self._ended)
 
     async def end(self) -> None:
         """Close. Requests in flight are Unanswered."""
@@ -163,7 +194,11 @@ class Session:
         self._log.warning("zookeeper_client_replaced", reason=reason, last=client.complaint)
         self._tell(is_connected=False)
         self._close(client)
-        self._client = _Client(self._access, self._heard)
+        self._replace(client)
+
+    def _replace(self, client: _Client) -> None:
+        if client is self._client and not self._is_over:
+            self._client = _Client(self._access, self._heard, self._ended)
 
     async def _connected(self, deadline: float) -> _Client:
         try:
@@ -172,7 +207,9 @@ class Session:
                     if self._is_over:
                         raise ZooKeeperUnavailable("the session has ended")
                     if self._is_refused:
-                        raise ZooKeeperRefused(f"{self._access.connect}: the login was refused")
+                        raise ZooKeeperRefused(
+                            f"{self._access.connect}: the login was refused ({self._client.complaint})"
+                        )
                     await self._changed.wait()
         except TimeoutError as error:
             said = f"{self._access.connect}: no connection in {self._access.operation_timeout_s} s"
@@ -184,18 +221,53 @@ class Session:
         self._outstanding -= 1
         request.finish(answer.value, answer.exception)
 
-    def _heard(self, client: _Client, state: str) -> None:
+    def _heard(self, client: _Client) -> None:
         """From kazoo's threads."""
-        self.soon(self._state_changed, client, state, client.kazoo.client_state)
+        self.soon(self._state_changed, client, client.kazoo.state, client.kazoo.client_state)
+
+    def _ended(self, client: _Client, error: Exception) -> None:
+        """From kazoo's threads."""
+        self.soon(self._thread_ended, client, error)
 
     def _state_changed(self, client: _Client, state: str, keeper_state: str) -> None:
         if client is not self._client or self._is_over:
             return
-        self._log.info("zookeeper_state_changed", state=state)
-        self._is_refused = self._is_refused or keeper_state == KeeperState.AUTH_FAILED
-        self._tell(is_connected=state == KazooState.CONNECTED)
-        if keeper_state == KeeperState.CLOSED and not self._is_refused:
-            self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, "kazoo's thread has ended")
+        self._log.info("zookeeper_state_changed", state=keeper_state)
+        if state == KazooState.CONNECTED:
+            probe = client.kazoo.sync_async("/")
+            probe.rawlink(lambda answer: self.soon(self._probed, client, answer))
+            return
+        self._tell(is_connected=False)
+        if keeper_state == KeeperState.AUTH_FAILED:
+            self._login_refused(client, AuthFailedError())
+
+    def _probed(self, client: _Client, answer: Any) -> None:
+        """The connection's first request has come to its end."""
+        if client is not self._client or self._is_over:
+            return
+        if isinstance(answer.exception, LOGIN_REFUSALS):
+            self._login_refused(client, answer.exception)
+        elif answer.exception is None and client.kazoo.connected:
+            self._is_refused = False
+            self._tell(is_connected=True)
+
+    def _thread_ended(self, client: _Client, error: Exception) -> None:
+        if client is not self._client or self._is_over:
+            return
+        if isinstance(error, LOGIN_REFUSALS):
+            self._login_refused(client, error)
+        else:
+            self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, said(error))
+
+    def _login_refused(self, client: _Client, error: Exception) -> None:
+        if self._is_refused and client.complaint == said(error):
+            return  # told twice
+        client.complaint = said(error)
+        self._log.error("zookeeper_login_refused", reason=client.complaint)
+        self._is_refused = True
+        self._tell(is_connected=False)
+        self._close(client)
+        self._loop.call_later(LOGIN_RETRY_S, self._replace, client)
 
     def _tell(self, *, is_connected: bool) -> None:
         self._is_connected = is_connected
@@ -203,6 +275,9 @@ class Session:
         self._changed = asyncio.Event()
 
     def _close(self, client: _Client) -> None:
+        if client.is_closing:
+            return
+        client.is_closing = True
         task = self._loop.create_task(self._closed(client))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

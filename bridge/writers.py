@@ -30,7 +30,7 @@ class Observation:
 
 
 async def observe_writers(zookeeper: ZooKeeper, seconds: float) -> Observation:
-    """Watch for ``seconds``; while the ensemble cannot be reached nothing is seen. Raises ZooKeeperRefused."""
+    """Watch for ``seconds``. While the ensemble is out of reach nothing is seen. Raises ZooKeeperRefused."""
     found = Observation()
     changes = zookeeper.changes(BLOCK_PATH)
     with contextlib.suppress(TimeoutError):

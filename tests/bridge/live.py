@@ -17,6 +17,7 @@ from tests.zookeeper.servers import Ensemble
 @contextlib.asynccontextmanager
 async def connected(connect: str, **options: Any) -> AsyncIterator[ZooKeeper]:
     """Started, and stopped at the end. Its log is of no interest."""
+    options.setdefault("session_timeout_s", 4.0)  # a server that is just starting may never answer
     log = structlog.wrap_logger(None, processors=[LogCapture()])
     zookeeper = ZooKeeper(Access(connect=parse_connect(connect), **options), log)
     await zookeeper.start()
@@ -29,7 +30,7 @@ async def connected(connect: str, **options: Any) -> AsyncIterator[ZooKeeper]:
 @contextlib.contextmanager
 def outside(servers: Ensemble | str) -> Iterator[Any]:
     """kazoo itself, blocking."""
-    client = KazooClient(servers if isinstance(servers, str) else servers.connect_string)
+    client = KazooClient(servers if isinstance(servers, str) else servers.connect_string, timeout=4.0)
     client.start()
     try:
         yield client
