@@ -1,0 +1,100 @@
+"""What the quorum asks of ZooKeeper, and what it is told: the port that cli/node.py plugs an ensemble into.
+
+Callbacks   each call returns at once; ``told`` is called exactly once, later or now, on the loop's thread.
+            The event loop never waits for ZooKeeper.
+Reads       see every write that was acknowledged before they were asked (the port syncs first).
+Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailable`` are definite: not done,
+            and never will be. ``Unknown`` may be done, not done, or be done later, for as long as the znode
+            is at that version; what it holds afterwards proves nothing: a rival's bytes can be equal.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from controller.migration import NO_BLOCK, ZOOKEEPER_BLOCK_LENGTH
+from controller.migration_phase import Intent
+from controller.producer_ids import ProducerIdBlock
+from records.types import PRODUCER_ID_MAX
+
+TOLD_S_MAX: Final = 30.0  # an implementation tells within this time
+
+
+class Fence(NamedTuple):
+    """A fence of this program in the znode: whose it is, and what it took the place of."""
+
+    cluster_id: str
+    intent: Intent
+
+
+class Znode(NamedTuple):
+    """What the znode of the current block says. ``block_end``: the last id that ZooKeeper gave to anyone."""
+
+    version: int
+    block_end: int = NO_BLOCK  # inclusive; behind a fence it is what the fence says was there
+    fence: Fence | None = None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether Kafka's own loop gives up on it."""
+        return self.fence is not None or self.block_end > PRODUCER_ID_MAX - ZOOKEEPER_BLOCK_LENGTH
+
+
+class NoZnode(NamedTuple):
+    """There is no such znode."""
+
+
+class Unreadable(NamedTuple):
+    """The znode holds what neither Kafka nor this program writes."""
+
+    reason: str
+
+
+class Unavailable(NamedTuple):
+    """Nothing was read, nothing was changed: no connection, or no permission."""
+
+    reason: str
+
+
+class Written(NamedTuple):
+    """It is done; the znode is at ``version``."""
+
+    version: int
+
+
+class Conflict(NamedTuple):
+    """It was not done: the znode was at another version, or gone; or, when creating, there already."""
+
+    reason: str
+
+
+class Unknown(NamedTuple):
+    """Nobody knows whether it was done, and it may yet be."""
+
+    reason: str
+
+
+Seen: TypeAlias = Znode | NoZnode | Unreadable | Unavailable
+Outcome: TypeAlias = Written | Conflict | Unknown | Unavailable
+
+
+class ZookeeperPort(Protocol):
+    """One ensemble. Calls may overlap; they are asked in the order of the calls."""
+
+    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+        """The ensemble's name, the same at every time and from every node; not empty."""
+
+    def read(self, told: Callable[[Seen], None]) -> None:
+        """The znode of the current block."""
+
+    def create(self, told: Callable[[Outcome], None]) -> None:
+        """Make the znode, with no block in it."""
+
+    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+        """Put ``block`` into the znode if it is at ``version``; the block's broker is -1, never a real one.
+
+        A broker before Kafka 3.0 takes a failed write for its own if the znode then holds the very block, in
+        its own name, that it meant to write.
+        """
+
+    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+        """Put the fence into the znode if it is at ``fence.intent.zk_version``."""

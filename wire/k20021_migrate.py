@@ -1,0 +1,168 @@
+"""Migrate, API key 20021, version 0: a command of the upgrade from ZooKeeper, to the active controller.
+
+A private API: no Kafka client knows it, and its key is far from Kafka's. The bodies carry JSON:
+
+request     length i32 | {"command": "status" | "bridge" | "import" | "fence" | "finalize" | "rollback",
+                          "dry_run": false,       say what would be done, do nothing
+                          "at_least": 0,          import: no id below it is ever given out by the quorum
+                          "stopped": null |       import: from the files of a stopped ZooKeeper
+                              {"ensemble": "...", "block_end": 4999, "is_stopped": false}}
+            ``block_end`` is inclusive, -1 for no block. Without ``is_stopped`` only a dry run is made.
+response    throttle ms i32 | error i16 | message string | length i32 |
+            {"phase": "imported",               "none", "waiting", "bridge", "imported", "fencing", "quorum",
+                                                "finalized" or "rolling-back" (controller/migration_phase.py)
+             "next_command": "fence",           what an operator types next; "" when nothing is left to do
+             "blocking": ["..."],               why that cannot work now, one sentence each
+             "floor": 5000,                     no id below it is ever given out by the quorum
+             "fence": null | {"block_end": 4999, "zk_version": 7},     the logged intent
+             "ensemble": "...",                 which ZooKeeper; "" before the bridge
+             "producer_id_end": 9000,           the first id that the log does not know as given out
+             "zookeeper": null | {"version": 8, "block_end": 4999, "is_fenced": true},  what status sees
+             "progress": "",                    of a command that is under way
+             "dry_run": false,
+             "message": "..."}                  one sentence for a human
+
+Again       every command may be sent again, at any time, to any active controller: it goes on where the
+            log says, or finds that it is done. So a client repeats it on NOT_CONTROLLER (41), on a lost
+            connection and on REQUEST_TIMED_OUT (7: nobody knows); on COORDINATOR_LOAD_IN_PROGRESS (14:
+            ZooKeeper does not answer, or rivals were faster) after a while. Other refusals are final.
+Patience    a command is answered when it is done; a fence against many rivals may take ``FENCE_S_MAX``
+            (quorum/upgrade.py). Meanwhile ``status`` says how far it is.
+Allowed     to principals with ALTER on the cluster; status to those with DESCRIBE.
+"""
+
+import struct
+from typing import Any, Final
+
+import msgspec
+
+from controller.errors import ApiError, InvalidRequest
+from records.invariant import CorruptData
+from wire.dispatch import NEVER_FLEXIBLE, Api
+from wire.errors import message_of, raise_for
+from wire.schema import Buffer
+
+COMMANDS: Final = ("status", "bridge", "import", "fence", "finalize", "rollback")
+JSON_BYTES_MAX: Final = 64 * 1024
+
+_LENGTH: Final = struct.Struct(">i")
+_HEAD: Final = struct.Struct(">ihh")  # throttle ms | error | bytes of the message
+
+
+class Stopped(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the files of a ZooKeeper say, and whether the operator says that it is stopped."""
+
+    ensemble: str
+    block_end: int  # inclusive; -1: there was no block
+    is_stopped: bool = False
+
+
+class Migrate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command of the upgrade."""
+
+    command: str
+    dry_run: bool = False
+    at_least: int = 0
+    stopped: Stopped | None = None
+
+
+class LoggedFence(msgspec.Struct, frozen=True):
+    """The block, inclusive, and the znode version at which ZooKeeper is or was to be fenced."""
+
+    block_end: int
+    zk_version: int
+
+
+class SeenZnode(msgspec.Struct, frozen=True):
+    """The znode as it is now. ``block_end``: inclusive, -1 for none; behind a fence what was there before."""
+
+    version: int
+    block_end: int
+    is_fenced: bool
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the upgrade stands after a command; see the module."""
+
+    phase: str
+    next_command: str
+    floor: int
+    producer_id_end: int
+    ensemble: str = ""
+    blocking: tuple[str, ...] = ()
+    fence: LoggedFence | None = None
+    zookeeper: SeenZnode | None = None
+    progress: str = ""
+    dry_run: bool = False
+    message: str = ""
+
+
+def _decode_request(version: int, body: Buffer) -> Migrate:
+    raw, end = _block(body, 0)
+    if end != len(body):
+        raise CorruptData(f"Migrate: {len(body) - end} bytes too many")
+    try:
+        request = msgspec.json.decode(raw, type=Migrate)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"Migrate: {error}") from error
+    if request.command not in COMMANDS:
+        raise InvalidRequest(
+            f"unknown command {request.command[:100]!r}, expected one of {', '.join(COMMANDS)}"
+        )
+    return request
+
+
+def _encode_request(version: int, request: Migrate) -> bytes:
+    raw = msgspec.json.encode(request)
+    return _LENGTH.pack(len(raw)) + raw
+
+
+def _encode_response(version: int, response: Migrated, throttle_ms: int) -> bytes:
+    raw = msgspec.json.encode(response)
+    return _HEAD.pack(throttle_ms, 0, 0) + _LENGTH.pack(len(raw)) + raw
+
+
+def _refusal(version: int, request: Migrate | None, error: ApiError, throttle_ms: int) -> bytes:
+    message = message_of(error).encode()
+    return _HEAD.pack(throttle_ms, error.code, len(message)) + message + _LENGTH.pack(0)
+
+
+def _decode_response(version: int, body: Buffer) -> Migrated:
+    try:
+        _, code, length = _HEAD.unpack_from(body)
+    except struct.error as error:
+        raise CorruptData(f"Migrate: {error}") from error
+    start = _HEAD.size + max(0, length)
+    if start > len(body):
+        raise CorruptData(f"Migrate: a message of {length} bytes, past the end")
+    raise_for(code, bytes(body[_HEAD.size : start]).decode("utf-8", "replace"))
+    raw, _ = _block(body, start)
+    try:
+        return msgspec.json.decode(raw, type=Migrated)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptData(f"Migrate: {error}") from error
+
+
+def _block(body: Buffer, position: int) -> tuple[Any, int]:
+    """The length-prefixed bytes at ``position``, and where they end. Raises CorruptData."""
+    try:
+        (length,) = _LENGTH.unpack_from(body, position)
+    except struct.error as error:
+        raise CorruptData(f"Migrate: {error}") from error
+    end = position + _LENGTH.size + length
+    if not 0 <= length <= JSON_BYTES_MAX or end > len(body):
+        raise CorruptData(f"Migrate: {length} bytes of JSON, {len(body) - position - _LENGTH.size} are there")
+    return bytes(body[position + _LENGTH.size : end]), end
+
+
+MIGRATE: Final[Api[Migrate, Migrated]] = Api(
+    key=20021,
+    name="Migrate",
+    versions=range(1),
+    flexible_from=NEVER_FLEXIBLE,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)
