@@ -195,13 +195,17 @@ class ZooKeeper:
         """A znode and the names below it; None if we may not read it."""
         full = self._full(path)
         try:
-            found, names = await asyncio.gather(
-                self._read(full, lambda kazoo, full: kazoo.get_async(full), is_synced=False),
-                self._read(full, lambda kazoo, full: kazoo.get_children_async(full), is_synced=False),
-            )
+            found = await self._read(full, lambda kazoo, full: kazoo.get_async(full), is_synced=False)
+            if found is None:
+                return None, []
+            znode, names = _znode(*found), None
+            if found[1].numChildren:
+                names = await self._read(
+                    full, lambda kazoo, full: kazoo.get_children_async(full), is_synced=False
+                )
         except ZooKeeperRefused:
             return None
-        return None if found is None else _znode(*found), sorted(names or ())
+        return znode, sorted(names or ())
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._access.operation_timeout_s
