@@ -15,7 +15,7 @@ from controller.errors import ProducerIdsExhausted
 from controller.migration_phase import require_quorum_allocates
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from records.invariant import invariant
-from records.schema import AllocateProducerIdsRecord
+from records.schema import AllocateProducerIdsRecord, allocated
 from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 
 BLOCK_LENGTH_DEFAULT: Final = 1000
@@ -67,18 +67,15 @@ def decide_allocate(view: View, request: AllocateProducerIds, block_length: int)
     first = latest(view).end
     if first > PRODUCER_ID_MAX - block_length:
         raise ProducerIdsExhausted(producer_id_end=first, block_length=block_length)
-    record = AllocateProducerIdsRecord(
-        broker_id=request.broker_id,
-        broker_epoch=request.broker_epoch,
-        producer_id_end=ProducerId(first + block_length),
-    )
+    record = allocated(request.broker_id, request.broker_epoch, ProducerId(first + block_length))
     return Decision((record,), ProducerIdBlock(first, block_length))
 
 
 def replay(view: MutableView, record: AllocateProducerIdsRecord) -> None:
     """Total: a committed record always applies. One that cannot is our bug, not an error."""
     end = latest(view).end
-    invariant(record.producer_id_end > end, "producer ids went back", end=end, record=record)
+    if record.producer_id_end <= end:
+        invariant(False, "producer ids went back", end=end, record=record)
     view.put(
         PRODUCER_IDS,
         0,

@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -27,7 +27,7 @@ from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
-from quorum.proposer import Decide, Reply
+from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import FOLLOWER, use_clock
 from quorum.replica import Replica, ReplicaConfig
 from quorum.server import ControllerServer
@@ -92,6 +92,7 @@ class Controller:
             background=self._background,
             rng=self._rng,
             on_active=self._on_active,
+            on_answering=self._on_answering,
             log=self._log,
         )
         self.server = ControllerServer(
@@ -170,7 +171,7 @@ class Controller:
             least = self._config.disk_free_bytes_min
             reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
             return
-        self.replica.submit(decide, reply)
+        self.replica.proposer.submit(decide, reply)
         self._wake()
 
     # -- turns --------------------------------------------------------------------------------------
@@ -257,6 +258,9 @@ class Controller:
         self.replica.submit(
             lambda view, _now_ms: Decision(features.bootstrap_records(view), None), lambda _outcome, _ms: None
         )
+
+    def _on_answering(self, answers: Sequence[Answer]) -> None:
+        self.server.count(answers)
 
     def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         future = self._loop.run_in_executor(None, work)

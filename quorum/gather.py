@@ -4,6 +4,9 @@ Clients in a closed loop ask again as soon as they are answered. Proposing the m
 splits them into two groups that take turns, so every entry carries half of what it could. Waiting for
 those just answered, for a millisecond at most, makes one group of them.
 
+With a crowd two groups are better than one: while the entry of one travels, the other is answered and
+asks again. So nobody waits for more than ``CROWD``.
+
 A lone client waits for nobody: it is all that is expected. Where those answered do not come back (open
 loops, bursts), the wait is given up, for twice as many entries after each miss.
 """
@@ -12,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 GATHER_S: Final = 0.001
+CROWD: Final = 32
+"""So many are worth an entry of their own: the rest, and those answered meanwhile, fill the next one."""
 RESTS_MAX: Final = 256  # entries without waiting, after many misses in a row
 
 
@@ -30,7 +35,7 @@ class Gather:
             self._rests -= 1
             self._expected = 0
         else:
-            self._expected, self._until_s = count, now_s + GATHER_S
+            self._expected, self._until_s = min(count, CROWD), now_s + GATHER_S
 
     def over(self, waiting: int, now_s: float) -> bool:
         """Propose now: everybody expected is there, or it has been long enough."""

@@ -14,9 +14,9 @@ Active         only after its own LeaderChange is applied, which is proposed aft
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 
@@ -24,9 +24,9 @@ from controller.decision import Decision
 from controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
 from controller.replay import Applied, Superseded, replay_record
 from controller.view import ImageHeader, Overlay, View
-from quorum.gather import Gather
+from quorum.gather import CROWD, Gather
 from quorum.raft_log import RaftLog
-from records.batch import BatchRecord, encode_batch
+from records.batch import BatchRecord, RecordParts, encode_batch
 from records.control import ControlRecord, encode_control
 from records.entry import Entry, LoggedBatch, encode_entry
 from records.frame import encode_frame
@@ -43,19 +43,8 @@ Decide = Callable[[View, int], Decision[Any]]
 Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
 
 
-class Asked(NamedTuple):
-    """A request that waits for a decision."""
-
-    decide: Decide
-    reply: Reply
-
-
-class Answer(NamedTuple):
-    """A decided request that waits for its entry."""
-
-    reply: Reply
-    response: Any
-    throttle_ms: int
+Asked = tuple[Decide, Reply]  # a request that waits for a decision
+Answer = tuple[Reply, Any, int]  # a decided one that waits for its entry: reply, response, throttle_ms
 
 
 @dataclass(slots=True)
@@ -84,6 +73,7 @@ class Proposer:
         claim: Callable[[View], tuple[ControlRecord, ...]],
         on_active: Callable[[int], None],
         on_deposed: Callable[[], None],
+        on_answering: Callable[[Sequence[Answer]], None],
         log: Any = None,
     ) -> None:
         self._node_id = node_id
@@ -94,6 +84,7 @@ class Proposer:
         self._claim = claim
         self._on_active = on_active
         self._on_deposed = on_deposed
+        self._on_answering = on_answering
         self._log = log or structlog.get_logger()
         self._pending: deque[Asked] = deque()
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
@@ -136,7 +127,7 @@ class Proposer:
         elif len(self._pending) >= PENDING_MAX:
             reply(NotController(f"{PENDING_MAX} requests wait already; nothing was done"), 0)
         else:
-            self._pending.append(Asked(decide, reply))
+            self._pending.append((decide, reply))
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any. One at a time; False: not now."""
@@ -163,31 +154,31 @@ class Proposer:
         now_ms = self.now_ms()
         overlay = Overlay(self._store.image)
         records: list[Any] = []
-        frames: list[BatchRecord] = []
+        frames: list[RecordParts] = []
         answers: list[Answer] = []
         frame_bytes = 0
         while self._pending and len(answers) < DECISIONS_MAX and frame_bytes < FRAMES_BYTES_MAX:
-            asked = self._pending.popleft()
+            decide, reply = self._pending.popleft()
             try:
-                decision = asked.decide(overlay, now_ms)
+                decision = decide(overlay, now_ms)
             except ApiError as refusal:
-                answers.append(Answer(asked.reply, refusal, 0))
+                answers.append((reply, refusal, 0))
                 continue
             except InvariantViolation:
                 raise
             except Exception as error:  # noqa: BLE001 - a bad request harms only itself (DESIGN 2)
                 self._log.error("decision_failed", error=repr(error))
-                answers.append(Answer(asked.reply, UnknownServerError(f"decision failed: {error!r}"), 0))
+                answers.append((reply, UnknownServerError(f"decision failed: {error!r}"), 0))
                 continue
             for record in decision.records:
                 frame = encode_frame(record)
-                frames.append(BatchRecord(None, frame))
+                frames.append((None, frame, ()))
                 frame_bytes += len(frame)
                 replay_record(overlay, record)  # a record that cannot apply halts here, unproposed
                 records.append(record)
             if decision.records:
                 overlay.header = _advanced(overlay.header, len(decision.records))
-            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))
+            answers.append((reply, decision.response, decision.throttle_ms))
         batches: tuple[tuple[Log, bytes], ...] = ()
         logged: tuple[LoggedBatch, ...] = ()
         if frames:
@@ -268,16 +259,27 @@ class Proposer:
             self._due += flight.answers
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
-        for answer in flight.answers:
-            answer.reply(refusal, 0)
+        for reply, _, _ in flight.answers:
+            reply(refusal, 0)
 
     def answer(self) -> None:
         """Give the answers whose entries are applied. Then ``pump`` waits a moment for who asks again."""
         due, self._due = self._due, []
+        self._on_answering(due)
         for reply, response, throttle_ms in due:
             reply(response, throttle_ms)
         if due:
             self._gather.expect(len(due) + len(self._pending), self._clock())
+
+    @property
+    def answers_due(self) -> bool:
+        """Answers whose entries are applied wait for ``answer``."""
+        return bool(self._due)
+
+    @property
+    def crowded(self) -> bool:
+        """Enough requests wait: propose them before those of the last entry are answered."""
+        return 2 * len(self._pending) >= CROWD
 
     @property
     def gathering(self) -> bool:
@@ -292,8 +294,8 @@ class Proposer:
         was_active, self.active_epoch = self.active_epoch, None
         refusal = NotController("this node lost its leadership before it decided; nothing was done")
         waiting, self._pending = self._pending, deque()
-        for asked in waiting:
-            asked.reply(refusal, 0)
+        for _, reply in waiting:
+            reply(refusal, 0)
         if was_active is not None:
             self._on_deposed()
 
@@ -317,8 +319,8 @@ class Proposer:
 def _answer_unknown(flight: InFlight) -> None:
     answers, flight.answers = flight.answers, []
     unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
-    for answer in answers:
-        answer.reply(unknown, 0)
+    for reply, _, _ in answers:
+        reply(unknown, 0)
 
 
 def _advanced(header: ImageHeader, count: int) -> ImageHeader:

@@ -9,12 +9,13 @@ The order inside ``turn`` is the safety argument of DESIGN 4:
   2. release acks and votes   "I have it" is true now
   3. tick the Raft core       it counts this node's entries: they are on disk
   4. apply what is committed  image, archive, fates; then the answers leave
-  5. propose what waits       entries leave before this node's own flush, which is the next turn's
+  5. propose what waits       entries leave before this node's own flush, which is a later turn's;
+                              before the answers of step 4, too, if a crowd waits
 """
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ from quorum.firewall import Firewall
 from quorum.journal import NO_OP, Journal
 from quorum.messages import Message, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.node_identity import id_text
-from quorum.proposer import Decide, Proposer, Reply
+from quorum.proposer import Answer, Decide, Proposer, Reply
 from quorum.raft_log import FOLLOWER, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
 from quorum.transport import PeerTransport, Send
@@ -78,6 +79,7 @@ class Replica:
         rng: random.Random,
         on_active: Callable[[int], None] = lambda _now_ms: None,
         on_deposed: Callable[[], None] = lambda: None,
+        on_answering: Callable[[Sequence[Answer]], None] = lambda _answers: None,
         log: Any = None,
     ) -> None:
         self.config = config
@@ -126,6 +128,7 @@ class Replica:
             claim=self._claim,
             on_active=on_active,
             on_deposed=on_deposed,
+            on_answering=on_answering,
             log=self.log,
         )
         self.snapshotter = Snapshotter(self, background, clock)
@@ -175,6 +178,10 @@ class Replica:
 
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
+        proposer = self.proposer
+        if proposer.answers_due:
+            proposer.answer()
+            return True
         if self.journal.must_flush:
             self.journal.flush()
         self._transport.release()
@@ -182,10 +189,11 @@ class Replica:
             self.raft.tick(may_vote=self.electorate.may_vote)
             if not self.raft.behind_commit or self.journal.must_flush:
                 break
-        self.proposer.answer()
-        self.proposer.pump()
+        if not proposer.crowded:
+            proposer.answer()
+        proposer.pump()
         self.archiver.write()
-        return self.journal.must_flush or self.raft.behind_commit
+        return self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
 
     def beat(self) -> None:
         """The slow part of time: patience, snapshots, readmission, applied state to disk."""

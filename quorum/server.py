@@ -5,7 +5,8 @@ batch is applied (quorum/proposer.py). What is answered at once does not depend 
 refused principal, and who leads as far as this node knows (DescribeCluster of controllers).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from controller import brokers, producer_ids
@@ -13,12 +14,12 @@ from controller.authorization import Acls, Operation
 from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError, ErrorCode
-from controller.producer_ids import AllocateProducerIds
+from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.quota import AllocationQuota
 from controller.view import View
 from quorum.config import NodeConfig
 from quorum.metrics import OUTCOMES, NodeMetrics
-from quorum.proposer import Decide
+from quorum.proposer import Answer, Decide
 from quorum.replica import Replica
 from records.types import NodeId, Offset, Term
 from wire.dispatch import Context, Reply, Service
@@ -97,23 +98,24 @@ class ControllerServer:
     def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+        self._submit(partial(self._decide_allocate, request), reply)
 
-        def decide(view: View, now_ms: int) -> Decision[Any]:
+    def _decide_allocate(self, request: AllocateProducerIds, view: View, now_ms: int) -> Decision[Any]:
+        try:
             decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
-            throttle_ms = self._quota.charge(request.broker_id, now_ms) if self._quota.rate else 0
-            if not throttle_ms:
-                return decided
-            return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
+        except ApiError:
+            self._blocks["refused"] += 1
+            raise
+        throttle_ms = self._quota.charge(request.broker_id, now_ms) if self._quota.rate else 0
+        if not throttle_ms:
+            return decided
+        return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
 
-        def answer(outcome: Any, throttle_ms: int = 0) -> None:
-            if isinstance(outcome, ApiError):
-                unknown = outcome.code is ErrorCode.REQUEST_TIMED_OUT
-                self._blocks["unknown" if unknown else "refused"] += 1
-            else:
+    def count(self, answers: Sequence[Answer]) -> None:
+        """Count the blocks among answers that are about to leave: their entries are applied."""
+        for _, response, throttle_ms in answers:
+            if type(response) is ProducerIdBlock:
                 self._blocks["throttled" if throttle_ms else "granted"] += 1
-            reply(outcome, throttle_ms)
-
-        self._submit(decide, answer)
 
     def publish(self) -> None:
         """Add what was counted to the metrics: once per beat, not once per request."""

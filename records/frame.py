@@ -12,7 +12,7 @@ from typing import Final
 
 from records.invariant import CorruptData, InvariantViolation
 from records.message import read_message, read_unsigned_varint, write_message
-from records.schema import METADATA_RECORDS, AllocateProducerIdsRecord, MetadataRecord
+from records.schema import METADATA_RECORDS, AllocateProducerIdsRecord, MetadataRecord, allocated
 
 FRAME_VERSION: Final = 1
 
@@ -45,9 +45,7 @@ def decode_frame(frame: bytes) -> MetadataRecord:
     """Inverse of ``encode_frame``. Raises CorruptData."""
     if len(frame) == _ALLOCATE.size and frame[:3] == _ALLOCATE_PREFIX and frame[-1] == 0:
         _, _, _, broker_id, broker_epoch, producer_id_end, _ = _ALLOCATE.unpack(frame)
-        return AllocateProducerIdsRecord(
-            broker_id=broker_id, broker_epoch=broker_epoch, producer_id_end=producer_id_end
-        )
+        return allocated(broker_id, broker_epoch, producer_id_end)
     return decode_frame_generally(frame)
 
 

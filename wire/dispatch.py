@@ -28,6 +28,8 @@ class Api(Generic[Q, R]):
     refusal           (version, request or None if it was not read, error, throttle_ms) -> body.
     encode_request    (version, request) -> body; raises UnsupportedVersion if the version cannot say it.
     decode_response   (version, body) -> response; raises CorruptData, and the ApiError it carries.
+    frame_response    (version, correlation id, response, throttle_ms) -> the whole frame, where that is
+                      worth a codec of its own; equal to what encode_response and the framing give.
     """
 
     key: int
@@ -39,6 +41,7 @@ class Api(Generic[Q, R]):
     refusal: Callable[[int, Q | None, ApiError, int], bytes]
     encode_request: Callable[[int, Q], bytes]
     decode_response: Callable[[int, Buffer], R]
+    frame_response: Callable[[int, int, R, int], bytes] | None = None
 
     def has_tagged_response_header(self, version: int) -> bool:
         """Response header v1. ApiVersions keeps v0 always: its reader knows no version yet (KIP-511)."""

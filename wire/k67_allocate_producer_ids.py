@@ -17,6 +17,7 @@ from wire.schema import Buffer, Message
 
 _REQUEST: Final = struct.Struct(">iqB")  # broker id | broker epoch | no tagged fields
 _RESPONSE: Final = struct.Struct(">ihqiB")  # throttle ms | error | first | length | no tagged fields
+_FRAMED: Final = struct.Struct(">iiBihqiB")  # size | correlation id | no tagged fields | the response
 _REQUEST_SCHEMA: Final = Message(67, "request")
 _RESPONSE_SCHEMA: Final = Message(67, "response")
 
@@ -32,6 +33,10 @@ def _decode_request(version: int, body: Buffer) -> AllocateProducerIds:
 
 def _encode_response(version: int, block: ProducerIdBlock, throttle_ms: int) -> bytes:
     return _RESPONSE.pack(throttle_ms, 0, block.first, block.length, 0)
+
+
+def _frame_response(version: int, correlation_id: int, block: ProducerIdBlock, throttle_ms: int) -> bytes:
+    return _FRAMED.pack(_FRAMED.size - 4, correlation_id, 0, throttle_ms, 0, block.first, block.length, 0)
 
 
 def _refusal(version: int, request: AllocateProducerIds | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -63,4 +68,5 @@ ALLOCATE_PRODUCER_IDS: Final[Api[AllocateProducerIds, ProducerIdBlock]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    frame_response=_frame_response,
 )

@@ -156,6 +156,10 @@ class _Reply:
         if connection is None:
             raise InvariantViolation(f"{api.name} was answered twice: {outcome!r}")
         self._connection = None
+        if api.frame_response is not None and not isinstance(outcome, ApiError):
+            framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
+            connection.answer(framed, throttle_ms)
+            return
         if isinstance(outcome, ApiError):
             body = api.refusal(version, self.request, outcome, throttle_ms)
         else:
