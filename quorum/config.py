@@ -8,24 +8,55 @@ Source      Kafka's broker and controller configs; DESIGN 9.
 """
 
 import difflib
-import ipaddress
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from quorum.config_values import (
+    ADDRESS,
+    BOOLEAN,
+    BYTES,
+    INT32_MAX,
+    INT64_MAX,
+    ITEMS_MAX,
+    LISTENER,
+    MILLISECONDS,
+    PATH,
+    PLAINTEXT,
+    PORT,
+    PRINCIPAL,
+    PROTOCOL,
+    SASL_PLAINTEXT,
+    TEXT,
+    VOTER,
+    Address,
+    Kind,
+    ListenerAddress,
+    Voter,
+    choice,
+    ensure,
+    integer,
+    list_of,
+    number,
+    parse_address,
+)
 from records.types import NodeId
+
+__all__ = [
+    "INT32_MAX",
+    "ITEMS_MAX",
+    "PLAINTEXT",
+    "SASL_PLAINTEXT",
+    "Address",
+    "ListenerAddress",
+    "Voter",
+    "parse_address",
+]
 
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """The listener that serves the controller APIs. Every other name is a client listener."""
 
-PLAINTEXT: Final = "PLAINTEXT"
-SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
-
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
-ITEMS_MAX: Final = 1_000  # of any other list in one value
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
 FRAME_BYTES_MAX_DEFAULT: Final = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes
 
@@ -34,134 +65,7 @@ class ConfigError(ValueError):
     """The configuration cannot be used. Says where, which key, what came and what is expected."""
 
 
-class Address(NamedTuple):
-    """Where a socket listens or is reached: a loopback host (until there is TLS) and a port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class Voter(NamedTuple):
-    """A member of the quorum and the address of its Raft port."""
-
-    node_id: NodeId
-    address: Address
-
-
-class ListenerAddress(NamedTuple):
-    """A named listener, as in ``listeners=NAME://host:port``."""
-
-    name: str
-    address: Address
-
-
-class _Kind(NamedTuple):
-    """How one sort of value is read and written. ``parse`` raises ValueError."""
-
-    expected: str
-    parse: Callable[[str], Any]
-    render: Callable[[Any], str] = str
-
-
-def _ensure(holds: bool) -> None:
-    if not holds:
-        raise ValueError
-
-
-def _integer(first: int, last: int) -> _Kind:
-    def parse(text: str) -> int:
-        _ensure(text.isascii() and text.lstrip("-").isdigit())
-        _ensure(first <= int(text) <= last)
-        return int(text)
-
-    return _Kind(f"a whole number from {first} to {last}", parse)
-
-
-def _number(first: float, last: float) -> _Kind:
-    def parse(text: str) -> float:
-        _ensure(first <= float(text) <= last)  # also refuses nan
-        return float(text)
-
-    return _Kind(f"a number from {first:g} to {last:g}", parse, repr)
-
-
-def _choice(*choices: str) -> _Kind:
-    def parse(text: str) -> str:
-        _ensure(text in choices)
-        return text
-
-    return _Kind("one of " + ", ".join(choices), parse)
-
-
-def _list_of(kind: _Kind, separator: str = ",", items_max: int = ITEMS_MAX) -> _Kind:
-    def parse(text: str) -> tuple[Any, ...]:
-        items = tuple(kind.parse(item.strip()) for item in text.split(separator)) if text else ()
-        _ensure(len(items) <= items_max and len(set(items)) == len(items))
-        return items
-
-    def render(items: tuple[Any, ...]) -> str:
-        return separator.join(kind.render(item) for item in items)
-
-    return _Kind(f"{kind.expected}; several with '{separator}' between, none twice", parse, render)
-
-
-def parse_address(text: str) -> Address:
-    """Read ``host:port`` or ``[ipv6]:port``. Raises ValueError unless loopback, port 1 .. 65535."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    _ensure(colon == ":" and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535)
-    _ensure(host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    return Address(host, int(port))
-
-
-def _parse_voter(text: str) -> Voter:
-    node_id, at, address = text.partition("@")
-    _ensure(at == "@" and node_id.isascii() and node_id.isdigit() and int(node_id) <= INT32_MAX)
-    return Voter(NodeId(int(node_id)), parse_address(address))
-
-
-def _parse_listener(text: str) -> ListenerAddress:
-    name, separator, address = text.partition("://")
-    _ensure(bool(separator) and name.replace("_", "").isalnum() and name == name.upper())
-    return ListenerAddress(name, parse_address(address))
-
-
-def _parse_protocol(text: str) -> tuple[str, str]:
-    name, colon, protocol = text.partition(":")
-    _ensure(bool(name) and colon == ":" and protocol in (PLAINTEXT, SASL_PLAINTEXT))
-    return name, protocol
-
-
-def _parse_principal(text: str) -> str:
-    _ensure(text.startswith("User:") and len(text) > len("User:"))
-    return text
-
-
-def _parse_text(text: str) -> str:
-    _ensure(text != "")
-    return text
-
-
-_PORT: Final = _integer(1, 65535)
-_PATH: Final = _Kind("a path", lambda text: Path(_parse_text(text)))
-_TEXT: Final = _Kind("some text", _parse_text)
-_ADDRESS: Final = _Kind("host:port, the host on the loopback interface", parse_address)
-_VOTER: Final = _Kind(
-    "ID@host:port, the host on the loopback interface", _parse_voter, "{0[0]}@{0[1]}".format
-)
-_LISTENER: Final = _Kind(
-    "NAME://host:port, the host on the loopback interface", _parse_listener, "{0[0]}://{0[1]}".format
-)
-_PROTOCOL: Final = _Kind(f"NAME:{PLAINTEXT} or NAME:{SASL_PLAINTEXT}", _parse_protocol, ":".join)
-_PRINCIPAL: Final = _Kind("User:NAME", _parse_principal)
-_MILLISECONDS: Final = _integer(1, INT32_MAX)
-_BYTES: Final = _integer(0, INT64_MAX)
-
-
-def _key(key: str, kind: _Kind) -> dict[str, Any]:
+def _key(key: str, kind: Kind) -> dict[str, Any]:
     return {"key": key, "kind": kind}
 
 
@@ -172,74 +76,93 @@ class NodeConfig:
     Raises ConfigError when two settings contradict each other.
     """
 
-    node_id: NodeId = field(metadata=_key("node.id", _integer(0, INT32_MAX)))
-    roles: tuple[str, ...] = field(metadata=_key("process.roles", _list_of(_choice("controller", "broker"))))
-    directory: Path = field(metadata=_key("log.dirs", _PATH))
-    listeners: tuple[ListenerAddress, ...] = field(metadata=_key("listeners", _list_of(_LISTENER)))
+    node_id: NodeId = field(metadata=_key("node.id", integer(0, INT32_MAX)))
+    roles: tuple[str, ...] = field(metadata=_key("process.roles", list_of(choice("controller", "broker"))))
+    directory: Path = field(metadata=_key("log.dirs", PATH))
+    listeners: tuple[ListenerAddress, ...] = field(metadata=_key("listeners", list_of(LISTENER)))
     security_protocols: tuple[tuple[str, str], ...] = field(
         default=((CONTROLLER_LISTENER, PLAINTEXT), (PLAINTEXT, PLAINTEXT)),
-        metadata=_key("listener.security.protocol.map", _list_of(_PROTOCOL)),
+        metadata=_key("listener.security.protocol.map", list_of(PROTOCOL)),
     )
     voters: tuple[Voter, ...] = field(
-        default=(), metadata=_key("controller.quorum.voters", _list_of(_VOTER, items_max=VOTERS_MAX))
+        default=(), metadata=_key("controller.quorum.voters", list_of(VOTER, items_max=VOTERS_MAX))
     )
     controller_bootstrap: tuple[Address, ...] = field(
-        metadata=_key("controller.quorum.bootstrap.servers", _list_of(_ADDRESS))
+        metadata=_key("controller.quorum.bootstrap.servers", list_of(ADDRESS))
     )
-    secret_file: Path | None = field(default=None, metadata=_key("quorum.secret.file", _PATH))
-    metrics_port: int | None = field(default=None, metadata=_key("metrics.port", _PORT))
+    secret_file: Path | None = field(default=None, metadata=_key("quorum.secret.file", PATH))
+    metrics_port: int | None = field(default=None, metadata=_key("metrics.port", PORT))
 
     producer_id_block_size: int = field(
-        default=1000, metadata=_key("producer.id.block.size", _integer(1, INT32_MAX))
+        default=1000, metadata=_key("producer.id.block.size", integer(1, INT32_MAX))
     )
     producer_id_allocation_rate: float = field(  # blocks per second and broker; 0 = unlimited
-        default=10.0, metadata=_key("producer.id.allocation.rate", _number(0, 1e9))
+        default=10.0, metadata=_key("producer.id.allocation.rate", number(0, 1e9))
     )
     producer_id_allocation_burst: float = field(  # blocks at once
-        default=100.0, metadata=_key("producer.id.allocation.burst", _number(1, 1e9))
+        default=100.0, metadata=_key("producer.id.allocation.burst", number(1, 1e9))
     )
     broker_session_timeout_ms: int = field(
-        default=9000, metadata=_key("broker.session.timeout.ms", _MILLISECONDS)
+        default=9000, metadata=_key("broker.session.timeout.ms", MILLISECONDS)
     )
     broker_heartbeat_interval_ms: int = field(
-        default=2000, metadata=_key("broker.heartbeat.interval.ms", _MILLISECONDS)
+        default=2000, metadata=_key("broker.heartbeat.interval.ms", MILLISECONDS)
     )
     election_timeout_ms_min: int = field(
-        default=300, metadata=_key("quorum.election.timeout.ms.min", _MILLISECONDS)
+        default=300, metadata=_key("quorum.election.timeout.ms.min", MILLISECONDS)
     )
     election_timeout_ms_max: int = field(
-        default=600, metadata=_key("quorum.election.timeout.ms.max", _MILLISECONDS)
+        default=600, metadata=_key("quorum.election.timeout.ms.max", MILLISECONDS)
     )
     raft_heartbeat_interval_ms: int = field(
-        default=50, metadata=_key("quorum.heartbeat.interval.ms", _MILLISECONDS)
+        default=50, metadata=_key("quorum.heartbeat.interval.ms", MILLISECONDS)
     )
 
-    acls_file: Path | None = field(default=None, metadata=_key("authorizer.acls.file", _PATH))
+    acls_file: Path | None = field(default=None, metadata=_key("authorizer.acls.file", PATH))
     super_users: tuple[str, ...] = field(
-        default=(), metadata=_key("super.users", _list_of(_PRINCIPAL, separator=";"))
+        default=(), metadata=_key("super.users", list_of(PRINCIPAL, separator=";"))
     )
-    sasl_users_file: Path | None = field(default=None, metadata=_key("sasl.plain.users.file", _PATH))
-    sasl_username: str | None = field(default=None, metadata=_key("sasl.username", _TEXT))
-    sasl_password_file: Path | None = field(default=None, metadata=_key("sasl.password.file", _PATH))
+    sasl_users_file: Path | None = field(default=None, metadata=_key("sasl.plain.users.file", PATH))
+    sasl_username: str | None = field(default=None, metadata=_key("sasl.username", TEXT))
+    sasl_password_file: Path | None = field(default=None, metadata=_key("sasl.password.file", PATH))
+
+    zookeeper_migration_enabled: bool = field(  # a cluster that is made for the upgrade; see upgrade.py
+        default=False, metadata=_key("zookeeper.metadata.migration.enable", BOOLEAN)
+    )
+    zookeeper_connect: str | None = field(default=None, metadata=_key("zookeeper.connect", TEXT))
+    zookeeper_session_timeout_ms: int = field(
+        default=18_000, metadata=_key("zookeeper.session.timeout.ms", integer(1_000, 600_000))
+    )
+    zookeeper_tls: bool = field(default=False, metadata=_key("zookeeper.ssl.client.enable", BOOLEAN))
+    zookeeper_truststore: Path | None = field(  # PEM: authorities; None: the system's
+        default=None, metadata=_key("zookeeper.ssl.truststore.location", PATH)
+    )
+    zookeeper_keystore: Path | None = field(  # PEM: this client's key and certificate
+        default=None, metadata=_key("zookeeper.ssl.keystore.location", PATH)
+    )
+    zookeeper_sasl_username: str | None = field(default=None, metadata=_key("zookeeper.sasl.username", TEXT))
+    zookeeper_sasl_password_file: Path | None = field(
+        default=None, metadata=_key("zookeeper.sasl.password.file", PATH)
+    )
 
     snapshot_entries_interval: int = field(
-        default=50_000, metadata=_key("snapshot.entries.interval", _integer(1, INT64_MAX))
+        default=50_000, metadata=_key("snapshot.entries.interval", integer(1, INT64_MAX))
     )
     archive_retention_bytes: int | None = field(  # None: keep the whole audit log
-        default=None, metadata=_key("log.retention.metadata.bytes", _BYTES)
+        default=None, metadata=_key("log.retention.metadata.bytes", BYTES)
     )
-    disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=_key("disk.free.min.bytes", _BYTES))
+    disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=_key("disk.free.min.bytes", BYTES))
     frame_bytes_max: int = field(
-        default=FRAME_BYTES_MAX_DEFAULT, metadata=_key("socket.request.max.bytes", _integer(64, INT32_MAX))
+        default=FRAME_BYTES_MAX_DEFAULT, metadata=_key("socket.request.max.bytes", integer(64, INT32_MAX))
     )
     connections_max: int = field(
         default=4096,
-        metadata=_key("max.connections", _integer(1, 1_000_000)),  # Kafka's name; per listener
+        metadata=_key("max.connections", integer(1, 1_000_000)),  # Kafka's name; per listener
     )
     log_level: str = field(
-        default="info", metadata=_key("log.level", _choice("debug", "info", "warning", "error"))
+        default="info", metadata=_key("log.level", choice("debug", "info", "warning", "error"))
     )
-    log_format: str = field(default="console", metadata=_key("log.format", _choice("console", "json")))
+    log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
 
     def __post_init__(self) -> None:
         for holds, complaint in _checks(self):
@@ -334,6 +257,18 @@ def _checks(config: NodeConfig) -> list[tuple[bool, str]]:
             (config.sasl_username is None) == (config.sasl_password_file is None),
             "sasl.username and sasl.password.file: expected both or neither",
         ),
+        (
+            not config.zookeeper_migration_enabled or config.zookeeper_connect is not None,
+            "zookeeper.metadata.migration.enable: zookeeper.connect must say which ZooKeeper",
+        ),
+        (
+            (config.zookeeper_sasl_username is None) == (config.zookeeper_sasl_password_file is None),
+            "zookeeper.sasl.username and zookeeper.sasl.password.file: expected both or neither",
+        ),
+        (
+            config.zookeeper_tls or not (config.zookeeper_truststore or config.zookeeper_keystore),
+            "zookeeper.ssl.client.enable: stores are given, but TLS is not enabled",
+        ),
     ]
 
 
@@ -367,9 +302,9 @@ def parse_properties(text: str, path: Path) -> NodeConfig:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _parse_value(kind: _Kind, text: str, where: str, folder: Path) -> Any:
+def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
     try:
-        _ensure(len(text) <= VALUE_CHARACTERS_MAX)
+        ensure(len(text) <= VALUE_CHARACTERS_MAX)
         value = kind.parse(text)
     except ValueError:
         raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None

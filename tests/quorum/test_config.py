@@ -112,6 +112,17 @@ REFUSED = [
         id="sasl-without-users",
     ),
     pytest.param({"sasl.username": "broker"}, "expected both or neither", id="name-without-password"),
+    pytest.param(
+        {"zookeeper.metadata.migration.enable": "true"},
+        "zookeeper.connect must say which",
+        id="upgrade-from-nowhere",
+    ),
+    pytest.param({"zookeeper.metadata.migration.enable": "yes"}, "true or false; got 'yes'", id="not-true"),
+    pytest.param({"zookeeper.connect": ""}, "zookeeper.connect: expected some text", id="zookeeper-nowhere"),
+    pytest.param({"zookeeper.sasl.username": "kafka"}, "expected both or neither", id="no-password"),
+    pytest.param(
+        {"zookeeper.ssl.truststore.location": "ca.pem"}, "TLS is not enabled", id="authorities-without-tls"
+    ),
     pytest.param({"log.format": "xml"}, "one of console, json; got 'xml'", id="unknown-log-format"),
 ]
 
@@ -170,6 +181,10 @@ configs = st.builds(
     broker_session_timeout_ms=st.integers(2001, INT32_MAX),
     super_users=st.lists(words.map("User:{}".format), max_size=3, unique=True).map(tuple),
     sasl_users_file=paths,
+    zookeeper_migration_enabled=st.booleans(),
+    zookeeper_connect=words,
+    zookeeper_tls=st.just(True),
+    zookeeper_truststore=st.none() | paths,
     archive_retention_bytes=st.none() | st.integers(0, 2**63 - 1),
     log_level=st.sampled_from(["debug", "info", "warning", "error"]),
 )
