@@ -7,6 +7,7 @@ Durability  is ZooKeeper's default: every transaction is flushed before it is ac
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -16,9 +17,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
-from tests.zookeeper.distribution import distribution
+from tests.zookeeper.distribution import CACHE, distribution
 
 HOST: Final = "127.0.0.1"
 PORT_FIRST: Final = 27_000
@@ -30,17 +31,23 @@ POLL_SECONDS: Final = 0.02
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
 _ZXID: Final = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
 
-_ports_given = iter(range(PORT_FIRST + os.getpid() % 90 * 10, PORT_END))
+_ports = iter(range(PORT_FIRST, PORT_END))
+_reserved: list[IO[bytes]] = []  # kept open: the locks last as long as this process
 
 
 def free_port() -> int:
-    """A port of this folder's range that nobody listens on. Never the same one twice in a process."""
-    for port in _ports_given:
-        with contextlib.closing(socket.socket()) as probe:
+    """A port of this folder's range that nobody listens on and no other test process was given."""
+    folder = CACHE / "ports"
+    folder.mkdir(parents=True, exist_ok=True)
+    for port in _ports:
+        lock = (folder / str(port)).open("wb")
+        with contextlib.suppress(OSError), contextlib.closing(socket.socket()) as probe:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind((HOST, port))
-                return port
+            probe.bind((HOST, port))
+            _reserved.append(lock)
+            return port
+        lock.close()
     raise RuntimeError(f"no port is left below {PORT_END}")
 
 
