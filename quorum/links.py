@@ -10,7 +10,7 @@ Handshake   dialler: Hello          who it is, which cluster, a nonce
 Refused     by name: another cluster id, a wrong secret, our own node id, a node that is no voter, and
             a second node with the id of one that is connected from another directory.
 Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it FRAME_BYTES_MAX. A peer
-            that does not read loses its connection at BUFFER_BYTES_MAX: Raft repeats what is lost.
+            that does not read loses what comes past BACKLOG_BYTES_MAX: Raft repeats what it lacks.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ from records.types import NodeId
 
 PROTOCOL: Final = "fencepost-raft-1"
 HELLO_BYTES_MAX: Final = 4096
-BUFFER_BYTES_MAX: Final = 64 * 1024 * 1024
+BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
 HANDSHAKE_S: Final = 2.0
 RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
 SAID_AGAIN_S: Final = 30.0
@@ -301,10 +302,7 @@ class _Framed(asyncio.Protocol):
             self.close()
 
     def send(self, frame: bytes) -> None:
-        if self.transport is None:
-            return
-        if self.transport.get_write_buffer_size() > BUFFER_BYTES_MAX:
-            self.refuse(f"it reads too slowly: over {BUFFER_BYTES_MAX} bytes wait")
+        if self.transport is None or self.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
             return
         self.transport.write(len(frame).to_bytes(4, "big") + frame)
 
