@@ -70,7 +70,7 @@ def leave_behind(nodes: Nodes, leader: int, end: int, load: Load) -> None:
 
     def look() -> bool:
         snapshots[:] = nodes.events(leader, "snapshot_taken", mark)
-        return len(snapshots) >= 2 and any(s["compacted"] and s["raft_index"] > end for s in snapshots)
+        return len(snapshots) >= 2 and any(s["journal_from"] > end for s in snapshots)
 
     for _ in range(2):
         asyncio.run(_register_heavily(nodes))
