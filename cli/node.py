@@ -12,9 +12,10 @@ import logging
 import os
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 import structlog
@@ -33,6 +34,9 @@ from quorum.metrics import NodeMetrics, watch_loop
 from quorum.node_identity import Identity, StorageError, read_identity, require_identity
 from records.invariant import InvariantViolation
 from snapshots.store import StoreInUse
+
+if TYPE_CHECKING:
+    from cli.zookeeper_port import LivePort
 
 STOP_SECONDS_MAX: Final = 10.0
 LEVELS: Final = {
@@ -117,7 +121,8 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             stack.callback(metrics.serve(config.metrics_port))
         parts: list[Part] = []
         if config.is_controller:
-            parts.append(Controller(config, identity, log, metrics))
+            zookeeper = await stack.enter_async_context(_zookeeper(config, log))
+            parts.append(Controller(config, identity, log, metrics, zookeeper))
         if config.is_broker:
             parts.append(Broker(config, identity, log, metrics))
         for part in parts:
@@ -126,6 +131,26 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         status = await _serve(parts, ended, log)
     log.info("node_stopped", status=status)
     return status
+
+
+@asynccontextmanager
+async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIterator["LivePort | None"]:
+    """The ZooKeeper that the node upgrades from, if it does. It need not answer yet."""
+    if config.zookeeper_connect is None:
+        yield None
+        return
+    from cli.zookeeper_port import LivePort, access_of
+
+    try:
+        from bridge.zookeeper import ZooKeeper
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"zookeeper.connect: {error}; pip install 'fencepost[zookeeper]'") from error
+    port = LivePort(ZooKeeper(access_of(config), log))
+    await port.start()
+    try:
+        yield port
+    finally:
+        await port.stop()
 
 
 async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger) -> int:

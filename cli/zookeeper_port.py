@@ -5,18 +5,18 @@ A live ensemble does what ``LivePort`` is asked in tasks of the loop; the quorum
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from structlog.typing import FilteringBoundLogger
 
 import bridge.znodes as kafka
 from bridge import access
-from bridge.access import Identity, ZooKeeperRefused, ZooKeeperUnavailable
+from bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
 from bridge.strict_json import Misshaped
 from bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
 from controller.migration import NO_BLOCK
 from controller.migration_phase import Intent
 from controller.producer_ids import ProducerIdBlock
+from quorum.config import ConfigError, NodeConfig
 from quorum.zookeeper_port import (
     Conflict,
     Fence,
@@ -37,6 +37,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FAILURES: Final = (ZooKeeperUnavailable, ZooKeeperRefused)
+
+
+def access_of(config: NodeConfig) -> Access:
+    """How to reach the ZooKeeper that the settings ``zookeeper.*`` name. Raises ConfigError."""
+    try:
+        connect = access.parse_connect(config.zookeeper_connect or "")
+    except access.ConnectStringInvalid as error:
+        raise ConfigError(f"zookeeper.connect: {error}") from error
+    sasl = None
+    if config.zookeeper_sasl_username is not None and config.zookeeper_sasl_password_file is not None:
+        sasl = {
+            "mechanism": "DIGEST-MD5",
+            "username": config.zookeeper_sasl_username,
+            "password": _password(config.zookeeper_sasl_password_file),
+        }
+    store = config.zookeeper_keystore
+    tls = access.Tls(ca=config.zookeeper_truststore, certificate=store, key=store)
+    return Access(
+        connect=connect,
+        session_timeout_s=config.zookeeper_session_timeout_ms / 1000,
+        sasl=sasl,
+        tls=tls if config.zookeeper_tls else None,
+    )
+
+
+def _password(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"zookeeper.sasl.password.file={file}: cannot be read: {error}") from error
 
 
 def seen(content: bytes | None, version: int) -> Znode | Unreadable:
@@ -89,9 +119,8 @@ def cluster_name(cluster_id: str | None, created_zxid: int | None, place: str) -
 class LivePort:
     """A quorum.zookeeper_port.ZookeeperPort to a live ensemble. ``start`` before use, ``stop`` at the end."""
 
-    def __init__(self, zookeeper: "ZooKeeper", log: FilteringBoundLogger) -> None:
+    def __init__(self, zookeeper: "ZooKeeper") -> None:
         self._zookeeper = zookeeper
-        self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:

@@ -18,10 +18,12 @@ from typing import Any, Final, NoReturn
 
 import structlog
 
-from controller import features
+from controller import features, migration
 from controller.decision import Decision
 from controller.errors import StorageFull
-from quorum.config import CONTROLLER_LISTENER, NodeConfig
+from controller.view import View
+from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
+from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_secret, read_users
 from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
@@ -31,6 +33,7 @@ from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import FOLLOWER, use_clock
 from quorum.replica import Replica, ReplicaConfig
 from quorum.server import ControllerServer
+from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
 from wire.listener import Listener
 
@@ -53,6 +56,7 @@ class Controller:
         identity: Identity,
         log: Any = None,
         metrics: NodeMetrics | None = None,
+        zookeeper: ZookeeperPort | None = None,
     ) -> None:
         self._config = config
         self._identity = identity
@@ -92,6 +96,7 @@ class Controller:
             background=self._background,
             rng=self._rng,
             on_active=self._on_active,
+            on_deposed=self._on_deposed,
             on_answering=self._on_answering,
             log=self._log,
         )
@@ -103,6 +108,10 @@ class Controller:
             self._metrics,
             read_acls(config),
             lambda: self._controllers,
+            zookeeper=None if zookeeper is None else Heard(zookeeper, self._waking),
+            clock=time.monotonic,
+            reach=_crash_points(),
+            log=self._log,
         )
         listener = config.controller_listener
         own = ("", 0) if listener is None else (listener.address.host, listener.address.port)
@@ -200,7 +209,7 @@ class Controller:
             try:
                 told(*facts)
             except BaseException as error:  # noqa: BLE001 - halts
-                self._halt(told.__name__, error)
+                self._halt(getattr(told, "__name__", "step"), error)
             self._wake()
 
         return tell
@@ -255,9 +264,16 @@ class Controller:
     def _on_active(self, now_ms: int) -> None:
         self._log.info("controller_activated", epoch=self.replica.raft.term)
         self.server.activated(now_ms)
-        self.replica.submit(
-            lambda view, _now_ms: Decision(features.bootstrap_records(view), None), lambda _outcome, _ms: None
-        )
+        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)
+
+    def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
+        """What a new cluster's first leader writes."""
+        migrating = self._config.zookeeper_migration_enabled
+        upgrade = migration.bootstrap_records(view, migrating=migrating)
+        return Decision((*features.bootstrap_records(view), *upgrade), None)
+
+    def _on_deposed(self) -> None:
+        self.server.deposed()
 
     def _on_answering(self, answers: Sequence[Answer]) -> None:
         self.server.count(answers)
@@ -279,3 +295,10 @@ class Controller:
         if len(voters) != len(servers):
             return {}
         return {v.node_id: (a.host, a.port) for v, a in zip(sorted(voters), servers, strict=True)}
+
+
+def _crash_points() -> Reach:
+    try:
+        return reach_in()
+    except ValueError as error:
+        raise ConfigError(str(error)) from error

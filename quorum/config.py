@@ -131,7 +131,7 @@ class NodeConfig:
     )
     zookeeper_connect: str | None = field(default=None, metadata=_key("zookeeper.connect", TEXT))
     zookeeper_session_timeout_ms: int = field(
-        default=18_000, metadata=_key("zookeeper.session.timeout.ms", integer(1_000, 600_000))
+        default=6_000, metadata=_key("zookeeper.session.timeout.ms", integer(1_000, 600_000))
     )
     zookeeper_tls: bool = field(default=False, metadata=_key("zookeeper.ssl.client.enable", BOOLEAN))
     zookeeper_truststore: Path | None = field(  # PEM: authorities; None: the system's

@@ -25,7 +25,7 @@ from controller.errors import (
     NotController,
     StaleBrokerEpoch,
 )
-from controller.migration_phase import THROUGH_ZOOKEEPER, current
+from controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, current
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.view import View
 from quorum.crash_points import Reach
@@ -119,9 +119,15 @@ class Migrator:
 
     # -- producer ids -------------------------------------------------------------------------------
 
+    @property
+    def is_bridge(self) -> bool:
+        """Blocks come from ZooKeeper, as far as this node knows."""
+        row = self._image().get(MIGRATION, 0)
+        return row is not None and row.phase in THROUGH_ZOOKEEPER
+
     def allocate(self, request: AllocateProducerIds, length: int, reply: Reply) -> None:
         """A block of ``length`` ids: from the quorum, or through ZooKeeper."""
-        if not self._active or current(self._image()).phase not in THROUGH_ZOOKEEPER:
+        if not self._active or not self.is_bridge:
             self._pass(Waiting(request, length, reply))
         elif len(self._waiting) >= WAITING_MAX:
             reply(CoordinatorLoadInProgress(f"{WAITING_MAX} requests wait for ZooKeeper already"), 0)
@@ -213,10 +219,10 @@ class Migrator:
     def _begin_range(self) -> None:
         """Choose for whom the next range is. Who gets none from ZooKeeper is answered by the quorum."""
         view, ids = self._image(), 0
-        bridged = current(view).phase in THROUGH_ZOOKEEPER
+        is_bridge = self.is_bridge
         waiting, self._waiting, self._taking = self._waiting, [], []
         for at, each in enumerate(waiting):
-            if not bridged or _is_stale(view, each.request):
+            if not is_bridge or _is_stale(view, each.request):
                 self._pass(each)
             elif len(self._taking) < RANGE_BLOCKS_MAX and (ids == 0 or ids + each.length <= RANGE_IDS_MAX):
                 self._taking.append(each)

@@ -18,10 +18,14 @@ from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.quota import AllocationQuota
 from controller.view import View
 from quorum.config import NodeConfig
+from quorum.crash_points import Reach
 from quorum.metrics import OUTCOMES, NodeMetrics
+from quorum.migrator import Migrator
 from quorum.proposer import Answer, Decide
+from quorum.proposer import Reply as Told
 from quorum.replica import Replica
-from records.types import NodeId, Offset, Term
+from quorum.zookeeper_port import ZookeeperPort
+from records.types import BrokerId, NodeId, Offset, Term
 from wire.dispatch import Context, Reply, Service
 from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
 from wire.k55_describe_quorum import (
@@ -44,6 +48,7 @@ from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from wire.k64_unregister_broker import UNREGISTER_BROKER
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.k20021_migrate import MIGRATE, Migrate
 
 LISTENER_NAME: Final = "CONTROLLER"
 
@@ -56,10 +61,15 @@ class ControllerServer:
         config: NodeConfig,
         cluster_id: str,
         replica: Replica,
-        submit: Callable[[Decide, Reply], None],
+        submit: Callable[[Decide, Told], None],
         metrics: NodeMetrics,
         acls: Acls,
         controllers: Callable[[], dict[NodeId, tuple[str, int]]],
+        *,
+        zookeeper: ZookeeperPort | None,
+        clock: Callable[[], float],
+        reach: Reach,
+        log: Any,
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -69,10 +79,28 @@ class ControllerServer:
         self._acls = acls
         self._controllers = controllers
         self._blocks = dict.fromkeys(OUTCOMES, 0)
-        self.activated(0)
+        self._begin(0)
+        self.migrator = Migrator(
+            cluster_id,
+            zookeeper,
+            lambda: replica.image,
+            submit,
+            charge=self._charge,
+            clock=clock,
+            reach=reach,
+            log=log,
+        )
 
     def activated(self, now_ms: int) -> None:
         """A new leadership: every broker has a whole session, every quota is full."""
+        self._begin(now_ms)
+        self.migrator.activated()
+
+    def deposed(self) -> None:
+        """The leadership is over."""
+        self.migrator.deposed()
+
+    def _begin(self, now_ms: int) -> None:
         config = self._config
         self.contacts = Contacts(now_ms, config.broker_session_timeout_ms)
         self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
@@ -90,6 +118,7 @@ class ControllerServer:
                 (DESCRIBE_QUORUM, self.describe_quorum),
                 (DESCRIBE_CLUSTER, self.describe_cluster),
                 (METADATA, self.metadata),
+                (MIGRATE, self.migrate),
             )
         }
 
@@ -98,7 +127,16 @@ class ControllerServer:
     def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
-        self._submit(partial(self._decide_allocate, request), reply)
+        if not self.migrator.is_bridge:
+            self._submit(partial(self._decide_allocate, request), reply)
+            return
+
+        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, ApiError):
+                self._blocks["refused"] += 1
+            reply(outcome, throttle_ms)
+
+        self.migrator.allocate(request, self._config.producer_id_block_size, answer)
 
     def _decide_allocate(self, request: AllocateProducerIds, view: View, now_ms: int) -> Decision[Any]:
         try:
@@ -106,10 +144,19 @@ class ControllerServer:
         except ApiError:
             self._blocks["refused"] += 1
             raise
-        throttle_ms = self._quota.charge(request.broker_id, now_ms) if self._quota.rate else 0
+        throttle_ms = self._charge(request.broker_id, now_ms)
         if not throttle_ms:
             return decided
         return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
+
+    def _charge(self, broker_id: BrokerId, now_ms: int) -> int:
+        return self._quota.charge(broker_id, now_ms) if self._quota.rate else 0
+
+    def migrate(self, request: Migrate, context: Context, reply: Reply) -> None:
+        """API key 20021: the upgrade from ZooKeeper."""
+        looks = request.command == "status"
+        self._acls.require(context.principal, Operation.DESCRIBE if looks else Operation.ALTER)
+        self.migrator.command(request, reply)
 
     def count(self, answers: Sequence[Answer]) -> None:
         """Count the blocks among answers that are about to leave: their entries are applied."""

@@ -98,3 +98,33 @@ class ZookeeperPort(Protocol):
 
     def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
         """Put the fence into the znode if it is at ``fence.intent.zk_version``."""
+
+
+class Heard:
+    """A port that tells by way of ``hear``: it takes a ``told`` and gives the one to be called instead."""
+
+    def __init__(
+        self, port: ZookeeperPort, hear: Callable[[Callable[..., None]], Callable[..., None]]
+    ) -> None:
+        self._port = port
+        self._hear = hear
+
+    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+        """See ZookeeperPort."""
+        self._port.identity(self._hear(told))
+
+    def read(self, told: Callable[[Seen], None]) -> None:
+        """See ZookeeperPort."""
+        self._port.read(self._hear(told))
+
+    def create(self, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._port.create(self._hear(told))
+
+    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._port.write_block(block, version, self._hear(told))
+
+    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._port.write_fence(fence, self._hear(told))
