@@ -27,7 +27,7 @@ from bridge.zookeeper import ZooKeeper
 from records.types import BrokerId, ProducerId
 from tests.bridge.live import connected, outside
 from tests.zookeeper.rival import EXHAUSTED_STATUS, Block, blocks_of, overlaps, start_rival
-from tests.zookeeper.servers import Ensemble, ensemble
+from tests.zookeeper.servers import Ensemble, ensemble, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -130,8 +130,7 @@ def test_watching_tells_who_writes_and_what_nobody_can_read(servers: Ensemble) -
 def test_a_rival_that_is_told_to_stop_stops(tmp_path: Path, servers: Ensemble) -> None:
     history = tmp_path / "history"
     rival = start_rival(f"{servers.connect_string}/kafka", 1, history)
-    while not blocks_of([history]):
-        assert rival.poll() is None
+    wait_until("the rival takes blocks", lambda: blocks_of([history]))
     rival.send_signal(signal.SIGTERM)
     assert rival.wait(timeout=60) == 0
     with outside(servers) as client:

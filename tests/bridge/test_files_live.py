@@ -16,7 +16,7 @@ from bridge.txn_log import TornTail, Txn, read_log
 from bridge.znodes import BLOCK_PATH, ZnodeBlock, block_after, format_block, parse_block
 from records.types import BrokerId
 from tests.bridge.live import outside, walk
-from tests.zookeeper.servers import Ensemble, ensemble
+from tests.zookeeper.servers import Ensemble, ensemble, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -94,9 +94,7 @@ def test_the_files_hold_what_was_answered(tmp_path: Path, count: int, end: str) 
 
 
 def _await_applied(servers: Ensemble, zxid: int) -> None:
-    for server in servers.servers:
-        while server.zxid() < zxid:
-            assert server.is_running
+    wait_until("all have applied", lambda: all(server.zxid() >= zxid for server in servers.servers))
 
 
 def test_every_digest_of_a_long_log_is_ours(tmp_path: Path) -> None:

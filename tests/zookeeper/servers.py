@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -26,7 +26,7 @@ PORT_FIRST: Final = 27_000
 PORT_END: Final = 28_000
 TICK_MS: Final = 500  # sessions last 2 to 20 ticks
 HEAP: Final = "64m"
-START_SECONDS_MAX: Final = 60.0  # generous: the machine may be busy
+WAIT_SECONDS_MAX: Final = 60.0  # generous: the machine may be busy
 POLL_SECONDS: Final = 0.02
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
 _ZXID: Final = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
@@ -49,6 +49,14 @@ def free_port() -> int:
             return port
         lock.close()
     raise RuntimeError(f"no port is left below {PORT_END}")
+
+
+def wait_until(what: str, holds: Callable[[], object], seconds: float = WAIT_SECONDS_MAX) -> None:
+    """Look until it holds; fails with ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(POLL_SECONDS)
 
 
 @dataclass(slots=True)
@@ -98,14 +106,18 @@ class Server:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
             )
 
-    def await_serving(self, seconds: float = START_SECONDS_MAX) -> str:
+    def await_serving(self, seconds: float = WAIT_SECONDS_MAX) -> str:
         """Returns its mode as soon as it serves requests."""
-        deadline = time.monotonic() + seconds
-        while (mode := self.mode()) is None:
+        modes: list[str] = []
+
+        def serves() -> bool:
             assert self.is_running, f"server {self.number} ended by itself:\n{self.log_tail()}"
-            assert time.monotonic() < deadline, f"server {self.number} does not serve after {seconds:.0f} s"
-            time.sleep(POLL_SECONDS)
-        return mode
+            mode = self.mode()
+            modes.extend([mode] if mode else [])
+            return bool(modes)
+
+        wait_until(f"server {self.number} serves", serves, seconds)
+        return modes[0]
 
     def stop(self) -> None:
         """SIGTERM; returns when it is gone."""
@@ -136,7 +148,7 @@ class Server:
     def command(self, word: str) -> str:
         """What it answers to a four-letter word; empty if nothing."""
         try:
-            with socket.create_connection((HOST, self.port), timeout=2) as stream:
+            with socket.create_connection((HOST, self.port), timeout=1) as stream:
                 stream.sendall(word.encode())
                 return b"".join(iter(lambda: stream.recv(65_536), b"")).decode()
         except OSError:
@@ -151,7 +163,7 @@ class Server:
         if self._child is not None and self._child.poll() is None:
             self._child.send_signal(number)
             self._child.send_signal(signal.SIGCONT)  # a paused one cannot hear SIGTERM
-            self._child.wait(timeout=START_SECONDS_MAX)
+            self._child.wait(timeout=WAIT_SECONDS_MAX)
 
     def _write_config(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -193,13 +205,15 @@ class Ensemble:
 
     def leader(self) -> Server:
         """The server that leads, as soon as one does."""
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while True:
-            for server in self.servers:
-                if server.is_running and server.mode() in ("leader", "standalone"):
-                    return server
-            assert time.monotonic() < deadline, "no server leads"
-            time.sleep(POLL_SECONDS)
+        leading: list[Server] = []
+
+        def leads() -> bool:
+            running = [server for server in self.servers if server.is_running]
+            leading.extend(server for server in running if server.mode() in ("leader", "standalone"))
+            return bool(leading)
+
+        wait_until("a server leads", leads)
+        return leading[0]
 
     def followers(self) -> list[Server]:
         leader = self.leader()

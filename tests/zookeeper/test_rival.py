@@ -14,7 +14,7 @@ from tests.zookeeper.rival import (
     read_history,
     start_rival,
 )
-from tests.zookeeper.servers import ensemble
+from tests.zookeeper.servers import ensemble, wait_until
 
 BLOCKS_EACH = 50
 
@@ -53,8 +53,7 @@ def test_rivals_at_full_speed_never_take_the_same_block(tmp_path: Path) -> None:
             )
             for broker, (history, kafka) in enumerate(zip(histories, "2323", strict=True))
         ]
-        while len(blocks_of(histories)) < BLOCKS_EACH:
-            assert all(rival.poll() in (None, 0) for rival in rivals)
+        wait_until("the rivals take blocks", lambda: len(blocks_of(histories)) >= BLOCKS_EACH)
         leader = servers.leader()
         leader.kill()
         assert [rival.wait(timeout=120) for rival in rivals] == [0] * len(rivals)
