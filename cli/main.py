@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "producer-ids": _Home("cli.producer_ids", "producer_ids"),
     "snapshot": _Home("cli.snapshot", "snapshot"),
     "storage": _Home("cli.storage", "storage"),
+    "migrate": _Home("cli.migrate", "migrate"),
     "node": _Home("cli.node", "node"),
     "bench": _Home("cli.bench", "bench"),
     "demo": _Home("cli.demo", "demo", hidden=True),
