@@ -6,11 +6,18 @@ does not notice. Exit status: 0 every named test fails under its mutant and pass
 """
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
 
 import click
 
 from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.mutants.runner import Stale, broken, copied_tree, run_tests
+
+WORKERS: Final = 2
 
 
 @click.command()
@@ -34,20 +41,34 @@ def main(list_only: bool, only: tuple[str, ...]) -> None:
 
 
 def all_red(chosen: list[Mutant]) -> bool:
-    """Run them; whether every named test failed under its mutant, and passed without."""
-    with copied_tree() as copy:
-        sound = run_tests(copy, [test for mutant in chosen for test in mutant.tests])
-        failing = [test for test, passed in sound.items() if not passed]
+    """Run them, two at a time; whether every named test failed under its mutant, and passed without."""
+    tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
+    with ExitStack() as copies, ThreadPoolExecutor(WORKERS) as workers:
+        free: SimpleQueue[Path] = SimpleQueue()
+        for _ in range(WORKERS):
+            free.put(copies.enter_context(copied_tree()))
+
+        def outcomes(mutant: Mutant | None) -> dict[str, bool]:
+            copy = free.get()
+            try:
+                with broken(copy, mutant) if mutant else nullcontext():
+                    return run_tests(copy, mutant.tests if mutant else tests)
+            finally:
+                free.put(copy)
+
+        sound = workers.submit(outcomes, None)
+        running = [(mutant, workers.submit(outcomes, mutant)) for mutant in chosen]
+        green = 0
+        for mutant, run in running:
+            for test, passed in run.result().items():
+                green += passed
+                click.echo(f"{mutant.name}, {test}, {'green' if passed else 'red'}")
+        failing = [test for test, passed in sound.result().items() if not passed]
         for test in failing:
             click.echo(f"(sound code), {test}, red")
-        green = 0
-        for mutant in chosen:
-            with broken(copy, mutant):
-                for test, passed in run_tests(copy, mutant.tests).items():
-                    green += passed
-                    click.echo(f"{mutant.name}, {test}, {'green' if passed else 'red'}")
-    tests = len({test for mutant in chosen for test in mutant.tests})
-    click.echo(f"{len(chosen)} mutants, {tests} tests, {green} green, {len(failing)} fail without any mutant")
+    click.echo(
+        f"{len(chosen)} mutants, {len(tests)} tests, {green} green, {len(failing)} fail without a mutant"
+    )
     return not green and not failing
 
 

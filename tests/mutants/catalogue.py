@@ -26,7 +26,10 @@ DURABILITY: Final = "tests/quorum/test_durability.py::"
 ELECTORATE: Final = "tests/quorum/test_electorate.py::"
 JOURNAL: Final = "tests/quorum/test_journal.py::"
 IDS: Final = "tests/controller/test_producer_ids.py::"
-STORM: Final = "tests/simulation/test_storms.py::test_storm"
+STORMS: Final = "tests/simulation/test_storms.py::test_storms_of_one_kind"
+
+FLUSH: Final = "        if self.journal.must_flush:\n            self.journal.flush()\n"
+RELEASE: Final = "        self._transport.release()\n"
 
 MUTANTS: Final = (
     # -- the firewall (spec/raft-core.md H1-H4) --------------------------------------------------------------
@@ -39,7 +42,7 @@ MUTANTS: Final = (
         (
             FIREWALL + "test_h1_a_late_duplicate_does_not_cut_what_was_acknowledged_since",
             FIREWALL + "test_h1_an_overlapping_message_adds_only_what_is_new",
-            STORM + "[seed-1]",
+            STORMS + "[duplicates]",
         ),
     ),
     Mutant(
@@ -110,23 +113,25 @@ MUTANTS: Final = (
         "flush-before-send",
         "acks and votes leave after the flush",
         "quorum/replica.py",
-        "        if self.journal.must_flush:\n            self.flush()\n        self._transport.release()",
-        "        self._transport.release()\n        if self.journal.must_flush:\n            self.flush()",
+        FLUSH + RELEASE,
+        RELEASE + FLUSH,
         (
             DURABILITY + "test_h9_an_ack_leaves_when_the_entry_is_on_disk",
             DURABILITY + "test_h9_a_vote_leaves_when_it_is_on_disk",
             DURABILITY + "test_h9_a_candidate_asks_for_votes_when_its_own_is_on_disk",
-            STORM + "[seed-0]",
+            STORMS + "[deaths]",
         ),
     ),
     Mutant(
         "flush-before-tick",
         "the leader's own entry is on disk before the tick that counts it",
         "quorum/replica.py",
-        "        if self.journal.must_flush:\n            self.flush()\n        self._transport.release()",
-        "        if self.journal.must_flush and not self.raft.is_leader:\n            self.flush()\n"
-        "        self._transport.release()",
-        (DURABILITY + "test_h9_an_answer_leaves_when_the_leaders_own_entry_is_on_disk",),
+        FLUSH + RELEASE,
+        FLUSH.replace("must_flush", "must_flush and not self.raft.is_leader") + RELEASE,
+        (
+            DURABILITY + "test_h9_an_answer_leaves_when_the_leaders_own_entry_is_on_disk",
+            STORMS + "[deaths]",
+        ),
     ),
     Mutant(
         "commit-clamp",
@@ -182,9 +187,8 @@ MUTANTS: Final = (
         "answers-ride-on-an-entry",
         "refusals and reads leave when an entry of their batch is applied",
         "quorum/proposer.py",
-        "            except ApiError as refusal:\n"
-        "                answers.append(Answer(asked.reply, refusal, 0))\n",
-        "            except ApiError as refusal:\n                asked.reply(refusal, 0)\n",
+        "answers.append((reply, refusal, 0))",
+        "reply(refusal, 0)",
         (
             PROPOSER + "test_every_answer_waits_for_its_entry",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
@@ -194,11 +198,11 @@ MUTANTS: Final = (
         "reads-ride-on-an-entry",
         "a read waits for an entry, an empty one if need be",
         "quorum/proposer.py",
-        "            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))\n",
+        "            answers.append((reply, decision.response, decision.throttle_ms))\n",
         "            if not decision.records:\n"
-        "                asked.reply(decision.response, 0)\n"
+        "                reply(decision.response, 0)\n"
         "                continue\n"
-        "            answers.append(Answer(asked.reply, decision.response, decision.throttle_ms))\n",
+        "            answers.append((reply, decision.response, decision.throttle_ms))\n",
         (
             PROPOSER + "test_a_read_alone_waits_for_an_entry_too",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
@@ -253,8 +257,8 @@ MUTANTS: Final = (
         "block-end",
         "the end of a block is exclusive: the first id that nobody has (KAFKA-15552)",
         "controller/producer_ids.py",
-        "        producer_id_end=ProducerId(first + block_length),",
-        "        producer_id_end=ProducerId(first + block_length - 1),",
+        "ProducerId(first + block_length)",
+        "ProducerId(first + block_length - 1)",
         (IDS + "test_allocate[the-next-block]", IDS + "test_blocks_follow_one_another_without_overlap"),
     ),
 )

@@ -43,14 +43,16 @@ class Watched(Replica):
         self, ledger: Ledger, config: ReplicaConfig, at_flush: Callable[[], None], **what: Any
     ) -> None:
         self.ledger = ledger
-        self.at_flush: Callable[[], None] = lambda: None  # not while it starts
         super().__init__(config, **what)
-        self.at_flush = at_flush
+        commit = self.store.commit  # from here on: not while it starts
 
-    def flush(self) -> None:
-        self.at_flush()
-        super().flush()
-        self.at_flush()
+        def dying() -> bool:
+            at_flush()
+            flushed = commit()
+            at_flush()
+            return flushed
+
+        self.store.commit = dying  # type: ignore[method-assign]
 
     def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
         before, ids_end = self.store.image.header, latest(self.store.image).end
@@ -305,7 +307,7 @@ class Process:
         self.network.send(self.node_id, peer, frame, self._held_s)
 
     def _at_flush(self) -> None:
-        if self._rng.random() < self._weather().crash_in_flush:
+        if self.up and self._rng.random() < self._weather().crash_in_flush:
             raise Killed
 
     def _background(self, life: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:

@@ -17,13 +17,26 @@ from tests.simulation.invariants import Violation
 from tests.simulation.ledger import Ledger, News
 from tests.simulation.simulation import Failed, Simulation
 from tests.simulation.storms import Storm, weather_the_storm
-from tests.simulation.weather import CRASHES, EVERYTHING, KINDS
+from tests.simulation.weather import CRASHES, DEATHS, DUPLICATES, EVERYTHING, KINDS, Weather
 
 pytestmark = pytest.mark.slow
 
 
 def test_storm(storm_seed: int) -> None:
     weather_the_storm(storm_seed)
+
+
+@pytest.mark.parametrize(
+    ("weather", "seeds"),
+    [pytest.param(DUPLICATES, 4, id="duplicates"), pytest.param(DEATHS, 12, id="deaths")],
+)
+def test_storms_of_one_kind(weather: Weather, seeds: int) -> None:
+    """Rough enough that a broken rule shows in one of them: `make mutants` relies on it."""
+    for seed in range(seeds):
+        with Simulation(seed, node_count=3, weather=weather) as sim:
+            sim.run(8.0)
+            sim.heal()
+            sim.demand_progress()
 
 
 def test_the_same_seed_gives_the_same_events() -> None:

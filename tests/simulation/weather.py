@@ -89,6 +89,15 @@ ELECTIONS: Final = Weather(
     stops=0.4,
     skew_ms=HOUR_MS,
 )
+DUPLICATES: Final = Weather(duplicate=0.5, reorder=0.4, slow=0.2, drop=0.02)
+DEATHS: Final = Weather(
+    crashes=1.5,
+    crash_in_flush=0.02,
+    crash_in_send=0.005,
+    downtime_s=(0.01, 0.3),
+    slow=0.05,
+    slow_s=(0.01, 0.1),
+)
 EVERYTHING: Final = Weather(
     drop=0.01,
     duplicate=0.03,
@@ -114,6 +123,8 @@ KINDS: Final = {
     "wipes": WIPES,
     "everything": EVERYTHING,
     "elections": ELECTIONS,
+    "duplicates": DUPLICATES,
+    "deaths": DEATHS,
 }
 
 
