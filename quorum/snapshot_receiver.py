@@ -139,20 +139,21 @@ class Receiver:
             self.beat()
 
     def beat(self) -> None:
-        """One slice: clear what an unfinished installation left, put rows, and at the end flip."""
+        """One slice: clear what other installations left, put rows, and at the end flip."""
+        store = self._replica.store
+        if not self._cleared:
+            self._cleared = store.clear_others(ROWS_PER_SLICE)
+            return
         manifest = self._installing
         if manifest is None or self._slices is None:
             return
-        store = self._replica.store
         generation = store.generation + 1
-        if not self._cleared:
-            self._cleared = store.clear_generation(generation, ROWS_PER_SLICE)
-            return
         rows = next(self._slices, None)
         if rows is not None:
             store.put_rows(generation, rows)
             return
         self._installing = self._slices = None
+        self._cleared = False  # the image before this one goes next
         if manifest.raft_index > self._replica.applied[0]:
             self._replica.installed(manifest.raft_index, manifest.raft_term, manifest.header, generation)
             self._log.info(

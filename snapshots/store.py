@@ -6,7 +6,7 @@ image into it first, with its header: the image on disk is one that was, and nev
 
 Generations   the image's keys start with a generation number. Installing a snapshot fills the next
               generation in slices; one small transaction then flips ``generation``, so a crash in
-              between leaves the old image whole.
+              between leaves the old image whole. What is of no use any more is deleted in slices, too.
 How lmdb bites  a write transaction belongs to its thread; a reader that stays open pins old pages;
               an environment opened twice in one process corrupts locks; any error mid-transaction
               leaves memory and disk apart, so ``journal`` and ``replica`` halt on it.
@@ -151,13 +151,15 @@ class Store:
 
     # -- installing a snapshot ------------------------------------------------------------------
 
-    def clear_generation(self, generation: int, rows_max: int) -> bool:
-        """Delete up to ``rows_max`` rows of a generation. Returns True when none is left."""
-        prefix = struct.pack(">I", generation)
+    def clear_others(self, rows_max: int) -> bool:
+        """Delete up to ``rows_max`` rows that are not of the current generation. True when none is left."""
+        current, after = struct.pack(">I", self.generation), struct.pack(">I", self.generation + 1)
         cursor = self.txn.cursor(db=self.image_db)
-        found = cursor.set_range(prefix)
+        found = cursor.first()
         for _ in range(rows_max):
-            if not found or not bytes(cursor.key()).startswith(prefix):
+            if found and bytes(cursor.key()).startswith(current):
+                found = cursor.set_range(after)
+            if not found:
                 return True
             cursor.delete()
             self.dirty = True

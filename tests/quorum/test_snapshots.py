@@ -144,6 +144,17 @@ def test_a_follower_that_fell_behind_catches_up_by_snapshot(behind: Rig) -> None
     assert len(holes) == 1, "what the snapshot skipped is named"
 
 
+def test_nothing_is_left_of_the_image_before(behind: Rig) -> None:
+    catch_up(behind)
+    for _ in range(20):
+        behind[3].beat()
+    behind[3].flush()
+    stores = [behind[node].store for node in (1, 3)]
+    behind[1].flush()
+    rows = [store.txn.stat(store.image_db)["entries"] for store in stores]
+    assert rows[0] == rows[1] > 0
+
+
 def test_it_goes_on_with_the_log_after_it(behind: Rig) -> None:
     catch_up(behind)
     advance(behind, 1, 2)
