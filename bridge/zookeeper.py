@@ -2,8 +2,8 @@
 
 Writes      are asked once. What was not answered definitely is Unknown, whatever the error, and is never
             repeated here; what was not even queued is ZooKeeperUnavailable. See ``access.Unknown``.
-Reads       see every write that was acknowledged before them: each is sent behind a ``sync``. They are
-            repeated until there is an answer or the time is over.
+Reads       see every write that was acknowledged before them: each is sent behind a ``sync``, if not asked
+            for otherwise. They are repeated until there is an answer or the time is over.
 
 Source      ZooKeeper Programmer's Guide (consistency guarantees); DESIGN.md 7.
 """
@@ -59,12 +59,15 @@ class ZooKeeper:
         """End the session. Writes in flight are Unknown."""
         await self._session.end()
 
-    async def get(self, path: str) -> Znode | None:
+    async def get(self, path: str, *, is_synced: bool = True) -> Znode | None:
         """The znode, no older than what was acknowledged before; None if there is none.
 
+        Not synced it takes half as long, and is no older than what this client asked for before it.
         Raises   ZooKeeperUnavailable after ``operation_timeout_s``, ZooKeeperRefused.
         """
-        found = await self._read(self._full(path), lambda kazoo, full: kazoo.get_async(full))
+        found = await self._read(
+            self._full(path), lambda kazoo, full: kazoo.get_async(full), is_synced=is_synced
+        )
         return None if found is None else _znode(*found)
 
     async def children(self, path: str) -> tuple[str, ...] | None:

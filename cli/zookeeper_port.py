@@ -147,13 +147,11 @@ class LivePort:
 
     def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
         """See ZookeeperPort."""
-        content = block_content(block)
-        self._ask(self._write(self._zookeeper.conditional_set(BLOCK_PATH, content, version)), told)
+        self._ask(self._set(block_content(block), version), told)
 
     def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
         """See ZookeeperPort."""
-        content, version = fence_content(fence), fence.intent.zk_version
-        self._ask(self._write(self._zookeeper.conditional_set(BLOCK_PATH, content, version)), told)
+        self._ask(self._set(fence_content(fence), fence.intent.zk_version), told)
 
     def _ask(self, answer: Coroutine[Any, Any, T], told: Callable[[T], None]) -> None:
         async def ask() -> None:
@@ -176,12 +174,20 @@ class LivePort:
         except Misshaped as error:
             return Unreadable(str(error))
 
-    async def _read(self) -> Seen:
+    async def _read(self, *, is_synced: bool = True) -> Seen:
         try:
-            znode = await self._zookeeper.get(BLOCK_PATH)
+            znode = await self._zookeeper.get(BLOCK_PATH, is_synced=is_synced)
         except FAILURES as error:
             return Unavailable(str(error))
         return NoZnode() if znode is None else seen(znode.data, znode.version)
+
+    async def _set(self, content: bytes, version: int) -> Outcome:
+        """A conditional write, with a look sent right behind it: among rivals that is half the way."""
+        write = self._write(self._zookeeper.conditional_set(BLOCK_PATH, content, version))
+        written, seen = await asyncio.gather(write, self._read(is_synced=False))
+        if isinstance(written, Conflict) and isinstance(seen, Znode):
+            return Conflict(written.reason, seen)
+        return written
 
     async def _write(self, written: Coroutine[Any, Any, access.Outcome]) -> Outcome:
         try:

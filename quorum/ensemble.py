@@ -4,7 +4,16 @@ from typing import Final, TypeVar
 
 from controller.errors import CoordinatorLoadInProgress, InvalidRequest
 from quorum.steps import Steps
-from quorum.zookeeper_port import NoZnode, Seen, Unavailable, Unreadable, Znode, ZookeeperPort
+from quorum.zookeeper_port import (
+    Conflict,
+    NoZnode,
+    Outcome,
+    Seen,
+    Unavailable,
+    Unreadable,
+    Znode,
+    ZookeeperPort,
+)
 
 CREATE_TRIES_MAX: Final = 5
 
@@ -66,8 +75,18 @@ class Ensemble:
 def require_available(told: T | Unavailable) -> T:
     """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
     if isinstance(told, Unavailable):
-        raise CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
+        raise unavailable(told)
     return told
+
+
+def unavailable(told: Unavailable) -> CoordinatorLoadInProgress:
+    """Come back later."""
+    return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
+
+
+def seen_after(outcome: Outcome) -> Znode | None:
+    """What a write that conflicted found there."""
+    return outcome.seen if isinstance(outcome, Conflict) else None
 
 
 def require_unfenced(znode: Znode) -> Znode:

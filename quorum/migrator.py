@@ -29,7 +29,7 @@ from controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, current
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.view import View
 from quorum.crash_points import Reach
-from quorum.ensemble import Ensemble, require_available, require_unfenced
+from quorum.ensemble import Ensemble, require_available, require_unfenced, seen_after
 from quorum.proposer import Decide, Reply
 from quorum.steps import Run, Steps
 from quorum.upgrade import Upgrade
@@ -92,7 +92,7 @@ class Migrator:
         self._run: Run[Any] | None = None
         self._looks: dict[Run[Any], Reply] = {}  # status
         self._checked_ensemble = False  # since the beginning of this leadership
-        self._known: Znode | None = None  # what this node wrote last, if nothing went wrong since
+        self._known: Znode | None = None  # the newest that this node knows; a write on it is conditional
         self._complaint = ""  # logged last, about ranges
 
     # -- leadership ---------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Migrator:
         deadline = self._clock() + RANGE_S_MAX
         reason = ""
         for _ in range(RANGE_TRIES_MAX):
-            znode = self._known or require_unfenced((yield from self._zookeeper.look()))
+            znode = require_unfenced(self._known or (yield from self._zookeeper.look()))
             self._known = None
             end = producer_ids.latest(self._image()).end
             blocks = migration.next_range(end, znode.block_end, lengths)
@@ -284,6 +284,7 @@ class Migrator:
                 self._known = Znode(outcome.version, whole.first + whole.length - 1)
                 return blocks
             reason = require_available(outcome).reason
+            self._known = seen_after(outcome)
             if self._clock() > deadline:
                 break
         raise CoordinatorLoadInProgress(f"ZooKeeper gave no block, others were faster: {reason}")

@@ -3,7 +3,9 @@
 Resumable   each command looks at the log and at ZooKeeper and goes on from there. Run again after a crash at
             any point (quorum/crash_points.py) it ends where it would have ended.
 Fence       the intent is applied before the fence is written, the fence is written before the switch is
-            submitted. A write that conflicts, or whose outcome is unknown, is followed by a new look.
+            submitted. A write that conflicts, or whose outcome is unknown, is followed by a new look. Rivals
+            at full speed leave no time for an intent to be applied; so after a conflict the znode's block is
+            written again as it is: then everybody else has the wrong version for a moment.
 Rollback    always writes the znode: then no fence that is still on its way there can be written after it.
 
 Source      DESIGN 7.
@@ -17,12 +19,14 @@ from controller import migration, producer_ids
 from controller.decision import Decision
 from controller.errors import ApiError, CoordinatorLoadInProgress, InvalidRequest
 from controller.migration_phase import NEXT_COMMAND, Intent, Migration, Phase, current
+from controller.producer_ids import ProducerIdBlock
 from controller.view import View
 from quorum.crash_points import Reach
-from quorum.ensemble import Ensemble, require_available, require_block
+from quorum.ensemble import Ensemble, require_block, seen_after, unavailable
 from quorum.proposer import Decide, Reply
 from quorum.steps import Steps
-from quorum.zookeeper_port import Fence, NoZnode, Written, Znode
+from quorum.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
+from records.types import ProducerId
 from wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 
 FENCE_TRIES_MAX: Final = 10_000  # intents, when rivals write between an intent and its fence
@@ -154,35 +158,48 @@ class Upgrade:
             return f"ZooKeeper is fenced already; its last block {_ends(row.intent.block_end)}"
         some = Intent(migration.NO_BLOCK, 0)
         yield from self._preview(partial(migration.decide_fence_intent, intent=some, ensemble=name))
-        began = self._clock()
+        began, known = self._clock(), None
         for tries in range(1, FENCE_TRIES_MAX + 1):
-            znode = yield from self._zookeeper.look()
+            znode = known or (yield from self._zookeeper.look())
             if znode.fence is not None:
                 intent = self._explained(znode, znode.fence)
                 return (
                     f"would switch after {intent}" if request.dry_run else (yield from self._switch(intent))
                 )
             require_block(znode)
-            intent = Intent(znode.block_end, znode.version)
-            self._reach("fence:block-read")
-            decide: DecideRow = partial(migration.decide_fence_intent, intent=intent, ensemble=name)
             if request.dry_run:
-                yield from self._preview(decide)
+                intent = Intent(znode.block_end, znode.version)
+                yield from self._preview(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
                 return f"would fence ZooKeeper at version {znode.version}; its block {_ends(znode.block_end)}"
-            yield from self._applied(decide)
-            self._on_left()
-            self._reach("fence:intent-applied")
-            outcome = yield partial(self._zookeeper.port.write_fence, Fence(self._cluster_id, intent))
-            if isinstance(outcome, Written):
-                return (yield from self._switch(intent))
-            require_available(outcome)
-            took_s = self._clock() - began
-            self.progress = f"fence: {tries} tries in {took_s:.1f} s; the last: {outcome.reason}"
-            if took_s > FENCE_S_MAX:
+            fenced = yield from self._fence_at(znode, name, is_contended=tries > 1)
+            if isinstance(fenced, Intent):
+                return (yield from self._switch(fenced))
+            known = seen_after(fenced)
+            self.progress = (
+                f"fence: {tries} tries in {self._clock() - began:.1f} s; the last: {fenced.reason}"
+            )
+            if self._clock() - began > FENCE_S_MAX:
                 break
         raise CoordinatorLoadInProgress(
             f"{self.progress}. Until it is fenced the quorum gives out no ids: run fence again, or rollback"
         )
+
+    def _fence_at(self, znode: Znode, name: str, *, is_contended: bool) -> Steps[Intent | Conflict | Unknown]:
+        """The intent whose fence is in ZooKeeper; or what came of the write that failed."""
+        intent = Intent(znode.block_end, znode.version)
+        is_logged = current(self._image()).intent == intent
+        if is_contended and not is_logged and znode.block_end != migration.NO_BLOCK:
+            same = _same_block(znode.block_end)
+            outcome = yield partial(self._zookeeper.port.write_block, same, znode.version)
+            if not isinstance(outcome, Written):
+                return _failed(outcome)
+            intent = Intent(znode.block_end, outcome.version)
+        self._reach("fence:block-read")
+        yield from self._applied(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
+        self._on_left()
+        self._reach("fence:intent-applied")
+        outcome = yield partial(self._zookeeper.port.write_fence, Fence(self._cluster_id, intent))
+        return intent if isinstance(outcome, Written) else _failed(outcome)
 
     def _switch(self, intent: Intent) -> Steps[str]:
         """The fence of ``intent`` is in ZooKeeper."""
@@ -232,8 +249,9 @@ class Upgrade:
         self._reach("rollback:stop-applied")
         if row.phase is Phase.BRIDGE:
             return "ZooKeeper gives out the ids; nothing had to be written there"
+        known = None
         for tries in range(1, WRITE_TRIES_MAX + 1):
-            znode = yield from self._zookeeper.look()
+            znode = known or (yield from self._zookeeper.look())
             self._require_ours(znode.fence)
             block = migration.block_to_hand_back(self._image(), znode.block_end)
             outcome = yield partial(self._zookeeper.port.write_block, block, znode.version)
@@ -242,8 +260,8 @@ class Upgrade:
                 yield from self._applied(migration.decide_rolled_back)
                 self._reach("rollback:phase-applied")
                 return f"ZooKeeper gives out the ids again, from {block.first + block.length} on"
-            require_available(outcome)
-            self.progress = f"rollback: {tries} tries; the last: {outcome.reason}"
+            known = seen_after(outcome)
+            self.progress = f"rollback: {tries} tries; the last: {_failed(outcome).reason}"
         raise CoordinatorLoadInProgress(f"{self.progress}; run rollback again")
 
     def _require_ours(self, fence: Fence | None) -> None:
@@ -347,6 +365,20 @@ class Upgrade:
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
+
+
+def _failed(outcome: Conflict | Unknown | Unavailable) -> Conflict | Unknown:
+    """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
+    if isinstance(outcome, Unavailable):
+        raise unavailable(outcome)
+    return outcome
+
+
+def _same_block(block_end: int) -> ProducerIdBlock:
+    """A block that says what the znode says already, and is nobody's. Nobody gets an id by it."""
+    end = migration.after(block_end)
+    length = min(end, migration.ZOOKEEPER_BLOCK_LENGTH)
+    return ProducerIdBlock(ProducerId(end - length), length)
 
 
 def _ends(block_end: int) -> str:

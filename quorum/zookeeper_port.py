@@ -62,9 +62,13 @@ class Written(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """It was not done: the znode was at another version, or gone; or, when creating, there already."""
+    """It was not done: the znode was at another version, or gone; or, when creating, there already.
+
+    ``seen`` is a look at the znode after that, if there was one: who writes again need not look first.
+    """
 
     reason: str
+    seen: Znode | None = None
 
 
 class Unknown(NamedTuple):

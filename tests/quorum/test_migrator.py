@@ -64,7 +64,9 @@ def test_what_was_written_last_need_not_be_read(bridged: Bench) -> None:
     assert bridged.port.reads == reads
 
 
-def test_a_rival_was_faster_so_its_block_comes_first(bridged: Bench) -> None:
+@pytest.mark.parametrize("looks", [True, False], ids=["conflicts-show-the-znode", "conflicts-say-nothing"])
+def test_a_rival_was_faster_so_its_block_comes_first(bridged: Bench, looks: bool) -> None:
+    bridged.port.looks_after_conflict = looks
     rivals = iter([True, True, False])
     bridged.port.before_write = lambda: take_directly(bridged.znode) if next(rivals, False) else None
     assert bridged.allocate(1) == ["[4000, 5000)"]

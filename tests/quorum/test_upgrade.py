@@ -18,6 +18,7 @@ from tests.quorum.migration_bench import CLUSTER, Bench, Crash
 from tests.zookeeper.model import (
     KafkaExhausted,
     ZnodeModel,
+    kafkas_content,
     next_block_of_kafka,
     take_directly,
 )
@@ -112,13 +113,33 @@ def test_where_there_is_no_znode_the_bridge_makes_it() -> None:
 # -- the fence ---------------------------------------------------------------------------------------------
 
 
-def test_a_fence_among_rivals_takes_the_last_block_before_it(bench: Bench) -> None:
+@pytest.mark.parametrize("looks", [True, False], ids=["conflicts-show-the-znode", "conflicts-say-nothing"])
+def test_a_fence_among_rivals_takes_the_last_block_before_it(bench: Bench, looks: bool) -> None:
     bench.go_to(Phase.IMPORTED)
+    bench.port.looks_after_conflict = looks
     rivals = iter(range(20))
     bench.port.before_write = lambda: take_directly(bench.znode) if next(rivals, None) is not None else None
     assert bench.run("fence").floor == 25_000
-    assert bench.row.intent == Intent(24_999, 25)
+    assert bench.row.intent == Intent(24_999, 26)
     assert bench.allocate(1) == ["[25000, 26000)"]
+
+
+def test_among_rivals_the_fence_is_written_right_behind_a_write_of_ours(bench: Bench) -> None:
+    """They leave no time for an intent: while one is applied, somebody writes, and reads again."""
+    bench.go_to(Phase.IMPORTED)
+    known, intents = [bench.znode.version], [0]
+
+    def rival() -> None:
+        applied = bench.reached.count("fence:intent-applied")
+        if applied > intents[0]:
+            if bench.znode.version == known[0]:
+                take_directly(bench.znode)
+            known[0], intents[0] = bench.znode.version, applied
+
+    bench.port.before_write = rival
+    assert bench.run("fence").floor == 6000
+    assert bench.row.intent == Intent(5999, 7), "the block ends where it did, one version later"
+    assert bench.znode.writes[-2] == kafkas_content(-1, 5000, 5999), "nobody's"
 
 
 def test_a_fence_that_never_gets_through_says_so_and_can_be_tried_again(
@@ -162,7 +183,7 @@ def test_a_rival_was_faster_than_a_fence_that_was_not_heard_of(bench: Bench) -> 
     rivals = iter([False, True])
     bench.port.before_write = lambda: take_directly(bench.znode) if next(rivals, False) else None
     assert bench.run("fence").floor == 6000
-    assert bench.row.intent == Intent(5999, 6)
+    assert bench.row.intent == Intent(5999, 7)
 
 
 def test_those_who_wait_for_zookeeper_are_let_go_when_it_is_fenced(bench: Bench) -> None:

@@ -105,7 +105,8 @@ class ScriptedPort:
       ``late``         as dropped, but ``land`` does it later, if the version still fits
       ``unavailable``  it is not sent
       ``ok``           nothing
-    ``before_write`` is called before each write is tried. With ``holding`` nothing is told until ``release``.
+    ``before_write`` is called before each write is tried. With ``holding`` nothing is told until ``release``,
+    without ``looks_after_conflict`` a conflict does not say what is there.
     """
 
     def __init__(self, model: ZnodeModel, name: str = "zk") -> None:
@@ -115,6 +116,7 @@ class ScriptedPort:
         self.spoil: deque[str] = deque()
         self.before_write: Callable[[], object] = lambda: None
         self.holding = False
+        self.looks_after_conflict = True
         self.reads = 0
         self.writes = 0
         self._held: list[tuple[Callable[[Any], None], Any]] = []
@@ -143,6 +145,9 @@ class ScriptedPort:
         outcome: Outcome = Unknown("the connection was lost")
         if how in ("ok", "lost"):
             done = self.model.set(content, version)
+            if isinstance(done, Conflict) and self.looks_after_conflict:
+                found = self.model.look()
+                done = Conflict(done.reason, found if isinstance(found, Znode) else None)
             outcome = done if how == "ok" else outcome
         elif how == "late":
             self._late.append((content, version))
