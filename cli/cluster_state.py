@@ -131,6 +131,8 @@ async def _await_live(
 async def _live_brokers(cluster: LocalCluster, client: ControllerClient, ask_s: float) -> set[NodeId]:
     """Those that the controller lists as unfenced, and that show each other to clients."""
     answer = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=ask_s)
+    if answer.cluster_id != cluster.cluster_id:
+        return set()  # another cluster was faster to take these ports: our nodes are about to say so
     unfenced = {NodeId(broker.broker_id) for broker in answer.brokers if not broker.is_fenced}
     nodes = [node for node in cluster.nodes if node.node_id in unfenced]
     shown = await asyncio.gather(*(_brokers_shown(node) for node in nodes))
