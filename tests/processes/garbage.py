@@ -116,7 +116,11 @@ class Impostor:
             PROTOCOL, cluster_id, node_id, directory_id, os.urandom(16), {}, ("127.0.0.1", 1), b""
         )
 
-    async def say(self, address: tuple[str, int], payload: bytes) -> str:
+    async def say_each(self, address: tuple[str, int], payloads: list[bytes]) -> set[str]:
+        """Say one after the other, each on a connection of its own. How they ended."""
+        return {await self._say(address, payload) for payload in payloads}
+
+    async def _say(self, address: tuple[str, int], payload: bytes) -> str:
         """Shake hands; if that works, send the payload. How it ended: ``closed`` or a refusal's reason."""
         reader, writer = await asyncio.open_connection(*address)
         try:

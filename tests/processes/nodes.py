@@ -32,6 +32,7 @@ T = TypeVar("T")
 PORT_FIRST = 25_000
 PORT_END = 25_100  # a cluster's ports are P, P+100, P+200, P+300 and up; other clusters from P+400
 PORT_STEP = 400
+SPARE_FIRST, SPARE_END = 25_800, 26_000
 COMMAND_SECONDS_MAX = 90
 WAIT_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.02
@@ -292,11 +293,26 @@ def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None =
 
 def free_port() -> int:
     """A client port whose nodes' ports are all free, in this folder's own range."""
-    for first in range(PORT_FIRST, PORT_END, 10):
-        for port in (first, first + PORT_STEP):
-            if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
-                return port
+    for port in _rotated(
+        [first + half for half in (0, PORT_STEP) for first in range(PORT_FIRST, PORT_END, 10)]
+    ):
+        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
+            return port
     raise RuntimeError("no free stretch of ports")
+
+
+def spare_ports(count: int) -> int:
+    """The first of so many free ports, for a process that is no node of a cluster's own."""
+    for port in _rotated([*range(SPARE_FIRST, SPARE_END, 10)]):
+        if all(_is_free(port + each) for each in range(count)):
+            return port
+    raise RuntimeError("no spare port")
+
+
+def _rotated(ports: list[int]) -> list[int]:
+    """Beginning elsewhere in every process: two runs at one time do not race for the same ports."""
+    first = os.getpid() % len(ports)
+    return ports[first:] + ports[:first]
 
 
 def _is_free(port: int) -> bool:

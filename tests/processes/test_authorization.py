@@ -22,6 +22,7 @@ from tests.processes.nodes import (
     fencepost,
     read_events,
     running,
+    spare_ports,
     start_process,
     wait_for,
 )
@@ -29,7 +30,6 @@ from tests.processes.raw_client import RawClient, allocation, producer_id, regis
 
 pytestmark = pytest.mark.slow
 
-PORT = 25_850  # of brokers that are no nodes of the cluster
 BLOCK_LENGTH = 50
 BURST = 2  # blocks at once; then one a second
 BROKER = ("broker", "broker-password")
@@ -72,11 +72,14 @@ def processes() -> Iterator[list[Popen[bytes]]]:
     end_processes(children)
 
 
-def lone_broker(nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str]) -> Path:
-    """The configuration of a process that is a broker only, in a formatted directory of its own."""
+def lone_broker(
+    nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str]
+) -> tuple[Path, tuple[str, int]]:
+    """The configuration of a process that is a broker only, in a directory of its own, and its address."""
     folder.mkdir()
     (folder / "password").write_text(user[1])
     config = folder / "node.properties"
+    address = ("127.0.0.1", spare_ports(1))
     controllers = [
         f"{host}:{port}" for host, port in (nodes.address(n, "controller") for n in nodes.node_ids)
     ]
@@ -84,7 +87,7 @@ def lone_broker(nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str
         f"node.id={broker_id}",
         "process.roles=broker",
         "log.dirs=data",
-        f"listeners=PLAINTEXT://127.0.0.1:{PORT + broker_id}",
+        f"listeners=PLAINTEXT://127.0.0.1:{address[1]}",
         "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
         f"controller.quorum.bootstrap.servers={','.join(controllers)}",
         f"sasl.username={user[0]}",
@@ -93,7 +96,7 @@ def lone_broker(nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str
     ]
     config.write_text("\n".join(settings) + "\n")
     fencepost("storage", "format", "--config", str(config), "--cluster-id", nodes.cluster.cluster_id)
-    return config
+    return config, address
 
 
 @pytest.mark.row("730.8", "730.4", "card.4")
@@ -102,7 +105,7 @@ def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
 ) -> None:
     leader = nodes.await_followed()
     epoch = nodes.epoch(leader)
-    config = lone_broker(nodes, tmp_path / "guest", 11, GUEST)
+    config, _ = lone_broker(nodes, tmp_path / "guest", 11, GUEST)
     child = start_process(tmp_path / "guest", config, processes)
     assert wait_for("the broker ends", child.poll) == EXIT_UNAUTHORIZED
     said = (tmp_path / "guest" / node_process.LOG).read_text()
@@ -110,9 +113,9 @@ def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
         assert words in said
 
     # The others go on, a lone broker with the right principal among them.
-    config = lone_broker(nodes, tmp_path / "broker", 12, BROKER)
+    config, address = lone_broker(nodes, tmp_path / "broker", 12, BROKER)
     child = start_process(tmp_path / "broker", config, processes)
-    assert producer_id(("127.0.0.1", PORT + 12)) >= 0
+    assert producer_id(address) >= 0
     for node_id in nodes.node_ids:
         assert producer_id(nodes.address(node_id, "client")) >= 0
     assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)

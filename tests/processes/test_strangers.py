@@ -31,6 +31,7 @@ from tests.processes.nodes import (
     fencepost,
     read_events,
     running,
+    spare_ports,
     start_process,
     wait_for,
 )
@@ -39,7 +40,6 @@ from wire.k62_broker_registration import BROKER_REGISTRATION
 
 pytestmark = pytest.mark.slow
 
-PORT = 25_800  # of processes that are none of the cluster's own
 SEED = 730
 COUNT = 10_000  # of each kind, on each sort of port
 AS_A_PEER = 150  # of each kind
@@ -94,8 +94,8 @@ def test_a_wrong_secret_disturbs_nobody(nodes: Nodes, since: int) -> None:
     guesser = Impostor(nodes.cluster.cluster_id, 3 if leader != 3 else 2, uuid.uuid4(), b"0" * 64)
     with Load(nodes, seed=32, clients=4) as load:
         load.await_done(20)
-        for _ in range(GUESSES):
-            assert asyncio.run(guesser.say(nodes.address(leader, "raft"), b"")) == "closed"
+        endings = asyncio.run(guesser.say_each(nodes.address(leader, "raft"), [b""] * GUESSES))
+        assert endings == {"closed"}
         load.await_done(20)
     # Named, and once: the log is not for the guesser to fill.
     refusals = nodes.events(leader, "peer_refused", marks[leader])
@@ -121,8 +121,8 @@ def test_garbage_of_a_peer_that_knows_the_secret_disturbs_nobody(
         nodes.kill(peer)
         mark = nodes.log_size(leader)
         impostor = Impostor(nodes.cluster.cluster_id, peer, directory_id, secret)
-        for payload in payloads:
-            assert asyncio.run(impostor.say(nodes.address(leader, "raft"), payload)) in ("heard", "closed")
+        endings = asyncio.run(impostor.say_each(nodes.address(leader, "raft"), payloads))
+        assert endings <= {"heard", "closed"}
         load.await_done(20)
         assert nodes.events(leader, "role_changed", mark) == []
         assert not proof.exists(), "somebody unpickled it"
@@ -181,14 +181,15 @@ def stranger(nodes: Nodes, folder: Path, node_id: int, *, cluster_id: str, secre
     """The configuration of a node that dials the cluster, in a formatted directory of its own."""
     folder.mkdir(parents=True)
     config = folder / "node.properties"
+    port = spare_ports(2)
     voters = [f"{node}@{_text(nodes.address(node, 'raft'))}" for node in nodes.node_ids if node != node_id]
     controllers = [_text(nodes.address(node, "controller")) for node in nodes.node_ids]
     settings = [
         f"node.id={node_id}",
         "process.roles=controller",
         "log.dirs=data",
-        f"listeners=CONTROLLER://127.0.0.1:{PORT}",
-        f"controller.quorum.voters={','.join([*voters, f'{node_id}@127.0.0.1:{PORT + 1}'])}",
+        f"listeners=CONTROLLER://127.0.0.1:{port}",
+        f"controller.quorum.voters={','.join([*voters, f'{node_id}@127.0.0.1:{port + 1}'])}",
         f"controller.quorum.bootstrap.servers={','.join(controllers)}",
         f"quorum.secret.file={secret}",
         JSON_LOGS,
