@@ -27,6 +27,7 @@ from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_secret, read_users
 from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
+from quorum.messages import Message
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
 from quorum.proposer import Answer, Decide, Reply
@@ -130,7 +131,7 @@ class Controller:
                 connected=self._waking(self.replica.connected),
                 disconnected=self._waking(self.replica.disconnected),
                 lost=self._waking(self.replica.lost),
-                received=self._waking(self.replica.received),
+                received=self._received,
             ),
             self._log,
             self._rng.random,
@@ -201,6 +202,17 @@ class Controller:
                 self._loop.call_later(GATHER_S, self._wake)
         except BaseException as error:  # noqa: BLE001 - halts
             self._halt("turn", error)
+
+    def _received(self, peer: NodeId, message: Message) -> None:
+        """A peer's frame: its turn comes at once, an acknowledgement waits for it."""
+        if self._stopped:
+            return
+        try:
+            due = self.replica.received(peer, message)
+        except BaseException as error:  # noqa: BLE001 - halts
+            self._halt("received", error)
+        if due and not self._turn_wanted:
+            self._turn()
 
     def _waking(self, told: Callable[..., None]) -> Callable[..., None]:
         def tell(*facts: Any) -> None:

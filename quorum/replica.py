@@ -31,7 +31,7 @@ from quorum.archiver import Archiver
 from quorum.electorate import Electorate
 from quorum.firewall import Firewall
 from quorum.journal import NO_OP, Journal
-from quorum.messages import Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.node_identity import id_text
 from quorum.proposer import Answer, Decide, Proposer, Reply
 from quorum.raft_log import FOLLOWER, LEADER, RaftLog
@@ -139,12 +139,17 @@ class Replica:
 
     # -- what happens -----------------------------------------------------------------------------
 
-    def received(self, peer: NodeId, message: Message) -> None:
-        """A frame of an authenticated peer, decoded."""
+    def received(self, peer: NodeId, message: Message) -> bool:
+        """A frame of an authenticated peer, decoded. Returns whether a turn is due for it.
+
+        None is for an ack that commits nothing: the slower follower's, or that of a heartbeat.
+        """
         if isinstance(message, SnapshotBegin | SnapshotChunk | SnapshotAck):
             self.snapshotter.received(peer, message)
-        else:
-            self._transport.received(peer, message)
+            return True
+        self._transport.received(peer, message)
+        settled = self.raft.commit_index == self.journal.last_index
+        return not (isinstance(message, Ack) and settled and self.raft.is_leader)
 
     def met(self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID]) -> None:
         """A peer authenticated: its directory, and the voters' directories as it knows them."""
