@@ -242,7 +242,8 @@ def block_end(servers: Ensemble) -> int:
 
 def _free_port() -> int:
     first = PORT_FIRST + os.getpid() % 8 * 10
-    for port in (*range(first, PORT_END, 10), *range(PORT_FIRST, first, 10)):
+    ports: list[int] = [*range(first, PORT_END, 10), *range(PORT_FIRST, first, 10)]
+    for port in ports:
         if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
             return port
     raise RuntimeError("no free stretch of ports")
