@@ -126,7 +126,7 @@ class Links:
         self._seen = {peer: asyncio.Event() for peer in config.addresses}  # it connected: dial it now
         self._out: dict[NodeId, _Dialled] = {}
         self._in: dict[NodeId, _Accepted] = {}
-        self.unknown = 0
+        self.unknown: set[_Accepted] = set()  # not authenticated yet
         self._said: dict[str, float] = {}  # reason -> when it was logged
 
     async def start(self) -> None:
@@ -145,7 +145,7 @@ class Links:
         await asyncio.gather(*self._diallers, return_exceptions=True)
         if self._server is not None:
             self._server.close()
-        for connection in (*self._out.values(), *self._in.values()):
+        for connection in (*self._out.values(), *self._in.values(), *self.unknown):
             connection.close()
         if self._server is not None:
             await self._server.wait_closed()
@@ -215,6 +215,18 @@ class Links:
         bound = {NodeId(node): directory for node, directory in hello.bound.items()}
         self.events.met(peer, hello.directory_id, bound, hello.controller)
 
+    def meet_dialled(self, peer: NodeId, hello: Hello) -> None:
+        """The process at a peer's own address answered: one that is connected from another directory is past.
+
+        What it sent and we have not read yet speaks of a log that is gone (an ack would readmit the new one).
+        """
+        old = self._in.get(peer)
+        if old is not None and old.directory_id != hello.directory_id:
+            del self._in[peer]
+            old.close()
+            self.events.lost(peer)
+        self.meet(peer, hello)
+
     def forget(self, peer: NodeId, connection: "_Accepted") -> None:
         """An inbound connection closed."""
         if self._in.get(peer) is connection:
@@ -239,8 +251,12 @@ class Links:
                 _, connection = await loop.create_connection(
                     lambda: _Dialled(self, peer), *self.config.addresses[peer]
                 )
-                async with asyncio.timeout(HANDSHAKE_S):
-                    await connection.ready
+                try:
+                    async with asyncio.timeout(HANDSHAKE_S):
+                        await connection.ready
+                except (TimeoutError, asyncio.CancelledError):
+                    connection.close()  # or a process that was stopped finds many of them when it goes on
+                    raise
                 wait_s = RETRY_S[0]
                 self._out[peer] = connection
                 self.events.connected(peer)
@@ -339,7 +355,7 @@ class _Dialled(_Framed):
                 self._fail(refusal)
         elif isinstance(message, Welcome) and self._theirs is not None and not self.ready.done():
             self.frame_bytes_max = HELLO_BYTES_MAX
-            self.links.meet(self._peer, self._theirs)
+            self.links.meet_dialled(self._peer, self._theirs)
             self.ready.set_result(None)
 
     def _check(self, hello: Hello) -> None:
@@ -377,8 +393,8 @@ class _Accepted(_Framed):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.links.unknown += 1
-        if self.links.unknown > UNKNOWN_MAX:
+        self.links.unknown.add(self)
+        if len(self.links.unknown) > UNKNOWN_MAX:
             self.refuse(f"{UNKNOWN_MAX} connections are unauthenticated already")
             return
         loop = asyncio.get_running_loop()
@@ -427,7 +443,7 @@ class _Accepted(_Framed):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        self.links.unknown -= 1
+        self.links.unknown.discard(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
