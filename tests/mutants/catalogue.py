@@ -24,6 +24,7 @@ FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
 DURABILITY: Final = "tests/quorum/test_durability.py::"
 ELECTORATE: Final = "tests/quorum/test_electorate.py::"
+LINKS: Final = "tests/quorum/test_links.py::"
 JOURNAL: Final = "tests/quorum/test_journal.py::"
 IDS: Final = "tests/controller/test_producer_ids.py::"
 STORMS: Final = "tests/simulation/test_storms.py::test_storms_of_one_kind"
@@ -243,6 +244,14 @@ MUTANTS: Final = (
         "            self.raft.forget(peer)\n",
         "            pass\n",
         (ELECTORATE + "test_a_leader_forgets_what_a_wiped_voter_had_acknowledged",),
+    ),
+    Mutant(
+        "past-directory",
+        "the process at a peer's address ends the connection of an earlier directory",
+        "quorum/links.py",
+        "            self.links.meet_dialled(self._peer, self._theirs)",
+        "            self.links.meet(self._peer, self._theirs)",
+        (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
     # -- producer ids ----------------------------------------------------------------------------------------
     Mutant(
