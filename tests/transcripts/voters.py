@@ -92,10 +92,8 @@ class VoterStory:
     def _run(self, words: list[str], command: str) -> list[str]:
         rig = self.rig
         match words:
-            case ["elect", node]:
-                rig.elect(number(node))
-            case ["elect", node, "with", *voters]:
-                rig.elect(number(node), *map(number, voters))
+            case ["elect", node, *helpers]:
+                rig.elect(number(node), *map(number, helpers[1:]))
             case ["register", "at", node]:
                 rig.register(number(node))
             case ["ask", node, client, "allocates"]:
@@ -110,8 +108,6 @@ class VoterStory:
                 rig.turn(*map(number, nodes))
             case ["deliver", source, "->", target]:
                 rig.deliver(number(source), number(target))
-            case ["lose", source, "->", target]:
-                rig.drop(number(source), number(target))
             case ["settle", *nodes]:
                 rig.settle(*map(number, nodes))
             case ["wait", "until", "patience", "ends"]:
