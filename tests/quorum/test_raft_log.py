@@ -1,0 +1,111 @@
+"""pysyncobj behind its seams: what was switched off stays off, and who campaigns when."""
+
+import pysyncobj.syncobj
+import pytest
+
+from quorum import raft_log
+from quorum.journal import NO_OP
+from quorum.messages import RequestVote
+from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER, RANK_JITTER_S, RANK_STEP_S, RETRY_S
+from records.invariant import InvariantViolation
+from records.types import NodeId
+from tests.quorum.conftest import MakeRig
+from tests.quorum.rig import Rig
+
+
+def test_a_changed_library_is_noticed_at_the_start(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raft_log, "REACHED", (*raft_log.REACHED, "raftNewName"))
+    with pytest.raises(InvariantViolation, match="pysyncobj changed"):
+        make_rig(1)
+
+
+def test_h14_pickle_is_out_of_reach(three: Rig) -> None:
+    core = pysyncobj.syncobj
+    with pytest.raises(InvariantViolation, match=r"reached for pickle\.loads"):
+        core.pickle.loads(b"")
+    assert three[1].raft.is_leader
+
+
+def test_h7_nothing_is_dumped_or_compacted_by_it(three: Rig) -> None:
+    raft = three[1].raft
+    raft.forceLogCompaction()
+    three.turn(1)
+    assert three[1].journal.first_index == 1
+
+
+def test_a_new_term_begins_with_an_entry_of_its_own(three: Rig) -> None:
+    assert next(command for command, _, term in three[1].journal if term == 1) == NO_OP
+
+
+# -- the leader's connection closes ------------------------------------------------------------------------
+
+
+def test_the_lower_ranks_campaign_first_when_the_leaders_connection_closes(five: Rig) -> None:
+    five.crash(1)
+    five.wait(RANK_JITTER_S)
+    five.turn()
+    assert [five[node].raft.role for node in (2, 3, 4, 5)] == [CANDIDATE, FOLLOWER, FOLLOWER, FOLLOWER]
+
+
+def test_the_next_rank_follows_if_the_first_is_silent(five: Rig) -> None:
+    five.crash(1)
+    five.crash(2)
+    five.wait(RANK_STEP_S + RANK_JITTER_S)
+    five.turn()
+    assert [five[node].raft.role for node in (3, 4, 5)] == [CANDIDATE, FOLLOWER, FOLLOWER]
+
+
+def test_a_vote_that_fails_after_that_is_tried_again_soon(five: Rig) -> None:
+    five.crash(1)
+    five.wait(RANK_JITTER_S)
+    five.turn(2)
+    term = five[2].raft.term
+    five.frames.clear()
+    five.wait(RETRY_S[1])
+    five.turn(2)
+    assert (five[2].raft.role, five[2].raft.term) == (CANDIDATE, term + 1)
+
+
+def test_another_peers_connection_says_nothing(five: Rig) -> None:
+    five.crash(3)
+    five.wait(RANK_STEP_S * 5)
+    five.turn()
+    assert [five[node].raft.role for node in (1, 2, 4, 5)] == [LEADER, FOLLOWER, FOLLOWER, FOLLOWER]
+
+
+def test_nobody_campaigns_who_is_connected_to_nobody(make_rig: MakeRig) -> None:
+    rig = make_rig(3, connected=False)
+    rig.campaign(1)
+    assert rig[1].raft.role == FOLLOWER
+
+
+# -- votes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last", "granted"),
+    [
+        pytest.param((0, 0), True, id="the-same-log"),
+        pytest.param((1, 0), True, id="a-longer-log"),
+        pytest.param((-1, 1), True, id="a-later-term"),
+        pytest.param((-1, 0), False, id="a-shorter-log"),
+        pytest.param((5, -1), False, id="an-earlier-term"),
+    ],
+)
+def test_a_vote_needs_a_log_that_is_up_to_date(three: Rig, last: tuple[int, int], granted: bool) -> None:
+    """Raft §5.4.1."""
+    journal = three[2].journal
+    term = journal.term_at(journal.last_index) or 0
+    three.deliver(3, 2, RequestVote(9, journal.last_index + last[0], term + last[1]))
+    assert bool(three.frames[NodeId(2), NodeId(3)]) == granted
+    assert three[2].raft.term == 9, "the term is learned either way"
+
+
+def test_h9_a_vote_is_given_once_in_a_term(three: Rig) -> None:
+    journal = three[2].journal
+    for candidate in (3, 1):
+        three.deliver(candidate, 2, RequestVote(9, journal.last_index, 1))
+    assert three.frames[NodeId(2), NodeId(3)]
+    assert not three.frames[NodeId(2), NodeId(1)]
