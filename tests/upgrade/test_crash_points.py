@@ -1,7 +1,7 @@
 """kill -9 at every named boundary, of the controller and of the command; the same command again completes.
 
-One upgrade comes by every point in order. At each the nodes are started so that whoever leads dies there;
-what died is started again, and the command, or the one after it, has to end as if nothing had happened.
+At each point the nodes are started so that whoever leads dies there; what died is started again, and the
+command has to end as if nothing had happened.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,102 +34,112 @@ from tests.zookeeper.servers import ensemble
 pytestmark = pytest.mark.slow
 
 COMMAND_SECONDS = 90
-STORY: tuple[
-    tuple[str | None, str, tuple[str, ...]], ...
-] = (  # a command, the phase after it, and the points on its way
-    ("bridge", "bridge", ("bridge:znode-ready", "bridge:phase-applied")),
-    (None, "bridge", ("allocate:range-written", "allocate:record-applied")),
-    ("import", "imported", ("import:block-read", "import:floor-applied")),
-    (
+
+
+class Chapter(NamedTuple):
+    """A command, the phase after it, the points on its way; what is typed before them and between two."""
+
+    command: str | None  # None: brokers that ask for blocks come by
+    phase: str
+    points: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()
+    node_count: int = 1
+
+
+CHAPTERS = [
+    Chapter("bridge", "bridge", ("bridge:znode-ready", "bridge:phase-applied")),
+    Chapter(None, "bridge", ("allocate:range-written", "allocate:record-applied"), ("bridge",)),
+    Chapter("import", "imported", ("import:block-read", "import:floor-applied"), ("bridge",)),
+    Chapter(
         "fence",
         "quorum",
         ("fence:block-read", "fence:intent-applied", "fence:fence-written", "fence:switch-applied"),
+        before=("bridge", "import"),
+        between=("rollback", "import"),
+        node_count=3,
     ),
-    ("rollback", "bridge", ("rollback:stop-applied", "rollback:block-written", "rollback:phase-applied")),
-    ("import", "imported", ()),
-    ("fence", "quorum", ()),
-    ("finalize", "finalized", ("finalize:phase-applied",)),
-)
+    Chapter(
+        "rollback",
+        "bridge",
+        ("rollback:stop-applied", "rollback:block-written", "rollback:phase-applied"),
+        before=("bridge", "import", "fence"),
+        between=("import", "fence"),
+        node_count=3,
+    ),
+    Chapter("finalize", "finalized", ("finalize:phase-applied",), ("bridge", "import", "fence")),
+]
 
 
-def test_the_story_comes_by_every_point() -> None:
-    told = [point for _, _, points in STORY for point in points]
-    assert sorted(told) == sorted(CONTROLLER_POINTS)
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Nodes]:
-    with ensemble(tmp_path / "zookeeper") as servers:
-        make_kafkas_znodes(servers)
-        with (
-            OldBrokers(servers.connect_string, tmp_path, 1),
-            _forgiving(tmp_path, servers.connect_string) as group,
-        ):
-            yield group
+def test_the_chapters_come_by_every_point() -> None:
+    assert sorted(point for each in CHAPTERS for point in each.points) == sorted(CONTROLLER_POINTS)
 
 
 @contextlib.contextmanager
-def _forgiving(folder: Path, connect: str) -> Iterator[Nodes]:
+def upgrade(folder: Path, count: int) -> Iterator[tuple[OldBrokers, Nodes]]:
+    """One old broker at full speed, and nodes that wait for the bridge."""
+    with ensemble(folder / "zookeeper") as servers:
+        make_kafkas_znodes(servers)
+        with (
+            OldBrokers(servers.connect_string, folder, 1) as old,
+            _forgiving(folder, servers.connect_string, count) as nodes,
+        ):
+            yield old, nodes
+
+
+@contextlib.contextmanager
+def _forgiving(folder: Path, connect: str, count: int) -> Iterator[Nodes]:
     """The last words of a node that was told to crash are no complaint."""
 
     class Armed(Nodes):
         def complaints(self) -> list[str]:
             return [each for each in super().complaints() if VARIABLE not in each]
 
-    with upgrading(folder / "cluster", connect) as plain:
+    with upgrading(folder / "cluster", connect, count=count) as plain:
         plain.__class__ = Armed
         yield plain
 
 
 @pytest.mark.row("730.12")
-def test_the_leader_dies_at_every_step_boundary(nodes: Nodes, tmp_path: Path) -> None:
-    fences = []
-    with Askers(nodes.cluster, 2) as askers:
-        for command, phase, points in STORY:
-            for point in points or (None,):
+@pytest.mark.parametrize("chapter", [pytest.param(each, id=each.command or "allocate") for each in CHAPTERS])
+def test_the_leader_dies_at_every_step_boundary(tmp_path: Path, chapter: Chapter) -> None:
+    with upgrade(tmp_path, chapter.node_count) as (old, nodes):
+        for command in chapter.before:
+            nodes.run("migrate", command)
+        with Askers(nodes.cluster, 2) as askers:
+            for point in chapter.points:
+                if point != chapter.points[0]:
+                    for command in chapter.between:
+                        nodes.run("migrate", command)
                 marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
-                if point is not None:
-                    _arm(nodes, point)
-                running = None if command is None else _start(nodes, command)
-                if point is not None:
-                    wait_for(f"{point} is reached", lambda: _is_reached(nodes, point, marks), 90)  # noqa: B023
-                _mend_until(nodes, running, f"{command} after a crash at {point}")
-                now = nodes.read("migrate", "status")
-                assert now["phase"] == phase, (point, now)
-                if command == "fence":
-                    fences.append(now["fence"]["block_end"])
-                if command not in (None, "finalize") and point is not None and point != points[-1]:
-                    _step_back(nodes, command)
-        answered = len(askers.blocks)
-        wait_for("blocks in the new era", lambda: len(askers.blocks) > answered + 5)
-    histories = [path for path in tmp_path.iterdir() if path.name.startswith("old-broker-")]
-    from tests.zookeeper.rival import blocks_of
-
-    old, own = blocks_of(histories), nodes_own_blocks(nodes)
-    require_no_overlap(old, askers.blocks, own)
-    assert first_of_new_era(fences[-1], askers.blocks, own) == fences[-1] + 1
+                _arm(nodes, point)
+                running = None if chapter.command is None else _start(nodes, chapter.command)
+                wait_for(f"{point} is reached", lambda: _is_reached(nodes, point, marks), 90)  # noqa: B023
+                _mend_until(nodes, running, f"{chapter.command} after a crash at {point}")
+                assert nodes.read("migrate", "status")["phase"] == chapter.phase
+            if chapter.command == "rollback":
+                old.start()
+            elif chapter.command in ("fence", "finalize"):
+                answered = len(askers.blocks)
+                wait_for("blocks in the new era", lambda: len(askers.blocks) > answered + 5)
+        own = nodes_own_blocks(nodes)
+        require_no_overlap(old.blocks(), askers.blocks, own)
+        fence = nodes.read("migrate", "status")["fence"]
+        if fence is not None:
+            assert first_of_new_era(fence["block_end"], askers.blocks, own) == fence["block_end"] + 1
 
 
 @pytest.mark.row("card.6")
-def test_the_command_dies_before_and_after_the_controller_does_its_part(nodes: Nodes) -> None:
-    for command, phase in (
-        ("bridge", "bridge"), ("import", "imported"), ("fence", "quorum"), ("rollback", "bridge"),
-        ("import", "imported"), ("fence", "quorum"), ("finalize", "finalized"),
-    ):  # fmt: skip
-        for point in COMMAND_POINTS:
-            assert _start(nodes, command, point).wait(COMMAND_SECONDS) == -signal.SIGKILL
-        nodes.run("migrate", command)
-        assert nodes.read("migrate", "status")["phase"] == phase
-
-
-def _step_back(nodes: Nodes, command: str) -> None:
-    """To where the command begins anew: for the next point on its way."""
-    back: dict[str, tuple[str, ...]] = {
-        "fence": ("rollback", "import"),
-        "rollback": ("import", "fence"),
-    }
-    for each in back.get(command, ()):
-        nodes.run("migrate", each)
+def test_the_command_dies_before_and_after_the_controller_does_its_part(tmp_path: Path) -> None:
+    with upgrade(tmp_path, 1) as (_, nodes):
+        for command, phase in (
+            ("bridge", "bridge"), ("import", "imported"), ("fence", "quorum"), ("rollback", "bridge"),
+            ("import", "imported"), ("fence", "quorum"), ("finalize", "finalized"),
+        ):  # fmt: skip
+            for point in COMMAND_POINTS:
+                assert _start(nodes, command, point).wait(COMMAND_SECONDS) == -signal.SIGKILL
+            nodes.run("migrate", command)
+            assert nodes.read("migrate", "status")["phase"] == phase
 
 
 def _start(nodes: Nodes, command: str, point: str = "") -> "subprocess.Popen[bytes]":
@@ -147,9 +157,8 @@ def _arm(nodes: Nodes, point: str) -> None:
     nodes.run("down")
     os.environ[VARIABLE] = point
     try:
-        for node_id in nodes.node_ids:
-            with contextlib.suppress(Failed):  # it may die at once: the nodes' own brokers allocate
-                nodes.start(node_id)
+        with contextlib.suppress(Failed):  # one may die at once: the nodes' own brokers allocate
+            nodes.start(*nodes.node_ids)
     finally:
         del os.environ[VARIABLE]
 
