@@ -10,7 +10,8 @@ H11      it forwards commands to whoever leads: we submit only as leader, in one
 H12      an exception in apply is retried forever by its own thread: we drive the ticks, so it
          reaches our driver, which halts. Its callbacks are not used.
 H13,H14  membership and pickle: refused by ``messages``; its ``pickle`` is replaced by one that raises.
-L3, L4   it campaigns at once after a stall or a step-down: the deadline is pushed out first.
+L3, L4   it campaigns at once after a stall or a step-down: the deadline is pushed out first. And it
+         gives up leading after a stall of its own: the time away is taken off the others' silence.
 L8       it copies its log's tail: the journal caps slices, so a tick may have to be repeated.
 L12'     with appendEntriesUseBatch off it sends an empty message after every apply, with it on none until
          the next heartbeat: on, and ``propose`` sends; the next message carries the commit index.
@@ -221,8 +222,11 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     def tick(self, *, may_vote: bool) -> None:
         """One step of the core. The journal must have been flushed: this counts its entries."""
         now = self._clock()
-        stalled = now - self._last_tick > STALL_S
+        away_s = now - self._last_tick
+        stalled = away_s > STALL_S
         self._last_tick = now
+        if stalled:
+            self._excuse(away_s)
         if stalled or (not may_vote and not self.is_leader):
             self._postpone_election(now + self._election_s[0])
         role_before = self.role
@@ -232,6 +236,15 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         if self.role == CANDIDATE and self._hurried:
             self._hurried = False
             self._SyncObj__raftElectionDeadline = now + self._rng.uniform(*RETRY_S)
+
+    def _excuse(self, away_s: float) -> None:
+        """This process stood still, perhaps with the whole machine: nobody's silence meanwhile counts.
+
+        A leader that was deposed in the meantime is told so (NewerTerm) by the first who hears from it.
+        """
+        heard = self._SyncObj__lastResponseTime
+        for node in heard:
+            heard[node] += away_s
 
     @property
     def behind_commit(self) -> bool:

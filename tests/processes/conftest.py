@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.processes import archive_reader
-from tests.processes.nodes import NO_QUOTA, Nodes, running
+from tests.processes.nodes import NO_QUOTA, Nodes, revive, running
 
 
 @pytest.fixture(scope="package")
@@ -18,14 +18,8 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 @pytest.fixture
 def nodes(shared_cluster: Nodes) -> Nodes:
-    """The shared cluster; what an earlier test left dead is started again."""
-    for node in shared_cluster.cluster.nodes:
-        assert node.status() != "stopped", f"an earlier test left node {node.node_id} paused"
-    dead = [node.node_id for node in shared_cluster.cluster.nodes if node.pid() is None]
-    if dead:
-        shared_cluster.start(*dead)
-    shared_cluster.leader()
-    return shared_cluster
+    """The shared cluster, whole."""
+    return revive(shared_cluster)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ SPARE_FIRST, SPARE_END = 25_800, 26_000
 COMMAND_SECONDS_MAX = 90
 WAIT_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.02
+FROZEN_SECONDS = 1.0  # nobody sleeps so much too long, unless the whole machine stands still
 
 JSON_LOGS = "log.format=json"
 NO_QUOTA = "producer.id.allocation.rate=0"
@@ -43,14 +44,18 @@ CALM = ("quorum.election.timeout.ms.min=1500", "quorum.election.timeout.ms.max=3
 
 
 def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECONDS_MAX) -> T:
-    """Look until there is something; fails with ``what`` after ``seconds``."""
+    """Look until there is something; fails with ``what`` after ``seconds``, those of a frozen machine apart."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()
         if found:
             return found
         assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        before = time.monotonic()
         time.sleep(POLL_SECONDS)
+        overslept = time.monotonic() - before - POLL_SECONDS
+        if overslept > FROZEN_SECONDS:
+            deadline += overslept
 
 
 def fencepost(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:
@@ -271,6 +276,20 @@ def read_events(log: Path, since: int = 0) -> list[dict[str, Any]]:
             event = {"event": line.decode("utf-8", "replace"), "unreadable": True}
         events.append(event)
     return events
+
+
+def revive(nodes: Nodes) -> Nodes:
+    """What an earlier test left dead is started again, so that each test begins with a whole cluster."""
+    dead = []
+    for node in nodes.cluster.nodes:
+        if node.status() == "stopped":
+            nodes.send(node.node_id, signal.SIGCONT)
+        elif node.pid() is None:
+            dead.append(node.node_id)
+    if dead:
+        nodes.start(*dead)
+    nodes.leader()
+    return nodes
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from tests.processes.nodes import (
     end_processes,
     fencepost,
     read_events,
+    revive,
     running,
     spare_ports,
     start_process,
@@ -60,8 +61,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 @pytest.fixture
 def nodes(guarded: Nodes) -> Nodes:
-    """This module's own cluster."""
-    return guarded
+    """This module's own cluster, whole."""
+    return revive(guarded)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ KILLS = 5
 PAUSES = 2
 SLEEPER_ID = BrokerId(900)
 ANSWER_SECONDS_MAX = 20.0
+FROZEN_SECONDS = 1.5  # election timeouts are 0.3 to 0.6 s
 ALONE_SECONDS = 2.0  # more than a leader believes in itself without an answer (0.6 s)
 
 
@@ -147,6 +148,24 @@ def test_kill_9_of_all_three_at_once_and_a_restart_go_on_where_they_were(nodes: 
     blocks = check_run(nodes, load, since, second)
     described = nodes.read("producer-ids", "describe")
     assert described["next_producer_id"] == blocks[-1].end, "the image and the log differ"
+
+
+@pytest.mark.row("card.7")
+def test_a_machine_that_stands_still_changes_no_leader(nodes: Nodes, since: int) -> None:
+    """All processes paused for longer than any timeout of the election, and resumed: a frozen machine."""
+    leader = nodes.await_followed()
+    epoch = nodes.epoch(leader)
+    with Load(nodes, seed=8) as load:
+        load.await_done(20)
+        for node_id in nodes.node_ids:
+            nodes.send(node_id, signal.SIGSTOP)
+        thawed = time.monotonic() + FROZEN_SECONDS
+        wait_for("time passes", lambda: time.monotonic() > thawed)
+        for node_id in nodes.node_ids:
+            nodes.send(node_id, signal.SIGCONT)
+        load.await_done(20)
+        assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)
+    check_run(nodes, load, since)
 
 
 @pytest.mark.row("card.7")

@@ -31,7 +31,7 @@ from snapshots.snapshot import CorruptSnapshot
 from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, running, wait_for
+from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, revive, running, wait_for
 from wire.client import ControllerClient
 from wire.k62_broker_registration import BROKER_REGISTRATION
 
@@ -40,6 +40,7 @@ pytestmark = pytest.mark.slow
 ENTRIES_BETWEEN = 300
 HEAVY_IDS = range(900, 910)  # brokers of 100 KB each: their rows make a snapshot of several chunks
 HEAVY_ROUNDS = 5  # 5 MB: more than the journal keeps behind a snapshot
+ANSWER_SECONDS_MAX = 60.0
 RSS_ANON_KIB_MAX = 100 * 1024
 
 
@@ -52,8 +53,8 @@ def small_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]
 
 @pytest.fixture
 def nodes(small_snapshots: Nodes) -> Nodes:
-    """This module's own cluster."""
-    return small_snapshots
+    """This module's own cluster, whole."""
+    return revive(small_snapshots)
 
 
 def log_end(nodes: Nodes, node_id: int) -> int:
@@ -80,7 +81,7 @@ def leave_behind(nodes: Nodes, leader: int, end: int, load: Load) -> None:
 
 async def _register_heavily(nodes: Nodes) -> None:
     controllers = [nodes.address(node_id, "controller") for node_id in nodes.node_ids]
-    client = ControllerClient(controllers, rng=random.Random(1), attempt_timeout_s=5)
+    client = ControllerClient(controllers, rng=random.Random(1), attempt_timeout_s=ANSWER_SECONDS_MAX)
     names = [
         f"{number:03}" + "\N{FENCER}" * (NAME_CHARACTERS_MAX - 3)
         for number in range(REGISTRATION_FEATURES_MAX)
@@ -95,7 +96,7 @@ async def _register_heavily(nodes: Nodes) -> None:
                 endpoints=(Endpoint("NONE", "127.0.0.1", 1),),
                 features=tuple(Feature(name, 1, 1) for name in names),
             )
-            await client.call(BROKER_REGISTRATION, request, timeout_s=30)
+            await client.call(BROKER_REGISTRATION, request, timeout_s=ANSWER_SECONDS_MAX)
     finally:
         await client.close()
 

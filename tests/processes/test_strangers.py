@@ -30,6 +30,7 @@ from tests.processes.nodes import (
     end_processes,
     fencepost,
     read_events,
+    revive,
     running,
     spare_ports,
     start_process,
@@ -56,8 +57,8 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 @pytest.fixture
 def nodes(calm: Nodes) -> Nodes:
-    """This module's own cluster."""
-    return calm
+    """This module's own cluster, whole."""
+    return revive(calm)
 
 
 @pytest.mark.row("card.7")
