@@ -156,6 +156,11 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ensemble
         yield servers, end
 
 
+def newest_log(data: Path) -> Path:
+    """The last log in a server's dataDir."""
+    return max((data / "version-2").glob("log.*"), key=lambda each: int(each.name[4:], 16))
+
+
 def copies(servers: Ensemble, folder: Path) -> list[Path]:
     """Of the servers' data directories, to be spoilt."""
     for server in servers.servers:
@@ -187,20 +192,16 @@ def test_a_torn_tail_is_recovered_from_and_a_flipped_byte_is_refused(
 ) -> None:
     servers, end = stopped
     paths = copies(servers, tmp_path)
-    for path in paths:
-        log = max((path / "version-2").glob("log.*"), key=lambda each: int(each.name[4:], 16))
-        log.write_bytes(log.read_bytes().rstrip(b"\0") + b"\0" * 8 + b"\x01\x02\x03")
-    torn = imported("files", *paths, "--dry-run")
-    assert torn.status in (0, UNREADABLE), torn.stderr
-    if torn.status == 0:
-        assert json.loads(torn.stdout)["source"]["block_end"] == end
-        assert any("left out" in remark for remark in json.loads(torn.stdout)["source"]["remarks"])
+    log = newest_log(paths[0])
+    log.write_bytes(log.read_bytes().rstrip(b"\0")[:-10])  # in the middle of the last transaction
+    torn = imported("files", paths[0], "--dry-run")
+    assert torn.status == 0, torn.stderr
+    source = json.loads(torn.stdout)["source"]
+    assert source["block_end"] <= end
+    assert any(str(log) in remark and "left out" in remark for remark in source["remarks"])
+    majority = imported("files", *paths[:2], "--dry-run", "--zookeeper-is-stopped")
+    assert json.loads(majority.stdout)["source"]["block_end"] == end
 
-    shutil.rmtree(tmp_path / "server-1")
-    shutil.rmtree(tmp_path / "server-2")
-    shutil.rmtree(tmp_path / "server-3")
-    paths = copies(servers, tmp_path)
-    log = max((paths[0] / "version-2").glob("log.*"), key=lambda each: int(each.name[4:], 16))
     raw = bytearray(log.read_bytes())
     raw[120] ^= 1
     log.write_bytes(raw)
@@ -257,15 +258,21 @@ def test_a_cluster_moves_to_what_an_export_and_the_logs_say(tmp_path: Path) -> N
         connect = f"{servers.connect_string}/kafka"
         with upgrading(tmp_path / "cluster", connect, count=1) as nodes:
             file = tmp_path / "znodes.json"
+            nodes.run("migrate", "bridge")
+            nodes.run("producer-ids", "allocate", "--count", "3")
+            nodes.run("migrate", "import")
             nodes.run("migrate", "export-znodes", "--output", str(file))
+            end = block_end(servers, "/kafka")
             servers.stop()
             moving = ("migrate", "import", "--from", "json", str(file))
             segment(tmp_path / "logs", BLOCK_END)
             for missing in (("--zookeeper-is-stopped",), ("--log-dir", str(tmp_path / "logs"))):
                 nodes.run(*moving, *missing, status=DRY_RUN_ONLY)
-            assert nodes.read("migrate", "status")["phase"] == "waiting"
+            assert nodes.read("migrate", "status")["phase"] == "imported"
             nodes.run(*moving, "--zookeeper-is-stopped", "--log-dir", str(tmp_path / "logs"))
-            _goes_on_from(nodes, BLOCK_END + 1)
+            files = ("migrate", "import", "--from", "files", str(servers.servers[0].data))
+            nodes.run(*files, "--zookeeper-is-stopped")  # the same ZooKeeper, by its name; done already
+            _goes_on_from(nodes, end + 1)
 
 
 def _goes_on_from(nodes: Nodes, first: int) -> None:
@@ -273,4 +280,4 @@ def _goes_on_from(nodes: Nodes, first: int) -> None:
     assert (now["phase"], now["floor"], now["next_command"]) == ("quorum", first, "finalize")
     nodes.run("producer-ids", "allocate")
     starts = [row["start"] for row in nodes.read("producer-ids", "history") if row["broker_id"] >= 0]
-    assert min(starts) == first
+    assert min(start for start in starts if start >= first) == first

@@ -235,9 +235,9 @@ def znode(servers: Ensemble, chroot: str = "") -> tuple[bytes | None, int]:
         return data, int(stat.version)
 
 
-def block_end(servers: Ensemble) -> int:
+def block_end(servers: Ensemble, chroot: str = "") -> int:
     """The inclusive end that the znode holds."""
-    return int(json.loads(znode(servers)[0] or b"{}")["block_end"])
+    return int(json.loads(znode(servers, chroot)[0] or b"{}")["block_end"])
 
 
 def _free_port() -> int:
