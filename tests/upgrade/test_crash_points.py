@@ -115,6 +115,7 @@ def test_the_leader_dies_at_every_step_boundary(tmp_path: Path, chapter: Chapter
                 _arm(nodes, point)
                 running = None if chapter.command is None else _start(nodes, chapter.command)
                 wait_for(f"{point} is reached", lambda: _is_reached(nodes, point, marks), 90)  # noqa: B023
+                wait_for("it is dead", lambda: any(nodes.node(each).pid() is None for each in nodes.node_ids))
                 _mend_until(nodes, running, f"{chapter.command} after a crash at {point}")
                 assert nodes.read("migrate", "status")["phase"] == chapter.phase
             if chapter.command == "rollback":
@@ -181,7 +182,7 @@ def _mend_until(nodes: Nodes, running: "subprocess.Popen[bytes] | None", what: s
                 with contextlib.suppress(Failed):
                     nodes.start(node_id)
                 return False
-        return running is None or running.poll() is not None
+        return (running is None or running.poll() is not None) and nodes.leader() is not None
 
     wait_for(what, is_whole, deadline - time.monotonic())
     assert running is None or running.returncode == 0, f"{what}: exit status {running.returncode}"
