@@ -44,7 +44,7 @@ CALM = ("quorum.election.timeout.ms.min=1500", "quorum.election.timeout.ms.max=3
 
 
 def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECONDS_MAX) -> T:
-    """Look until there is something; fails with ``what`` after ``seconds``, those of a frozen machine apart."""
+    """Look until there is something; fails with ``what`` after ``seconds``, a frozen machine's apart."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()

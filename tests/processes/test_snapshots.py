@@ -31,7 +31,7 @@ from snapshots.snapshot import CorruptSnapshot
 from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, revive, running, wait_for
+from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, revive, running, wait_for, wipe
 from wire.client import ControllerClient
 from wire.k62_broker_registration import BROKER_REGISTRATION
 
@@ -196,6 +196,29 @@ def test_a_flipped_byte_on_the_leader_is_refused_by_name_and_never_sent(nodes: N
     assert "SHA-256" in refused["reason"]
     nodes.await_event(follower, "snapshot_installed", mark)
     assert nodes.events(follower, "snapshot_refused", mark) == []
+    check_run(nodes, load, since)
+
+
+@pytest.mark.row("card.1", "card.7")
+def test_a_wiped_voter_is_readmitted_after_a_snapshot(nodes: Nodes, since: int) -> None:
+    """The log's beginning is gone for good: who has nothing needs the image first, and counts afterwards."""
+    leader = nodes.await_followed()
+    wiped, other = nodes.followers()
+    with Load(nodes, seed=17) as load:
+        load.await_done(20)
+        nodes.kill(wiped)
+        leave_behind(nodes, leader, log_end(nodes, leader), load)
+        wipe(nodes, wiped)
+        mark, leader_mark = nodes.log_size(wiped), nodes.log_size(leader)
+        nodes.start(wiped)
+        nodes.await_event(wiped, "snapshot_installed", mark)
+        readmitted = nodes.await_event(leader, "voter_readmitted", leader_mark, voter=wiped)
+        assert readmitted["directory"] == nodes.directory_id(wiped)
+        load.await_done(20)  # what was proposed before these is committed
+        nodes.await_followed()
+        nodes.kill(other)
+        load.await_done(20)
+        nodes.start(other)
     check_run(nodes, load, since)
 
 

@@ -47,6 +47,7 @@ def test_a_wiped_voter_does_not_vote_before_it_is_readmitted(nodes: Nodes, since
                 for node_id, mark in (*marks.items(), (leader, 0))
             ),
         )
+        load.await_done(20)  # what was proposed before these is committed
         nodes.await_followed()
         # Now it counts: with the wiped one and one of the others alone, the quorum goes on.
         nodes.kill(nodes.leader())
