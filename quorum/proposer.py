@@ -130,8 +130,11 @@ class Proposer:
             self._pending.append((decide, reply))
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
-        """Write control records (Voters), if ``decide`` returns any. One at a time; False: not now."""
-        if not self.active or self.stopping or self._controls or self._in_flight is not None:
+        """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
+
+        One at a time; ``decide`` sees the image without anything in flight.
+        """
+        if not self.active or self.stopping or self._controls:
             return False
         self._controls.append(decide)
         return True

@@ -36,6 +36,7 @@ class Receiver:
         self._slices: Iterator[list[Row]] | None = None
         self._installing: Manifest | None = None
         self._cleared = False
+        self._generation = 0
 
     @property
     def installing(self) -> bool:
@@ -53,7 +54,8 @@ class Receiver:
             self._refuse(peer, message.name, str(error))
 
     def _begin(self, peer: NodeId, message: SnapshotBegin) -> None:
-        if self.installing:
+        if self._installing is not None:
+            self._answer(peer, name=self._installing.name)  # patience: what comes after it will be needed
             return
         manifest = snapshot.decode_manifest(message.manifest, f"snapshot {message.name} of node {peer}")
         if manifest.cluster_id != self._replica.config.cluster_id or manifest.name != message.name:
@@ -130,7 +132,8 @@ class Receiver:
         """Begin to fill the next generation with a sound snapshot. Raises CorruptSnapshot."""
         manifest, rows = snapshot.load(directory)
         self._installing = manifest
-        self._cleared = False
+        self._generation = self._replica.store.fresh_generation()
+        self._cleared = False  # what is there now goes when this is there
         self._slices = (rows[at : at + ROWS_PER_SLICE] for at in range(0, len(rows), ROWS_PER_SLICE))
 
     def finish(self) -> None:
@@ -139,23 +142,21 @@ class Receiver:
             self.beat()
 
     def beat(self) -> None:
-        """One slice: clear what other installations left, put rows, and at the end flip."""
+        """One slice: put rows, and at the end flip; or clear what earlier images left."""
         store = self._replica.store
-        if not self._cleared:
-            self._cleared = store.clear_others(ROWS_PER_SLICE)
-            return
         manifest = self._installing
         if manifest is None or self._slices is None:
+            self._cleared = self._cleared or store.clear_others(ROWS_PER_SLICE)
             return
-        generation = store.generation + 1
         rows = next(self._slices, None)
         if rows is not None:
-            store.put_rows(generation, rows)
+            store.put_rows(self._generation, rows)
             return
         self._installing = self._slices = None
-        self._cleared = False  # the image before this one goes next
         if manifest.raft_index > self._replica.applied[0]:
-            self._replica.installed(manifest.raft_index, manifest.raft_term, manifest.header, generation)
+            self._replica.installed(
+                manifest.raft_index, manifest.raft_term, manifest.header, self._generation
+            )
             self._log.info(
                 "snapshot_installed",
                 snapshot=manifest.name,

@@ -59,6 +59,7 @@ class Snapshotter:
         self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per beat
         self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
         self._transfers: dict[NodeId, Transfer] = {}
+        self._needed: dict[tuple[NodeId, str], tuple[LogIndex, float]] = {}  # journal after it, until when
         self._receiver = Receiver(replica, self.root)
 
     def recover(self) -> None:
@@ -152,9 +153,12 @@ class Snapshotter:
         )
 
     def _compact(self) -> None:
-        """One slice of it."""
-        if self._compact_to > self._replica.journal.first_index:
-            self._replica.journal.compact(self._compact_to)
+        """One slice of it, but not what a follower needs next that is being sent a snapshot."""
+        now = self._clock()
+        self._needed = {of: needed for of, needed in self._needed.items() if now < needed[1]}
+        target = min([self._compact_to, *(index for index, _ in self._needed.values())])
+        if target > self._replica.journal.first_index:
+            self._replica.journal.compact(target)
 
     def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
         """Where the journal may begin: at the snapshot, less a tail bounded in entries and bytes."""
@@ -185,6 +189,7 @@ class Snapshotter:
             self._wanted = True  # too old to be followed by our journal
             return
         self._transfers[peer] = Transfer(manifest, directory, sorted(manifest.files), self._clock())
+        self._needed[peer, manifest.name] = (manifest.raft_index, self._clock() + CHUNK_WAIT_S)
         raw = (directory / "manifest").read_bytes()
         self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
         self._replica.answer(peer, SnapshotBegin(self._replica.raft.term, manifest.name, raw))
@@ -196,6 +201,7 @@ class Snapshotter:
     def stop_sending(self) -> None:
         """This node no longer leads."""
         self._transfers.clear()
+        self._needed.clear()
 
     def received(self, peer: NodeId, message: SnapshotBegin | SnapshotChunk | SnapshotAck) -> None:
         """A frame of a transfer, of either side."""
@@ -205,19 +211,23 @@ class Snapshotter:
             self._receiver.received(peer, message)
 
     def _acked(self, peer: NodeId, ack: SnapshotAck) -> None:
+        if ack.term != self._replica.raft.term:
+            return
+        needed = self._needed.get((peer, ack.name))
+        if needed is not None:
+            self._needed[peer, ack.name] = (needed[0], self._clock() + CHUNK_WAIT_S)
         transfer = self._transfers.get(peer)
-        if transfer is None or transfer.manifest.name != ack.name or ack.term != self._replica.raft.term:
-            return
         if ack.installed:
-            del self._transfers[peer]
+            self._transfers.pop(peer, None)
             self._log.info("snapshot_sent", to=peer, snapshot=ack.name)
-            return
-        if ack.refused:
+        elif transfer is None or transfer.manifest.name != ack.name:
+            return  # of an earlier transfer: it is still being installed, so another one has to wait
+        elif ack.refused:
             self._log.error("snapshot_refused", by=peer, snapshot=ack.name, reason=ack.refused)
             del self._transfers[peer]
-            return
-        transfer.since_s = self._clock()
-        self._send_chunk(peer, transfer, ack)
+        else:
+            transfer.since_s = self._clock()
+            self._send_chunk(peer, transfer, ack)
 
     def _send_chunk(self, peer: NodeId, transfer: Transfer, ack: SnapshotAck) -> None:
         file, position = ack.file or transfer.files[0], ack.position

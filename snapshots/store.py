@@ -151,6 +151,12 @@ class Store:
 
     # -- installing a snapshot ------------------------------------------------------------------
 
+    def fresh_generation(self) -> int:
+        """A generation that has no row, not even one of an installation that never ended."""
+        cursor = self.txn.cursor(db=self.image_db)
+        last = struct.unpack_from(">I", cursor.key())[0] if cursor.last() else 0
+        return max(int(last), self.generation) + 1
+
     def clear_others(self, rows_max: int) -> bool:
         """Delete up to ``rows_max`` rows that are not of the current generation. True when none is left."""
         current, after = struct.pack(">I", self.generation), struct.pack(">I", self.generation + 1)

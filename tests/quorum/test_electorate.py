@@ -185,6 +185,21 @@ def test_a_wiped_voter_is_readmitted_once_it_holds_what_is_committed(three: Rig)
     three.elect(2)
 
 
+def test_it_is_readmitted_also_while_there_is_always_something_in_flight(three: Rig) -> None:
+    """Under load the moments without an entry in flight are too short for the slow timer to meet."""
+    lose_directory(three, 2)
+    three.connect(2)
+    three.settle()
+    for _ in range(10):
+        three.allocate(1)
+        three.turn(1)
+        assert three[1].proposer.in_flight
+        three[1].beat()
+        three.flow()
+    three.settle()
+    assert bound(three, 1) == NEW
+
+
 def test_it_is_not_readmitted_before(three: Rig) -> None:
     lose_directory(three, 2)
     three.connect(2)
