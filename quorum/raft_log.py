@@ -311,8 +311,13 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self.transferLeadership(self._nodes[peer])
         return True
 
-    def installed(self, index: LogIndex) -> None:
-        """A snapshot up to ``index`` is the image now, and the journal starts there."""
+    def installed(self, index: LogIndex, term: Term) -> None:
+        """A snapshot up to (``index``, ``term``) is the image now, and the journal starts there.
+
+        At a start this node's term may be older: it died before it flushed the one of the transfer.
+        """
+        if term > self.term:
+            self._SyncObj__setCurrentTerm(int(term), None)
         self._SyncObj__raftLastApplied = int(index)
         self._SyncObj__raftCommitIndex = max(int(index), self._SyncObj__raftCommitIndex)
 

@@ -298,7 +298,7 @@ class Replica:
         self.store.flip(generation, header)
         self.journal.reset(index, term)
         self._applied = (index, term)
-        self.raft.installed(index)
+        self.raft.installed(index, term)
         self.archiver.jumped(index, header)
         self.flush()
         self.proposer.skipped()

@@ -1,5 +1,6 @@
 """Snapshots of running voters: taken, compacted after, sent, verified, installed, refused by name (H5-H8)."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import quorum.snapshotter
 from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.replica import Replica
 from records.types import NodeId
+from snapshots import snapshot
 from snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
@@ -228,6 +230,52 @@ def test_a_snapshot_of_another_term_or_to_a_leader_is_ignored(behind: Rig) -> No
     for target, told in ((3, term + 1), (3, term - 1), (1, term)):
         behind.deliver(2, target, SnapshotBegin(told, "x", b"{}"))
         assert not [m for m in behind.frames[NodeId(target), NodeId(2)] if isinstance(m, SnapshotAck)]
+
+
+def test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_snapshot_takes(
+    behind: Rig,
+) -> None:
+    """Else it needs the next snapshot when it is done with this one, and so on without end."""
+    installing(behind)
+    taken = behind[1].snapshotter._last_index
+    for _ in range(4):
+        advance(behind, 1, INTERVAL)
+        behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+        behind.heartbeat()
+        behind.flow()
+        behind.beat(1)
+        behind.work()
+        behind.beat(1)
+    assert behind[3].snapshotter._receiver.installing
+    assert behind[1].snapshotter._last_index > taken
+    assert behind[1].journal.first_index <= taken, "what follows the snapshot under way is there"
+    catch_up(behind)
+    archive = next(iter(behind[3].archiver.archives.values()))
+    assert len(archive.holes()) == 1, "one snapshot was enough"
+
+
+def test_it_does_not_wait_for_ever(behind: Rig) -> None:
+    begun(behind)
+    behind.crash(3)
+    advance(behind, 1, 2 * INTERVAL)
+    behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+    behind.beat(1)
+    behind.work()
+    behind.beat(1)
+    assert behind[1].journal.first_index == behind[1].snapshotter._last_index
+
+
+def test_a_snapshot_found_at_the_start_brings_its_term_with_it(behind: Rig) -> None:
+    """Received and published, and killed before anything of the new term was flushed. A voter whose term is
+    below its log's would listen to a leader that was deposed before the snapshot was taken.
+    """
+    installing(behind)
+    manifest = snapshot.read_manifest(snapshots_of(behind[3])[0])
+    behind.crash(3)
+    shutil.rmtree(behind.root / "node-3" / "store")
+    restarted = behind.start(3)
+    assert restarted.applied[0] == manifest.raft_index
+    assert restarted.raft.term == manifest.raft_term == restarted.journal.getCurrentTerm()
 
 
 # -- refusing ---------------------------------------------------------------
