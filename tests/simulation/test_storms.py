@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+import tests.simulation.clients
 from tests.simulation.conftest import SEEDS
 from tests.simulation.invariants import Violation
 from tests.simulation.ledger import Ledger, News
@@ -71,3 +72,13 @@ def test_the_storms_are_rough() -> None:
     """Among forty seeds everything happens that the invariants are there for."""
     kinds = {(storm.name, storm.node_count) for storm in map(Storm.of, range(SEEDS))}
     assert kinds == {(name, count) for name in KINDS for count in (3, 5)} - {("elections", 3)}
+
+
+def test_a_wiped_voter_comes_back_under_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty clients without a pause: something is always in flight, and snapshots follow one another."""
+    monkeypatch.setattr(tests.simulation.clients, "PAUSE_S", (0.0, 0.001))
+    with Simulation(0, weather=Weather(wipes=0.3, downtime_s=(0.1, 0.3)), clients=40) as sim:
+        sim.run(6.0)
+        sim.heal()
+        sim.demand_progress()
+        assert sim.ledger.counts["wipes"]
