@@ -16,9 +16,7 @@ from tests.simulation.storms import STORM_S, Storm, weather_the_storm
 @click.command()
 @click.option("--seeds", default=100, envvar="SEEDS", show_default=True, help="How many.")
 @click.option("--from", "first", default=0, envvar="FROM", show_default=True, help="The first seed.")
-@click.option(
-    "--seconds", default=STORM_S, envvar="SECONDS", show_default=True, help="Virtual seconds of storm."
-)
+@click.option("--seconds", default=STORM_S, show_default=True, help="Virtual seconds of storm.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
 def main(seeds: int, first: int, seconds: float, quiet: bool) -> None:
     """Run seeded storms against the real Raft core under virtual time."""
