@@ -26,7 +26,7 @@ def require(holds: bool, claim: str, **facts: object) -> None:
 def blocks_are_disjoint(ledger: Ledger, news: News) -> None:
     """I1. No producer id is handed out twice, over everything that anyone was ever told."""
     for attempt in news.told:
-        if attempt.kind != "allocate" or attempt.outcome != "done":
+        if attempt.kind not in ("allocate", "direct") or attempt.outcome != "done":
             continue
         block = (attempt.answer.first, attempt.answer.first + attempt.answer.length)
         at = bisect_left(ledger.told_blocks, block)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.errors import ApiError, RequestTimedOut
+from controller.migration import DIRECT_WRITERS
 from controller.view import ImageHeader
 from quorum.journal import NO_OP
 from quorum.replica import Replica
 from records.control import LeaderChange, Voters
 from records.entry import Entry, decode_entry, decode_records
-from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
+from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, ZkMigrationStateRecord
 from records.types import LogIndex, NodeId, Term
 from snapshots.store import Store, image_digest
 
@@ -62,6 +63,7 @@ class Seen:
     digest: str  # of the image after it
     blocks: tuple[Block, ...]
     marks: tuple[object, ...]
+    upgrade: tuple[ZkMigrationStateRecord, ...] = ()
 
     @property
     def claim(self) -> Claim | None:
@@ -166,7 +168,7 @@ class Ledger:
         marks: list[object] = []
         changes_leader = False
         records = [record for batch in decode_records(entry) for record in batch.records] if applied else []
-        ends = [r.producer_id_end for r in records if isinstance(r, AllocateProducerIdsRecord)]
+        given = [r for r in records if isinstance(r, AllocateProducerIdsRecord)]
         for record in records:
             if isinstance(record, RegisterBrokerRecord):
                 marks.append(record.incarnation_id)
@@ -180,9 +182,11 @@ class Ledger:
                     if v.voter_directory_id is not None
                 }
                 self.bindings.update(self.bound.items())
-        if ends:
-            blocks = list(zip([ids_end, *ends[:-1]], ends, strict=True))
-            marks += [end - first for first, end in blocks]
+        for each in given:
+            if each.broker_id != DIRECT_WRITERS:
+                blocks.append((ids_end, each.producer_id_end))
+                marks.append(each.producer_id_end - ids_end)
+            ids_end = each.producer_id_end
         digest = image_digest(store)
         self.news.seen.append(
             Seen(
@@ -198,6 +202,7 @@ class Ledger:
                 digest,
                 tuple(blocks),
                 tuple(marks),
+                tuple(r for r in records if isinstance(r, ZkMigrationStateRecord)),
             )
         )
 

@@ -59,6 +59,9 @@ class Failed(AssertionError):
 class Simulation:
     """Use as ``with Simulation(seed, ...) as sim``: meanwhile limits and the clock are its own."""
 
+    process_type: type[Process] = Process
+    client_type: type[Client] = Client
+
     def __init__(
         self,
         seed: int,
@@ -87,7 +90,7 @@ class Simulation:
         ids = [NodeId(n) for n in range(1, node_count + 1)]
         directories = {node: self.new_uuid() for node in ids}
         self.processes: dict[NodeId, Process] = {
-            node: Process(
+            node: self.process_type(
                 node,
                 self.root,
                 self.agenda,
@@ -109,7 +112,7 @@ class Simulation:
             process.skew_ms = self.rng.randint(-self.weather.skew_ms, self.weather.skew_ms)
             self.agenda.after(self.rng.uniform(0.0, 0.3), process.start)
         self.clients = [
-            Client(
+            self.client_type(
                 BrokerId(100 + n),
                 self.agenda,
                 self.rng,

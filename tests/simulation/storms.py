@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation.simulation import Simulation
+from tests.simulation.upgrade import UpgradeSimulation
 from tests.simulation.weather import KINDS, Weather, weather_of
 
 STORM_S: Final = 10.0
+UPGRADE_S: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,14 @@ def weather_the_storm(seed: int, storm_s: float = STORM_S) -> tuple[Storm, Simul
         sim.heal()
         sim.demand_progress()
     return storm, sim
+
+
+def weather_the_upgrade(seed: int, storm_s: float = UPGRADE_S) -> UpgradeSimulation:
+    """As ``weather_the_storm``, for a cluster that upgrades from ZooKeeper meanwhile."""
+    _, weather = weather_of(seed)
+    with UpgradeSimulation(seed, weather) as sim:
+        sim.run(storm_s)
+        sim.heal()
+        sim.bring_to_an_end()
+        sim.demand_progress()
+    return sim
