@@ -1,7 +1,7 @@
 """``make simulate``: many storms, one line each; a failure says how to replay it.
 
-``make simulate SEEDS=1000 FROM=0``, or ``python -m tests.simulation --seeds 1000 --from 0``. With ``--upgrade``
-the clusters upgrade from ZooKeeper meanwhile.
+``make simulate SEEDS=1000 FROM=0``, or ``python -m tests.simulation --seeds 1000 --from 0``; with
+``--upgrade`` the clusters upgrade from ZooKeeper meanwhile.
 Exit status: 0 every invariant held and every storm was survived, 1 not.
 """
 
