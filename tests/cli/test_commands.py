@@ -31,6 +31,7 @@ def cluster(tmp_path: Path) -> LocalCluster:
         store.image.put(PRODUCER_IDS, 0, block)
         store.image.header = ImageHeader(ImageVersion(version), Term(1), NodeId(2), (4, 0, 0))
         store.meta_put("applied", msgspec.msgpack.encode((LogIndex(version), Term(1))))
+        store.flush()
         store.close()
         filled(node.config.directory / "archive", 4).close()
     return made
