@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 GATHER_S: Final = 0.001
-CROWD: Final = 32
+CROWD: Final = 64
 """So many are worth an entry of their own: the rest, and those answered meanwhile, fill the next one."""
 RESTS_MAX: Final = 256  # entries without waiting, after many misses in a row
 
