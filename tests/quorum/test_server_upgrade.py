@@ -1,0 +1,105 @@
+"""The controller's endpoints in an upgrade: who may command it, and from where blocks come."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from controller.authorization import Acls
+from controller.errors import ClusterAuthorizationFailed
+from controller.migration_phase import MIGRATION, Migration, Phase
+from controller.producer_ids import AllocateProducerIds
+from controller.view import EmptyView, Overlay
+from quorum.config import NodeConfig, parse_properties
+from quorum.metrics import NodeMetrics
+from quorum.proposer import Decide
+from quorum.replica import Replica
+from quorum.server import ControllerServer
+from records.types import BrokerEpoch, BrokerId
+from tests.quorum.rig import Answers, Silence
+from tests.zookeeper.model import ScriptedPort, ZnodeModel
+from wire.dispatch import Context, Reply
+from wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
+
+ACLS = Acls.parse("User:operator ALTER\nUser:looker DESCRIBE\nUser:broker CLUSTER_ACTION\n")
+CONFIG = """
+node.id=1
+process.roles=controller
+listeners=CONTROLLER://127.0.0.1:9192
+log.dirs=data
+controller.quorum.voters=1@127.0.0.1:9292
+controller.quorum.bootstrap.servers=127.0.0.1:9192
+"""
+
+
+def config() -> NodeConfig:
+    return parse_properties(CONFIG, Path("/node.properties"))
+
+
+class Stage:
+    """A server whose replica is an image, and whose decisions nobody makes."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.image = Overlay(EmptyView())
+        self.image.put(MIGRATION, 0, Migration(phase, ensemble="zk"))
+        self.submitted: list[tuple[Decide, Callable[[Any, int], None]]] = []
+        self.port = ScriptedPort(ZnodeModel())
+        self.server = ControllerServer(
+            config(),
+            "the-cluster",
+            cast(Replica, self),
+            lambda decide, reply: self.submitted.append((decide, reply)),
+            NodeMetrics(),
+            ACLS,
+            dict,
+            zookeeper=self.port,
+            clock=lambda: 0.0,
+            reach=lambda _point: None,
+            log=Silence(),
+        )
+        self.server.activated(0)
+
+    def ask(
+        self, endpoint: Callable[[Any, Context, Reply], None], request: object, principal: str
+    ) -> Answers:
+        answers = Answers()
+        endpoint(request, Context(principal, "CONTROLLER", None, "127.0.0.1:1"), cast(Reply, answers))
+        return answers
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("principal", "may"),
+    [
+        ("User:operator", set(COMMANDS)),
+        ("User:looker", {"status"}),
+        ("User:broker", {"status"}),
+        ("User:x", set()),
+    ],
+)
+def test_the_upgrade_is_commanded_by_who_may_alter_the_cluster(
+    command: str, principal: str, may: set[str]
+) -> None:
+    stage = Stage(Phase.WAITING)
+    if command in may:
+        stage.ask(stage.server.migrate, Migrate(command), principal)
+        assert stage.submitted
+    else:
+        with pytest.raises(ClusterAuthorizationFailed):
+            stage.ask(stage.server.migrate, Migrate(command), principal)
+        assert not stage.submitted
+
+
+@pytest.mark.parametrize("phase", list(Phase), ids=lambda phase: phase.label)
+def test_where_a_block_comes_from(phase: Phase) -> None:
+    """On the bridge from ZooKeeper; the broker is not registered, so the decision is the quorum's at once."""
+    stage = Stage(phase)
+    stage.ask(stage.server.allocate, AllocateProducerIds(BrokerId(1), BrokerEpoch(1)), "User:broker")
+    assert len(stage.submitted) == 1
+    assert stage.server.migrator.is_bridge == (phase in (Phase.BRIDGE, Phase.IMPORTED))
+    assert (stage.port.reads, stage.port.writes) == (0, 0)
+
+
+def test_the_api_is_served() -> None:
+    assert MIGRATE.key in Stage(Phase.NONE).server.service
