@@ -5,7 +5,9 @@ It neither votes nor is counted until it is readmitted, in two steps of one vote
 majorities before and after such a step always meet, so no joint consensus is needed): a Voters record
 without the old directory; and, once that is applied and the node holds the log up to the commit index,
 one that binds the new directory. As there, the latest Voters record in the log counts, applied or not,
-and the next step waits until the last one is applied.
+and the next step waits until the last one is applied. As there, too, a vote is given to a candidate whose
+log is later than ours even if ours does not count it, and by a voter whose log does not bind it yet if
+the candidate's does: who counts is the candidate's to say, and its records were committed without them.
 
 First start   nobody is bound. ``initial`` (written by ``storage format``) binds everybody; without
               it, the nodes bind each other once all of them are connected and all are empty.
@@ -85,10 +87,16 @@ class Electorate:
     def counts(self, peer: NodeId) -> bool:
         """The directory that ``peer`` has is the one it is bound to, by the latest record in the log."""
         directory = self.directories.get(peer)
-        if directory is None:
-            return False
+        return directory is not None and self.bound_to(peer) == directory
+
+    def bound_to(self, peer: NodeId) -> uuid.UUID | None:
+        """The directory of ``peer`` by the latest record in the log; None: it has none that counts."""
         unapplied = self._unapplied()
-        return (unapplied[-1] if unapplied else self.bound()).get(peer) == directory
+        return (unapplied[-1] if unapplied else self.bound()).get(peer)
+
+    def is_own(self, directory: uuid.UUID | None) -> bool:
+        """It is this node's directory."""
+        return directory == self.directories[self._node_id]
 
     def _unapplied(self) -> list[Bindings]:
         """Bindings of Voters records in the log after the applied index; empty almost always."""

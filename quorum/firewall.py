@@ -14,6 +14,7 @@ down, and a voter whose directory is not bound (wiped, re-formatted) neither vot
 No sockets, no clock: ``outgoing`` and ``incoming`` translate, the caller moves the bytes.
 """
 
+import uuid
 from typing import Any, Protocol
 
 from quorum.journal import Journal
@@ -74,6 +75,12 @@ class Counted(Protocol):
     def counts(self, peer: NodeId) -> bool:
         """The peer's directory is bound."""
 
+    def bound_to(self, peer: NodeId) -> uuid.UUID | None:
+        """The directory that speaks for the peer."""
+
+    def is_own(self, directory: uuid.UUID | None) -> bool:
+        """It is this node's directory."""
+
 
 class Firewall:
     """Translates between pysyncobj's dictionaries and typed messages, and refuses what is unsafe."""
@@ -97,7 +104,8 @@ class Firewall:
             return self._outgoing_ack(message)
         if kind == "request_vote":
             self._votes = {vote for vote in self._votes if vote[0] >= message["term"]}
-            return RequestVote(message["term"], message["last_log_index"], message["last_log_term"])
+            bound_to = self._counted.bound_to(peer)
+            return RequestVote(message["term"], message["last_log_index"], message["last_log_term"], bound_to)
         if kind == "response_vote":
             return Vote(message["term"])
         if kind == "timeout_now":
@@ -140,16 +148,7 @@ class Firewall:
         elif isinstance(message, Ack):
             self._ack(peer, message)
         elif isinstance(message, RequestVote):
-            if self._counted.may_vote and self._counted.counts(peer):
-                raft.deliver(
-                    peer,
-                    {
-                        "type": "request_vote",
-                        "term": message.term,
-                        "last_log_index": message.last_index,
-                        "last_log_term": message.last_term,
-                    },
-                )
+            self._request_vote(peer, message)
         elif isinstance(message, Vote):
             self._vote(peer, message)
         elif isinstance(message, Behind):
@@ -160,6 +159,22 @@ class Firewall:
         elif isinstance(message, NewerTerm) and message.term > raft.term:
             raft.step_down(Term(message.term))
         return None
+
+    def _request_vote(self, peer: NodeId, message: RequestVote) -> None:
+        """Who counts is said by the later of two logs: the candidate's may hold a record that ours lacks."""
+        last = self._journal.last_index
+        later = (message.last_term, message.last_index) > (self._journal.term_at(last) or 0, last)
+        voting = self._counted.may_vote or (later and self._counted.is_own(message.directory))
+        if voting and (later or self._counted.counts(peer)):
+            self._raft.deliver(
+                peer,
+                {
+                    "type": "request_vote",
+                    "term": message.term,
+                    "last_log_index": message.last_index,
+                    "last_log_term": message.last_term,
+                },
+            )
 
     def _append(self, peer: NodeId, message: AppendEntries) -> None:
         """Strip what the log already has; cut only on a conflict; cap the commit index (H1)."""

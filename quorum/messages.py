@@ -4,6 +4,7 @@ Frames are msgpack, decoded against these types, so a frame of another shape is 
 closes that connection. Lengths are bounded by ``FRAME_BYTES_MAX`` before a byte is decoded.
 """
 
+import uuid
 from typing import Final, TypeAlias
 
 import msgspec
@@ -44,11 +45,12 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Raft §5.2."""
+    """Raft §5.2. ``directory`` is what the candidate's log binds the voter to (quorum/electorate.py)."""
 
     term: int
     last_index: int
     last_term: int
+    directory: uuid.UUID | None = None
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, tag=5):

@@ -137,9 +137,10 @@ def test_a_wiped_voter_does_not_campaign(three: Rig) -> None:
 def test_a_wiped_voter_is_heard_by_nobody_who_votes(three: Rig) -> None:
     lose_directory(three, 2)
     three.connect(2)
-    before = three[3].raft.term
-    three.deliver(2, 3, RequestVote(before + 5, 99, before + 4))
-    assert three[3].raft.term == before
+    before, journal = three[3].raft.term, three[3].journal
+    last_term = journal.term_at(journal.last_index) or 0
+    three.deliver(2, 3, RequestVote(before + 5, journal.last_index, last_term))
+    assert three[3].raft.term == before, "its log says no more than ours about who counts"
 
 
 def test_a_vote_that_says_it_is_of_a_wiped_voter_is_not_counted(make_rig: MakeRig) -> None:
@@ -269,6 +270,50 @@ def test_a_readmission_in_the_log_is_found_also_in_the_place_of_another_entry(th
     )
     assert three[3].journal.last_index == tail
     assert not three[3].electorate.counts(NodeId(2))
+
+
+def to_be_readmitted(rig: Rig) -> None:
+    """Node 2 lost its directory and caught up; the old one is unbound. The next record binds the new one."""
+    lose_directory(rig, 2)
+    rig.connect(2)
+    rig.settle()
+    rig.beat(1)
+    rig.flow()
+    rig.settle()
+    assert bound(rig, 1) is None
+
+
+def test_who_was_readmitted_votes_even_if_only_the_candidate_knows_it(three: Rig) -> None:
+    """The record that binds 2 again was committed by 1 and 3, and 1 is gone: nobody else can elect 3."""
+    to_be_readmitted(three)
+    three.beat(1)
+    three.deliver(1, 3)
+    three.deliver(3, 1)
+    assert bound(three, 1) == NEW
+    three.crash(1)
+    assert not three[2].electorate.may_vote
+    three.elect(3, 2)
+    assert three[2].electorate.may_vote
+
+
+def test_who_was_readmitted_is_elected_even_by_those_who_do_not_know_it(three: Rig) -> None:
+    """It was committed by 1 and 2 itself, and 1 is gone: 3 votes for a node that its own log unbinds."""
+    to_be_readmitted(three)
+    three.beat(1)
+    three.deliver(1, 2)
+    three.deliver(2, 1)
+    assert bound(three, 1) == NEW
+    three.crash(1)
+    assert not three[3].electorate.counts(NodeId(2))
+    three.elect(2, 3)
+    assert three[3].electorate.counts(NodeId(2))
+
+
+def test_what_a_candidate_says_of_another_directory_does_not_make_a_voter(three: Rig) -> None:
+    to_be_readmitted(three)
+    for directory in (None, uuid.UUID(int=0xD2), uuid.UUID(int=NEWER)):
+        three.deliver(3, 2, RequestVote(9, 99, 9, directory))
+    assert not [m for m in three.frames[NodeId(2), NodeId(3)] if isinstance(m, Vote)]
 
 
 def test_a_wiped_voter_that_needs_a_snapshot_gets_one_and_is_readmitted(
