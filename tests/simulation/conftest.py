@@ -5,7 +5,7 @@ import re
 import pytest
 
 SEEDS = 40
-UPGRADE_SEEDS = 24
+UPGRADE_SEEDS = 18
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
