@@ -8,7 +8,7 @@ FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
-.PHONY: help demo demo-upgrade zookeeper up test check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade zookeeper up test test-upgrade check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,7 +17,8 @@ help:
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: under a minute"
-	@echo "make test       every test, real processes and clients included: under 6 minutes"
+	@echo "make test       every test of the quorum, real processes and clients included"
+	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations per second, and time without a leader after a kill"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
@@ -47,10 +48,16 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(FAST_TESTS) $(ARGS)
 
+UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
+
 # Tests that start processes run one after the other: they kill and measure, and would get in each other's way.
 test: $(READY)
 	$(FAST_TESTS) $(ARGS)
-	$(BIN)/pytest -m slow $(ARGS)
+	$(BIN)/pytest -m slow $(addprefix --ignore=,$(UPGRADE_TESTS)) $(ARGS)
+
+# The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
+test-upgrade: $(READY)
+	$(BIN)/pytest -m slow $(UPGRADE_TESTS) $(ARGS)
 
 bench: $(READY)
 	$(FENCEPOST) bench allocate $(ARGS)
