@@ -1,4 +1,4 @@
-"""The upgrade from ZooKeeper in storms: see upgrade.py. ``make simulate`` runs more of them."""
+"""The upgrade from ZooKeeper in storms: see upgrade.py. ``make simulate ARGS=--upgrade`` runs more of them."""
 
 import pytest
 
@@ -9,3 +9,7 @@ pytestmark = pytest.mark.slow
 
 def test_upgrade(upgrade_seed: int) -> None:
     weather_the_upgrade(upgrade_seed)
+
+
+def test_the_same_seed_gives_the_same_upgrade() -> None:
+    assert weather_the_upgrade(9).digest == weather_the_upgrade(9).digest
