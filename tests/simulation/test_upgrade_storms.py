@@ -1,4 +1,5 @@
-"""The upgrade from ZooKeeper in storms: see upgrade.py. ``make simulate ARGS=--upgrade`` runs more of them."""
+"""The upgrade from ZooKeeper in storms: see upgrade.py. ``make simulate ARGS=--upgrade`` runs more of
+them."""
 
 import pytest
 
