@@ -31,6 +31,7 @@ from quorum.raft_log import use_clock
 from records.types import BrokerId, NodeId
 from snapshots.store import image_digest
 from tests.simulation.agenda import Agenda
+from tests.simulation.archives import archive_is_the_log, committed_batches
 from tests.simulation.clients import Client
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
@@ -244,7 +245,11 @@ class Simulation:
         return "; ".join(standing) + f"; successes {[client.successes for client in self.clients]}"
 
     def _everything_acknowledged_is_there(self) -> None:
-        """I2 at the end: on every replica, by its own image; equal versions mean equal images (I3)."""
+        """I2 at the end: on every replica, by its own image; equal versions mean equal images (I3).
+
+        And in every archive the batches that were committed (tests/simulation/archives.py).
+        """
+        committed = committed_batches(self.ledger)
         for process in self.processes.values():
             replica = process.replica
             require(replica is not None, "a process is down after healing", node=process.node_id)
@@ -252,6 +257,8 @@ class Simulation:
                 continue
             version, digest = replica.image.header.version, image_digest(replica.store)
             require(self.ledger.digests[version] == digest, "I3: at the end", node=process.node_id)
+            for archive in replica.archiver.archives.values():
+                archive_is_the_log(archive, committed, process.node_id)
         for attempt in self.ledger.granted:
             require(attempt.mark in self.ledger.marks, "I2: an acknowledged block is gone", attempt=attempt)
 
