@@ -1,0 +1,43 @@
+"""The archives at the end of a storm: on every node the batches that were committed, or a hole that is named.
+
+A batch is there whole, at the offset and in the epoch that it got when it was applied; nothing that was
+superseded is there; what is missing is missing because a snapshot took its place, and says so.
+"""
+
+from records.batch import stamp
+from records.types import Log, Offset, Term
+from snapshots.archive import Archive
+from tests.simulation.invariants import require
+from tests.simulation.ledger import Ledger
+
+
+def committed_batches(ledger: Ledger) -> dict[int, bytes]:
+    """Base offset -> the batch of the metadata log, stamped, as the archives have to have it."""
+    batches: dict[int, bytes] = {}
+    for seen in ledger.entries.values():
+        if seen.applied and seen.entry is not None:
+            for log, batch in seen.entry.batches:
+                base = seen.before.log_end(Log.METADATA)
+                require(log is Log.METADATA, "only this log is written", log=log)
+                batches[base] = stamp(batch, Offset(base), Term(seen.after.controller_epoch))
+    return batches
+
+
+def archive_is_the_log(archive: Archive, committed: dict[int, bytes], node: int) -> int:
+    """Compare one node's archive with what was committed. Returns how many offsets it has."""
+    reader = archive.reader()
+    expected = 0
+    kept = 0
+    holes = {hole.first: hole.end for hole in reader.holes}
+    for stored in reader.read():
+        expected = holes.get(Offset(expected), Offset(expected))
+        base = stored.header.base_offset
+        require(base == expected, "the archive has a gap that it does not name", node=node, offset=expected)
+        require(
+            stored.content == committed.get(base), "another batch than was committed", node=node, offset=base
+        )
+        kept += stored.header.end - base
+        expected = stored.header.end
+    expected = holes.get(Offset(expected), Offset(expected))
+    require(expected == archive.end, "the archive ends elsewhere", node=node, read=expected, end=archive.end)
+    return kept
