@@ -149,16 +149,20 @@ class Snapshotter:
             "snapshot_taken",
             snapshot=directory.name,
             raft_index=manifest.raft_index,
-            journal_from=max(self._compact_to, self._replica.journal.first_index),
+            journal_from=max(self._allowed(), self._replica.journal.first_index),
         )
 
     def _compact(self) -> None:
-        """One slice of it, but not what a follower needs next that is being sent a snapshot."""
-        now = self._clock()
-        self._needed = {of: needed for of, needed in self._needed.items() if now < needed[1]}
-        target = min([self._compact_to, *(index for index, _ in self._needed.values())])
+        """One slice of it."""
+        target = self._allowed()
         if target > self._replica.journal.first_index:
             self._replica.journal.compact(target)
+
+    def _allowed(self) -> LogIndex:
+        """How far compaction may go now: not over what a follower needs next that is sent a snapshot."""
+        now = self._clock()
+        self._needed = {of: needed for of, needed in self._needed.items() if now < needed[1]}
+        return min([self._compact_to, *(index for index, _ in self._needed.values())])
 
     def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
         """Where the journal may begin: at the snapshot, less a tail bounded in entries and bytes."""

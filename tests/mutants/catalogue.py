@@ -25,6 +25,7 @@ PROPOSER: Final = "tests/quorum/test_proposer.py::"
 DURABILITY: Final = "tests/quorum/test_durability.py::"
 ELECTORATE: Final = "tests/quorum/test_electorate.py::"
 LINKS: Final = "tests/quorum/test_links.py::"
+SNAPSHOTS: Final = "tests/quorum/test_snapshots.py::"
 JOURNAL: Final = "tests/quorum/test_journal.py::"
 IDS: Final = "tests/controller/test_producer_ids.py::"
 STORMS: Final = "tests/simulation/test_storms.py::test_storms_of_one_kind"
@@ -251,6 +252,41 @@ MUTANTS: Final = (
         "            self.raft.forget(peer)\n",
         "            pass\n",
         (ELECTORATE + "test_a_leader_forgets_what_a_wiped_voter_had_acknowledged",),
+    ),
+    Mutant(
+        "candidate-says-who-votes",
+        "a voter whose log does not bind it yet votes if the candidate's log does",
+        "quorum/firewall.py",
+        "        voting = self._counted.may_vote or (later and self._counted.is_own(message.directory))",
+        "        voting = self._counted.may_vote",
+        (ELECTORATE + "test_who_was_readmitted_votes_even_if_only_the_candidate_knows_it",),
+    ),
+    Mutant(
+        "later-log-says-who-counts",
+        "a vote is given to a candidate whose log is later, though ours does not count it",
+        "quorum/firewall.py",
+        "        if voting and (later or self._counted.counts(peer)):",
+        "        if voting and self._counted.counts(peer):",
+        (ELECTORATE + "test_who_was_readmitted_is_elected_even_by_those_who_do_not_know_it",),
+    ),
+    Mutant(
+        "readmission-in-flight",
+        "a voter is readmitted also while something is always in flight",
+        "quorum/proposer.py",
+        "        if not self.active or self.stopping or self._controls:",
+        "        if not self.active or self.stopping or self._controls or self._in_flight is not None:",
+        (ELECTORATE + "test_it_is_readmitted_also_while_there_is_always_something_in_flight",),
+    ),
+    Mutant(
+        "journal-waits",
+        "the journal keeps what a follower needs next that is being sent a snapshot",
+        "quorum/snapshotter.py",
+        "        return min([self._compact_to, *(index for index, _ in self._needed.values())])",
+        "        return self._compact_to",
+        (
+            SNAPSHOTS
+            + "test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_snapshot_takes",
+        ),
     ),
     Mutant(
         "past-directory",
