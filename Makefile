@@ -50,10 +50,10 @@ check: $(READY)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 
-# Tests that start processes run one after the other: they kill and measure, and would get in each other's way.
+# Tests that start processes run two files at a time: each has its own cluster, and mostly waits for it.
 test: $(READY)
 	$(FAST_TESTS) $(ARGS)
-	$(BIN)/pytest -m slow $(addprefix --ignore=,$(UPGRADE_TESTS)) $(ARGS)
+	$(BIN)/pytest -m slow -n 2 --dist loadfile $(addprefix --ignore=,$(UPGRADE_TESTS)) $(ARGS)
 
 # The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
 test-upgrade: $(READY)
