@@ -8,7 +8,9 @@ Order     ``items`` iterates in the order of encoded keys, the same on every nod
 """
 
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -79,7 +81,13 @@ class View(Protocol):
         """The value at ``key``, or None."""
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """Every row, in key order. For small tables and bounded walks only."""
+        """Every row, in key order. For small tables only."""
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
+        """Rows whose key is beyond ``after``, in key order: as cheap as the rows that are taken.
+
+        Not to be used any more once the table was written to: begin another one.
+        """
 
 
 class MutableView(View, Protocol):
@@ -116,16 +124,38 @@ class Overlay:
         return self._base.get(table, key)
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """See View. Merges the base with what was written here."""
+        """See View. Collected first, so that the caller may write while it walks."""
+        return iter(list(self.scan(table)))
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
+        """See View. Merges lazily; what was written here is sorted each time, so it should be little."""
         rows = self._rows.get(table)
         if not rows:
-            yield from self._base.items(table)
+            yield from self._base.scan(table, after)
             return
-        merged: dict[K, Any] = dict(self._base.items(table))
-        merged.update(rows)
-        for key in sorted(merged, key=table.encode_key):
-            if merged[key] is not _DELETED:
-                yield key, merged[key]
+        encode = table.encode_key
+        start = None if after is None else encode(after)
+        written = sorted((encode(key), key) for key in rows)
+        if start is not None:
+            written = written[bisect_right(written, start, key=itemgetter(0)) :]
+        here = iter(written)
+        mine = next(here, None)
+        for key, value in self._base.scan(table, after):
+            at = encode(key)
+            while mine is not None and mine[0] < at:
+                if rows[mine[1]] is not _DELETED:
+                    yield mine[1], rows[mine[1]]
+                mine = next(here, None)
+            if mine is not None and mine[0] == at:
+                if rows[mine[1]] is not _DELETED:
+                    yield mine[1], rows[mine[1]]
+                mine = next(here, None)
+            else:
+                yield key, value
+        while mine is not None:
+            if rows[mine[1]] is not _DELETED:
+                yield mine[1], rows[mine[1]]
+            mine = next(here, None)
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """See MutableView."""
@@ -159,5 +189,9 @@ class EmptyView:
         return None
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View."""
+        return iter(())
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
         """See View."""
         return iter(())

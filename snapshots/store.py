@@ -18,6 +18,7 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -33,6 +34,7 @@ V = TypeVar("V")
 
 MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
 READERS_MAX: Final = 32
+SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
 TABLES: Final[dict[str, Table[Any, Any]]] = {
     table.name: table
@@ -209,10 +211,20 @@ class _Rows:
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
         """See View. Collected first, so that the caller may write while it walks."""
+        return iter(list(self.scan(table)))
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
+        """See View. Read in pages, so that no cursor is open while others use the transaction."""
         store = self._store
-        rows = list(_scan(store.txn, store.image_db, _table_prefix(store.generation, table.name)))
-        for key, value in rows:
-            yield table.decode_key(key), table.decode_value(value)
+        prefix = _table_prefix(store.generation, table.name)
+        at = None if after is None else table.encode_key(after)
+        while True:
+            page = list(islice(_scan(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
+            for key, value in page:
+                yield table.decode_key(key), table.decode_value(value)
+            if len(page) < SCAN_PAGE_ROWS:
+                return
+            at = page[-1][0]
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """See MutableView."""
@@ -277,7 +289,13 @@ class Reader:
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
         """See View."""
-        for key, value in _scan(self._txn, self._image_db, _table_prefix(self._generation, table.name)):
+        return self.scan(table)
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
+        """See View."""
+        at = None if after is None else table.encode_key(after)
+        prefix = _table_prefix(self._generation, table.name)
+        for key, value in _scan(self._txn, self._image_db, prefix, at):
             yield table.decode_key(key), table.decode_value(value)
 
     def meta_get(self, name: str) -> bytes | None:
@@ -340,9 +358,13 @@ def image_digest(store: Store) -> str:
     return digest_of(store.image.header, rows)
 
 
-def _scan(txn: lmdb.Transaction, db: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _scan(
+    txn: lmdb.Transaction, db: Any, prefix: bytes, after: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
     cursor = txn.cursor(db=db)
-    found = cursor.set_range(prefix)
+    found = cursor.set_range(prefix if after is None else prefix + after)
+    if found and after is not None and bytes(cursor.key()) == prefix + after:
+        found = cursor.next()
     while found:
         key = bytes(cursor.key())
         if not key.startswith(prefix):

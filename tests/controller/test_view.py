@@ -37,6 +37,11 @@ def seen(view: View) -> tuple[list[tuple[int, str]], list[str | None]]:
     return list(view.items(WORDS)), [view.get(WORDS, key) for key in range(10)]
 
 
+def scanned(view: View) -> list[list[tuple[int, str]]]:
+    """The rows beyond each key."""
+    return [list(view.scan(WORDS, after)) for after in range(10)]
+
+
 @given(changes, changes)
 def test_an_overlay_over_an_image_is_the_image(
     first: list[tuple[int, str]], then: list[tuple[int, str]]
@@ -48,6 +53,8 @@ def test_an_overlay_over_an_image_is_the_image(
     over = Overlay(base)
     change(over, [*then])
     assert seen(over) == seen(direct)
+    assert scanned(over) == scanned(direct)
+    assert scanned(over) == [[row for row in over.items(WORDS) if row[0] > after] for after in range(10)]
 
 
 @given(changes, changes)

@@ -15,7 +15,7 @@ from controller.producer_ids import PRODUCER_IDS
 from controller.view import KEY_BYTES_MAX, ImageHeader
 from records.invariant import CorruptData, InvariantViolation
 from records.types import ImageVersion, NodeId, Term
-from snapshots.store import Row, Store, StoreInUse, image_digest, read_store
+from snapshots.store import SCAN_PAGE_ROWS, Row, Store, StoreInUse, image_digest, read_store
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
 
@@ -230,6 +230,26 @@ def test_a_walk_may_be_written_under(store: Store) -> None:
     for name, _ in store.image.items(FEATURES):
         store.image.delete(FEATURES, name)
     assert list(store.image.items(FEATURES)) == []
+
+
+def test_a_scan_goes_on_after_a_key_over_what_is_saved_and_what_is_not(store: Store) -> None:
+    count = 3 * SCAN_PAGE_ROWS
+    for number in range(0, count, 2):
+        store.image.put(FEATURES, f"f{number:04}", FeatureLevel(1))
+    store.image.header = header(1)
+    store.flush()
+    for number in range(1, count, 2):
+        store.image.put(FEATURES, f"f{number:04}", FeatureLevel(2))
+    store.image.delete(FEATURES, "f0002")
+    names = [f"f{number:04}" for number in range(count) if number != 2]
+    for after in ("f0000", "f0002", f"f{count // 2:04}", "f0001x", "zzz"):
+        expected = [name for name in names if name > after]
+        assert [name for name, _ in store.image.scan(FEATURES, after)] == expected
+    store.image.header = header(2)
+    store.flush()
+    with store.reader() as reader:
+        assert [name for name, _ in reader.scan(FEATURES)] == names
+        assert next(reader.scan(FEATURES, names[70]))[0] == names[71]
 
 
 def test_brokers_come_in_the_order_of_their_ids(store: Store) -> None:
