@@ -29,6 +29,7 @@ from controller.brokers import Endpoint, RegisterBroker
 from records.invariant import InvariantViolation
 from records.types import BrokerId
 from wire.client import ControllerClient
+from wire.dispatch import Service
 from wire.k60_describe_cluster import ClusterNode
 from wire.listener import Listener
 
@@ -41,6 +42,7 @@ SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}  # Kafka Se
 class Broker:
     """One broker. To be made, started and stopped on the event loop.
 
+    ``coordinator``: what the transaction coordinator of this very node serves, if the node has one.
     ``fatal`` is done when the broker cannot go on; its owner stops it and ends with that exit code.
     Raises SettingsError on files of secrets that cannot be used.
     """
@@ -53,6 +55,7 @@ class Broker:
         metrics: IdsLeftGauge,
         *,
         rng: Random | None = None,
+        coordinator: Service | None = None,
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
@@ -104,7 +107,12 @@ class Broker:
             log=log,
         )
         self._server = BrokerServer(
-            identity.cluster_id, self._cache, self._producer_ids, reading_client, log=log
+            identity.cluster_id,
+            self._cache,
+            self._producer_ids,
+            reading_client,
+            log=log,
+            coordinator=coordinator,
         )
         self._listener = Listener(
             self._server.service(),

@@ -21,6 +21,7 @@ from controller.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
+    NotCoordinator,
     RequestTimedOut,
 )
 from records.types import NodeId
@@ -49,7 +50,6 @@ FORWARDED_MAX: Final = 100
 """Requests under way to the controller; one more is told to come back (14)."""
 
 FORWARD_TIMEOUT_S: Final = 5.0
-NO_TRANSACTIONS: Final = "transactions are not served by this version"
 
 
 class BrokerServer:
@@ -63,18 +63,20 @@ class BrokerServer:
         controllers: ControllerClient,
         *,
         log: FilteringBoundLogger,
+        coordinator: Service | None = None,
     ) -> None:
         self._cluster_id = cluster_id
         self._cache = cache
         self._producer_ids = producer_ids
         self._controllers = controllers
+        self._coordinator: Service = coordinator or {}
         self._log = log
-        self._said_no_transactions = False
         self._forwarded: set[asyncio.Task[None]] = set()
 
     def service(self) -> Service:
-        """By API key. ApiVersions and SASL are the listener's own."""
+        """By API key. ApiVersions and SASL are the listener's own, transactions the coordinator's."""
         return {
+            **self._coordinator,
             METADATA.key: (METADATA, self._metadata),
             FIND_COORDINATOR.key: (FIND_COORDINATOR, self._find_coordinator),
             INIT_PRODUCER_ID.key: (INIT_PRODUCER_ID, self._init_producer_id),
@@ -116,11 +118,15 @@ class BrokerServer:
                 f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or none"
             )
         if request.transactional_id is not None:
-            if not self._said_no_transactions:
-                self._said_no_transactions = True
-                self._log.warning("init_producer_id_refused", reason=NO_TRANSACTIONS, peer=context.peer)
-            raise InvalidRequest(NO_TRANSACTIONS)
+            self._ask_coordinator(INIT_PRODUCER_ID.key, request, context, reply)
+            return
         reply(InitProducerIdAnswer(self._producer_ids.claim(), 0))
+
+    def _ask_coordinator(self, key: int, request: Any, context: Context, reply: Reply) -> None:
+        """What concerns a transactional id is the coordinator's: the active controller's node serves it."""
+        if key not in self._coordinator:
+            raise NotCoordinator("this node is no controller, so it coordinates no transactions")
+        self._coordinator[key][1](request, context, reply)
 
     def _describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
         if request.endpoint_type != BROKERS:

@@ -129,6 +129,12 @@ class CoordinatorNotAvailable(ApiError):
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+class NotCoordinator(ApiError):
+    """This node does not coordinate that transactional id; the request was definitely not done."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
 class StorageFull(ApiError):
     """The leader's disk is almost full: nothing was written, ask again when there is room."""
 
