@@ -13,28 +13,57 @@ class ErrorCode(enum.IntEnum):
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
     UNKNOWN_TOPIC_OR_PARTITION = 3
     LEADER_NOT_AVAILABLE = 5
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
     NETWORK_EXCEPTION = 13
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    NOT_ENOUGH_REPLICAS = 19
     CLUSTER_AUTHORIZATION_FAILED = 31
     UNSUPPORTED_SASL_MECHANISM = 33
     ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_CONFIG = 40
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    TOPIC_DELETION_DISABLED = 73
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
     STALE_BROKER_EPOCH = 77
+    INVALID_RECORD = 87
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100
     DUPLICATE_BROKER_REGISTRATION = 101
     BROKER_ID_NOT_REGISTERED = 102
     INCONSISTENT_CLUSTER_ID = 104
+    TRANSACTIONAL_ID_NOT_FOUND = 105
     INVALID_REGISTRATION = 119
-    UNKNOWN_TOPIC_ID = 100
+    TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
 
 
 class ApiError(Exception):
@@ -151,3 +180,185 @@ class ClusterAuthorizationFailed(ApiError):
             f"principal {principal} lacks {operation} on the cluster; add the line "
             f"'{principal} {operation}' to authorizer.acls.file, or {principal} to super.users"
         )
+
+
+class OffsetOutOfRange(ApiError):
+    """An offset that the partition's log does not hold."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CorruptMessage(ApiError):
+    """A record batch whose checksum, size or layout is wrong."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class MessageTooLarge(ApiError):
+    """A record batch above ``message.max.bytes``."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class InvalidTopic(ApiError):
+    """A topic name that Kafka does not allow."""
+
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class NotEnoughReplicas(ApiError):
+    """The partition cannot take the write now; every client tries again."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class TopicAlreadyExists(ApiError):
+    """A topic of this name is there."""
+
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class InvalidPartitions(ApiError):
+    """A partition count that cannot be."""
+
+    code = ErrorCode.INVALID_PARTITIONS
+
+
+class InvalidReplicationFactor(ApiError):
+    """More replicas than this cluster keeps, or fewer than one."""
+
+    code = ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+class InvalidConfig(ApiError):
+    """A configuration that is unknown or out of its range."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class PolicyViolation(ApiError):
+    """A request above a limit of this cluster."""
+
+    code = ErrorCode.POLICY_VIOLATION
+
+
+class OutOfOrderSequence(ApiError):
+    """A batch whose sequence does not follow the producer's last one."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(ApiError):
+    """A producer epoch that is not current; what versions that do not know 90 are told."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTxnState(ApiError):
+    """The transaction is in a state in which this request means a mistake of its sender."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class InvalidProducerIdMapping(ApiError):
+    """The transactional id is unknown, or has another producer id."""
+
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+class InvalidTransactionTimeout(ApiError):
+    """A transaction timeout below 1 ms or above ``transaction.max.timeout.ms``."""
+
+    code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+class ConcurrentTransactions(ApiError):
+    """The transaction before is still ending; come back when it has."""
+
+    code = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+class TransactionCoordinatorFenced(ApiError):
+    """A marker of a coordinator that another one has replaced."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TransactionalIdAuthorizationFailed(ApiError):
+    """The principal may not use this transactional id."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+class OperationNotAttempted(ApiError):
+    """Another item of the same request was refused, so this one was not tried."""
+
+    code = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+class UnknownProducerId(ApiError):
+    """A producer id without state."""
+
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+class FencedLeaderEpoch(ApiError):
+    """A leader epoch older than the partition's."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
+
+
+class UnknownLeaderEpoch(ApiError):
+    """A leader epoch newer than the partition's."""
+
+    code = ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class TopicDeletionDisabled(ApiError):
+    """``delete.topic.enable`` is false."""
+
+    code = ErrorCode.TOPIC_DELETION_DISABLED
+
+
+class UnsupportedCompressionType(ApiError):
+    """A compression that this request version may not carry."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class InvalidRecord(ApiError):
+    """A record that is well framed and breaks a rule of its log."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class ProducerFenced(ApiError):
+    """A newer instance with the same transactional id has taken over; row 588.4."""
+
+    code = ErrorCode.PRODUCER_FENCED
+
+
+class TransactionalIdNotFound(ApiError):
+    """Nothing is known of this transactional id."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+class TransactionAbortable(ApiError):
+    """The transaction must be aborted; the producer may go on with the next."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class InvalidRegularExpression(ApiError):
+    """A pattern that does not compile."""
+
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+class TransactionTimedOut(UnknownProducerId):
+    """The transaction of this epoch timed out, and nobody fenced the producer: it may ask for its new one.
+
+    The proposal's own number, 90, is PRODUCER_FENCED in what shipped; 59 is its rule for clients that know
+    InitProducerId v3 and no code of their own for this (KIP-588; rows 588.2 and 588.3).
+    """
