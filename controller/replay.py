@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller import brokers, features, migration, producer_ids, voters
+from controller import brokers, features, migration, producer_ids, topics, voters
 from controller.view import ImageHeader, MutableView
 from records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
 from records.entry import Entry, LoggedBatch
@@ -15,9 +15,13 @@ from records.invariant import InvariantViolation
 from records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
@@ -31,9 +35,13 @@ def _nothing(view: MutableView, record: object) -> None:
 REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     AllocateProducerIdsRecord: producer_ids.replay,
     BrokerRegistrationChangeRecord: brokers.replay_change,
+    ConfigRecord: topics.replay_config,
     FeatureLevelRecord: features.replay,
     NoOpRecord: _nothing,
+    PartitionRecord: topics.replay_partition,
     RegisterBrokerRecord: brokers.replay_register,
+    RemoveTopicRecord: topics.replay_remove,
+    TopicRecord: topics.replay_topic,
     UnregisterBrokerRecord: brokers.replay_unregister,
     ZkMigrationStateRecord: migration.replay,
     KRaftVersion: voters.replay_kraft_version,

@@ -130,6 +130,71 @@ class UnregisterBrokerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A topic was created; its partitions follow. Source: Kafka TopicRecord (apiKey 2, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 2
+
+    name: str = field(metadata=STRING)
+    topic_id: UUID = field(metadata=UUID_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """A partition of a topic was created, or is as this says. Source: Kafka PartitionRecord (apiKey 3, v1).
+
+    ``directories`` are the replicas' log directories, in the order of ``replicas``.
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(1)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 3
+
+    partition_id: int = field(metadata=INT32)
+    topic_id: UUID = field(metadata=UUID_)
+    replicas: tuple[int, ...] = field(metadata=INT32)  # broker ids, the preferred leader first
+    isr: tuple[int, ...] = field(metadata=INT32)
+    removing_replicas: tuple[int, ...] = field(default=(), metadata=INT32)
+    adding_replicas: tuple[int, ...] = field(default=(), metadata=INT32)
+    leader: int = field(default=-1, metadata=INT32)
+    leader_recovery_state: int = field(default=0, metadata={**INT8, "tag": 0})  # 0 recovered, 1 recovering
+    leader_epoch: int = field(default=-1, metadata=INT32)
+    partition_epoch: int = field(default=-1, metadata=INT32)
+    directories: tuple[UUID, ...] = field(default=(), metadata=UUID_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """A setting was set, or removed if it has no value. Source: Kafka ConfigRecord (apiKey 4, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 4
+
+    resource_type: int = field(metadata=INT8)  # Kafka ConfigResource: 2 topic, 4 broker
+    resource_name: str = field(metadata=STRING)
+    name: str = field(metadata=STRING)
+    value: str | None = field(metadata=STRING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord:
+    """A topic was deleted with all that it had. Source: Kafka RemoveTopicRecord (apiKey 9, v0)."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 9
+
+    topic_id: UUID = field(metadata=UUID_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord:
     """A registered broker was fenced, unfenced, or began to shut down.
 
@@ -195,6 +260,10 @@ MetadataRecord: TypeAlias = (
     AllocateProducerIdsRecord
     | RegisterBrokerRecord
     | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | RemoveTopicRecord
     | BrokerRegistrationChangeRecord
     | FeatureLevelRecord
     | NoOpRecord
@@ -204,6 +273,10 @@ MetadataRecord: TypeAlias = (
 METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     RegisterBrokerRecord.record_key: RegisterBrokerRecord,
     UnregisterBrokerRecord.record_key: UnregisterBrokerRecord,
+    TopicRecord.record_key: TopicRecord,
+    PartitionRecord.record_key: PartitionRecord,
+    ConfigRecord.record_key: ConfigRecord,
+    RemoveTopicRecord.record_key: RemoveTopicRecord,
     FeatureLevelRecord.record_key: FeatureLevelRecord,
     AllocateProducerIdsRecord.record_key: AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord.record_key: BrokerRegistrationChangeRecord,

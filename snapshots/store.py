@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller import brokers, features, migration_phase, producer_ids, voters
+from controller import brokers, features, migration_phase, producer_ids, topics, voters
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, InvariantViolation, invariant
 
@@ -43,6 +43,10 @@ TABLES: Final[dict[str, Table[Any, Any]]] = {
         features.FEATURES,
         migration_phase.MIGRATION,
         producer_ids.PRODUCER_IDS,
+        topics.HOSTED,
+        topics.PARTITIONS,
+        topics.TOPICS,
+        topics.TOPIC_NAMES,
         voters.QUORUM,
     )
 }

@@ -15,10 +15,14 @@ from records.schema import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
+    PartitionRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
@@ -27,6 +31,7 @@ from tests.records.strategies import allocations, metadata_records
 
 ONE, SEVEN = BrokerId(1), BrokerEpoch(7)
 INCARNATION = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
+TOPIC = UUID("11223344-5566-4788-99aa-bbccddeeff00")
 DIRECTORY = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
 
 # frame 1 | key | version | fields in the schema's order | tagged fields: count, then tag, size, value.
@@ -110,6 +115,55 @@ VECTORS = [
         FeatureLevelRecord(name="metadata.version", feature_level=25),
         "01 0c 00 | 11 6d657461646174612e76657273696f6e | 0019 | 00",
         id="feature-level",
+    ),
+    pytest.param(
+        TopicRecord(name="orders", topic_id=TOPIC),
+        "01 02 00 | 07 6f7264657273 | 112233445566478899aabbccddeeff00 | 00",
+        id="topic",
+    ),
+    pytest.param(
+        PartitionRecord(
+            partition_id=2,
+            topic_id=TOPIC,
+            replicas=(1,),
+            isr=(1,),
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=(DIRECTORY,),
+        ),
+        "01 03 01 | 00000002 | 112233445566478899aabbccddeeff00 | 02 00000001 | 02 00000001 | 01 | 01"
+        "| 00000001 | 00000000 | 00000000 | 02 ffeeddccbbaa99887766554433221100 | 00",
+        id="partition",
+    ),
+    pytest.param(
+        PartitionRecord(
+            partition_id=0,
+            topic_id=TOPIC,
+            replicas=(1, 2),
+            isr=(),
+            removing_replicas=(2,),
+            adding_replicas=(3,),
+            leader_recovery_state=1,
+        ),
+        "01 03 01 | 00000000 | 112233445566478899aabbccddeeff00 | 03 00000001 00000002 | 01"
+        "| 02 00000002 | 02 00000003 | ffffffff | ffffffff | ffffffff | 01 | 01 00 01 01",
+        id="partition-without-leader-in-recovery",
+    ),
+    pytest.param(
+        ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="-1"),
+        "01 04 00 | 02 | 07 6f7264657273 | 0d 726574656e74696f6e2e6d73 | 03 2d31 | 00",
+        id="config",
+    ),
+    pytest.param(
+        ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value=None),
+        "01 04 00 | 02 | 07 6f7264657273 | 0d 726574656e74696f6e2e6d73 | 00 | 00",
+        id="config-removed",
+    ),
+    pytest.param(
+        RemoveTopicRecord(topic_id=TOPIC),
+        "01 09 00 | 112233445566478899aabbccddeeff00 | 00",
+        id="remove-topic",
     ),
     pytest.param(NoOpRecord(), "01 14 00 | 00", id="no-op"),
     pytest.param(ZkMigrationStateRecord(zk_migration_state=3), "01 15 00 | 03 | 00", id="migration-as-kafka"),

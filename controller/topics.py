@@ -1,0 +1,234 @@
+"""Topics: which exist, with what ids, partitions, replicas and settings.
+
+Invariant   a topic's partitions are 0 .. partition_count - 1; a topic id names one topic forever.
+Leader      what is stored is who leads while it lives; ``leader_of`` says whether anybody does now. A
+            partition has one replica: its leader never changes, nor does its leader epoch.
+Source      Kafka ReplicationControlManager (createTopics, deleteTopics, replay); ``Topic.validate``.
+"""
+
+import struct
+import uuid
+from typing import Final
+
+import msgspec
+
+from controller.brokers import BROKERS
+from controller.errors import ErrorCode
+from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from records.invariant import invariant
+from records.schema import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from records.types import BrokerId
+
+TOPIC_NAME_CHARACTERS_MAX: Final = 249  # Kafka's: a directory name of 255 holds it and "-partition"
+TOPIC_RESOURCE: Final = 2  # ConfigRecord.resource_type of a topic
+NO_LEADER: Final = BrokerId(-1)
+
+
+class Topic(msgspec.Struct, frozen=True, array_like=True):
+    """One topic. ``configs`` are those set for it, ordered by name; the rest are the broker's."""
+
+    topic_id: uuid.UUID
+    name: str
+    partition_count: int = 0
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+class Partition(msgspec.Struct, frozen=True, array_like=True):
+    """One partition. ``leader`` is a broker id, whether it lives or not: see ``leader_of``."""
+
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    directories: tuple[uuid.UUID, ...] = ()  # of the replicas, in their order
+
+
+_PARTITION_KEY: Final = struct.Struct(">16sI")
+
+
+def _encode_partition_key(key: tuple[uuid.UUID, int]) -> bytes:
+    return _PARTITION_KEY.pack(key[0].bytes, key[1])
+
+
+def _decode_partition_key(key: bytes) -> tuple[uuid.UUID, int]:
+    topic_id, index = _PARTITION_KEY.unpack(key)
+    return uuid.UUID(bytes=topic_id), index
+
+
+TOPICS: Final[Table[str, Topic]] = Table("topics", Topic, str.encode, bytes.decode)
+TOPIC_NAMES: Final[Table[uuid.UUID, str]] = Table(
+    "topic_names", str, lambda key: key.bytes, lambda key: uuid.UUID(bytes=key)
+)
+PARTITIONS: Final[Table[tuple[uuid.UUID, int], Partition]] = Table(
+    "partitions", Partition, _encode_partition_key, _decode_partition_key
+)
+HOSTED: Final[Table[BrokerId, int]] = Table(
+    "hosted_partitions", int, encode_int_key, lambda key: BrokerId(decode_int_key(key))
+)
+"""How many replicas each broker has been given. It places new ones evenly and bounds their sum."""
+
+
+# -- requests and answers --------------------------------------------------------------------------------
+
+
+class NewTopic(msgspec.Struct, frozen=True):
+    """A topic to be created. -1 of a count: the controller's default.
+
+    ``assignments``: (partition, broker ids) for each partition, or none: the controller chooses.
+    """
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class CreateTopics(msgspec.Struct, frozen=True):
+    """API key 19. ``validate_only``: answer as if, and create nothing."""
+
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+    timeout_ms: int = 60_000
+
+
+class TopicConfig(msgspec.Struct, frozen=True):
+    """A setting of a topic, in force. ``source``: Kafka's ConfigSource (1 topic, 4 properties, 5 default)."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool = False
+    sensitive: bool = False
+
+
+class TopicCreated(msgspec.Struct, frozen=True):
+    """What became of one topic. The fields from ``topic_id`` on say nothing if there is an error."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    topic_id: uuid.UUID = uuid.UUID(int=0)
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: tuple[TopicConfig, ...] = ()
+
+
+class CreateTopicsAnswer(msgspec.Struct, frozen=True):
+    """One for each topic asked for, in that order."""
+
+    topics: tuple[TopicCreated, ...]
+
+
+class DeleteTopics(msgspec.Struct, frozen=True):
+    """API key 20: topics by name, by id (from version 6 on), or some of each."""
+
+    names: tuple[str, ...] = ()
+    ids: tuple[uuid.UUID, ...] = ()
+    timeout_ms: int = 60_000
+
+
+class TopicDeleted(msgspec.Struct, frozen=True):
+    """What became of one topic. ``name`` None: an id that no topic has; zero id: a name that none has."""
+
+    name: str | None
+    topic_id: uuid.UUID = uuid.UUID(int=0)
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class DeleteTopicsAnswer(msgspec.Struct, frozen=True):
+    """One for each topic asked for: first the names, then the ids, in their order."""
+
+    topics: tuple[TopicDeleted, ...]
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def find(view: View, name: str) -> Topic | None:
+    """The topic of that name. Any text may be asked for."""
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX or not name.isascii():
+        return None  # nor may it become a key
+    return view.get(TOPICS, name)
+
+
+def find_by_id(view: View, topic_id: uuid.UUID) -> Topic | None:
+    """The topic of that id."""
+    name = view.get(TOPIC_NAMES, topic_id)
+    return None if name is None else view.get(TOPICS, name)
+
+
+def partition(view: View, name: str, index: int) -> Partition | None:
+    """Partition ``index`` of the topic of that name. Any text and number may be asked for."""
+    topic = find(view, name)
+    if topic is None or not 0 <= index < topic.partition_count:
+        return None
+    return view.get(PARTITIONS, (topic.topic_id, index))
+
+
+def leader_of(view: View, found: Partition) -> BrokerId:
+    """Who leads the partition now: ``NO_LEADER`` while its broker is fenced or not registered."""
+    broker = view.get(BROKERS, BrokerId(found.leader)) if found.leader >= 0 else None
+    return NO_LEADER if broker is None or broker.fenced else broker.broker_id
+
+
+# -- replay ----------------------------------------------------------------------------------------------
+
+
+def replay_topic(view: MutableView, record: TopicRecord) -> None:
+    """Total. The topic has no partition yet: their records follow."""
+    invariant(view.get(TOPICS, record.name) is None, "a topic was created twice", record=record)
+    invariant(view.get(TOPIC_NAMES, record.topic_id) is None, "a topic id is used twice", record=record)
+    view.put(TOPICS, record.name, Topic(record.topic_id, record.name))
+    view.put(TOPIC_NAMES, record.topic_id, record.name)
+
+
+def replay_partition(view: MutableView, record: PartitionRecord) -> None:
+    """Total. Partitions of a topic come in order, from 0."""
+    topic = find_by_id(view, record.topic_id)
+    if topic is None or record.partition_id != topic.partition_count:
+        invariant(False, "a partition that is not its topic's next", record=record, topic=topic)
+        return
+    view.put(TOPICS, topic.name, msgspec.structs.replace(topic, partition_count=record.partition_id + 1))
+    view.put(
+        PARTITIONS,
+        (record.topic_id, record.partition_id),
+        Partition(record.replicas, record.leader, record.leader_epoch, record.directories),
+    )
+    for replica in record.replicas:
+        broker_id = BrokerId(replica)
+        view.put(HOSTED, broker_id, (view.get(HOSTED, broker_id) or 0) + 1)
+
+
+def replay_config(view: MutableView, record: ConfigRecord) -> None:
+    """Total. Only topics have settings in the log."""
+    invariant(record.resource_type == TOPIC_RESOURCE, "a setting of no topic", record=record)
+    topic = find(view, record.resource_name)
+    if topic is None:
+        invariant(False, "a setting of a topic that does not exist", record=record)
+        return
+    configs = dict(topic.configs)
+    if record.value is None:
+        configs.pop(record.name, None)
+    else:
+        configs[record.name] = record.value
+    view.put(TOPICS, topic.name, msgspec.structs.replace(topic, configs=tuple(sorted(configs.items()))))
+
+
+def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
+    """Total. Partitions and settings go with their topic, as in Kafka."""
+    topic = find_by_id(view, record.topic_id)
+    if topic is None:
+        invariant(False, "a topic was deleted that does not exist", record=record)
+        return
+    for index in range(topic.partition_count):
+        key = (topic.topic_id, index)
+        for replica in (view.get(PARTITIONS, key) or _NO_PARTITION).replicas:
+            broker_id = BrokerId(replica)
+            view.put(HOSTED, broker_id, (view.get(HOSTED, broker_id) or 0) - 1)
+        view.delete(PARTITIONS, key)
+    view.delete(TOPIC_NAMES, topic.topic_id)
+    view.delete(TOPICS, topic.name)
+
+
+_NO_PARTITION: Final = Partition((), -1, -1)
