@@ -18,6 +18,13 @@ R = TypeVar("R")
 API_VERSIONS_KEY: Final = 18
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Nothing is sent. With a ``failure`` the connection is closed: all that such a client can learn."""
+
+    failure: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Generic[Q, R]):
     """One API key: its bytes, in every version of ``versions``.
@@ -30,6 +37,8 @@ class Api(Generic[Q, R]):
     decode_response   (version, body) -> response; raises CorruptData, and the ApiError it carries.
     frame_response    (version, correlation id, response, throttle_ms) -> the whole frame, where that is
                       worth a codec of its own; equal to what encode_response and the framing give.
+    served_from       versions below it are advertised, read, and refused with UNSUPPORTED_VERSION.
+    unanswered        (request, response or ApiError) -> None if it is to be sent, as almost always.
     """
 
     key: int
@@ -42,6 +51,8 @@ class Api(Generic[Q, R]):
     encode_request: Callable[[int, Q], bytes]
     decode_response: Callable[[int, Buffer], R]
     frame_response: Callable[[int, int, R, int], bytes] | None = None
+    served_from: int = 0
+    unanswered: Callable[[Q, R | ApiError], Unanswered | None] | None = None
 
     def has_tagged_response_header(self, version: int) -> bool:
         """Response header v1. ApiVersions keeps v0 always: its reader knows no version yet (KIP-511)."""

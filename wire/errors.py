@@ -56,6 +56,19 @@ def raise_for(code: int, message: str | None = None) -> None:
         raise error_for(code, message)
 
 
+def gated(code: int, version: int, *, fenced_from: int = 0, abortable_from: int = 0) -> int:
+    """The code as an API's version may say it: clients of older versions die of codes they do not know.
+
+    PRODUCER_FENCED is INVALID_PRODUCER_EPOCH below ``fenced_from`` (row 588.5), TRANSACTION_ABORTABLE is
+    INVALID_TXN_STATE below ``abortable_from`` (KIP-890).
+    """
+    if code == ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and version < abortable_from:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
 def message_of(error: ApiError) -> str:
     """The text for an ErrorMessage field."""
     return str(error)[:ERROR_MESSAGE_CHARS_MAX] or error.code.name

@@ -6,9 +6,15 @@
 0-2 are advertised because librdkafka compresses nothing for a broker that has no version 2 (KAFKA-18659).
 """
 
+import struct
 from dataclasses import dataclass
+from typing import Final
 
-from controller.errors import ErrorCode
+from controller.errors import ApiError, ErrorCode
+from wire.cursor import Reader, Writer, grouped, read
+from wire.dispatch import Api, Unanswered
+from wire.errors import gated, message_of
+from wire.schema import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +64,152 @@ class ProduceAnswer:
     """One row per partition asked; those of one topic stand together."""
 
     partitions: tuple[PartitionProduced, ...]
+
+
+_VERSIONS: Final = range(12)
+_SERVED_FROM: Final = 3
+_FLEXIBLE_FROM: Final = 9
+_ABORTABLE_FROM: Final = 11
+_ACKS: Final = struct.Struct(">hi")  # acks | timeout ms
+_ROW: Final = struct.Struct(">ihq")  # index | error | base offset
+
+
+def _decode_request(version: int, body: Buffer) -> Produce:
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM)
+    return read(f"Produce v{version}", reader, lambda reader: _read_request(version, reader))
+
+
+def _read_request(version: int, reader: Reader) -> Produce:
+    transactional_id = reader.nullable_string() if version >= _SERVED_FROM else None
+    acks, timeout_ms = reader.fields(_ACKS)
+    partitions: list[PartitionData] = []
+    for _ in range(reader.count()):
+        topic = reader.string()
+        for _ in range(reader.count()):
+            partitions.append(PartitionData(topic, reader.int32(), reader.records()))
+            reader.skip_tags()
+        reader.skip_tags()
+    reader.skip_tags()
+    return Produce(transactional_id, acks, timeout_ms, tuple(partitions), version)
+
+
+def _encode_request(version: int, request: Produce) -> bytes:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= _SERVED_FROM:
+        writer.string(request.transactional_id)
+    writer.pack(_ACKS, request.acks, request.timeout_ms)
+    topics = grouped(request.partitions, lambda each: each.topic)
+    writer.count(len(topics))
+    for topic, partitions in topics.items():
+        writer.string(topic)
+        writer.count(len(partitions))
+        for each in partitions:
+            writer.int32(each.index)
+            writer.records(each.records)
+            writer.no_tags()
+        writer.no_tags()
+    writer.no_tags()
+    return writer.message()
+
+
+def _encode_response(version: int, answer: ProduceAnswer, throttle_ms: int) -> bytes:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    topics = grouped(answer.partitions, lambda each: each.topic)
+    writer.count(len(topics))
+    for topic, partitions in topics.items():
+        writer.string(topic)
+        writer.count(len(partitions))
+        for each in partitions:
+            _write_row(version, writer, each)
+        writer.no_tags()
+    if version >= 1:
+        writer.int32(throttle_ms)
+    writer.no_tags()
+    return writer.message()
+
+
+def _write_row(version: int, writer: Writer, row: PartitionProduced) -> None:
+    code = gated(row.error_code, version, abortable_from=_ABORTABLE_FROM)
+    writer.pack(_ROW, row.index, code, row.base_offset)
+    if version >= 2:
+        writer.int64(row.log_append_time_ms)
+    if version >= 5:
+        writer.int64(row.log_start_offset)
+    if version >= 8:
+        writer.count(len(row.record_errors))
+        for each in row.record_errors:
+            writer.int32(each.batch_index)
+            writer.string(each.message)
+            writer.no_tags()
+        writer.string(row.error_message)
+    writer.no_tags()
+
+
+def _refusal(version: int, request: Produce | None, error: ApiError, throttle_ms: int) -> bytes:
+    partitions = request.partitions if request is not None else ()
+    message = message_of(error)
+    rows = (
+        PartitionProduced(each.topic, each.index, error.code, error_message=message) for each in partitions
+    )
+    return _encode_response(version, ProduceAnswer(tuple(rows)), throttle_ms)
+
+
+def _decode_response(version: int, body: Buffer) -> ProduceAnswer:
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM)
+    return read(f"Produce answer v{version}", reader, lambda reader: _read_response(version, reader))
+
+
+def _read_response(version: int, reader: Reader) -> ProduceAnswer:
+    rows: list[PartitionProduced] = []
+    for _ in range(reader.count()):
+        topic = reader.string()
+        rows.extend(_read_row(version, reader, topic) for _ in range(reader.count()))
+        reader.skip_tags()
+    if version >= 1:
+        reader.int32()
+    reader.skip_tags()
+    reader.finish()
+    return ProduceAnswer(tuple(rows))
+
+
+def _read_row(version: int, reader: Reader, topic: str) -> PartitionProduced:
+    index, error_code, base_offset = reader.fields(_ROW)
+    log_append_time_ms = reader.int64() if version >= 2 else -1
+    log_start_offset = reader.int64() if version >= 5 else -1
+    errors: list[RecordError] = []
+    message = None
+    if version >= 8:
+        for _ in range(reader.count()):
+            errors.append(RecordError(reader.int32(), reader.nullable_string()))
+            reader.skip_tags()
+        message = reader.nullable_string()
+    reader.skip_tags()
+    return PartitionProduced(
+        topic, index, error_code, base_offset, log_append_time_ms, log_start_offset, tuple(errors), message
+    )
+
+
+def _unanswered(request: Produce, outcome: ProduceAnswer | ApiError) -> Unanswered | None:
+    if request.acks != 0:
+        return None
+    if isinstance(outcome, ApiError):
+        return Unanswered(message_of(outcome))
+    for each in outcome.partitions:
+        if each.error_code != ErrorCode.NONE:
+            return Unanswered(f"{each.topic}-{each.index}: error {each.error_code}")
+    return Unanswered()
+
+
+PRODUCE: Final[Api[Produce, ProduceAnswer]] = Api(
+    key=0,
+    name="Produce",
+    versions=_VERSIONS,
+    flexible_from=_FLEXIBLE_FROM,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+    served_from=_SERVED_FROM,
+    unanswered=_unanswered,
+)

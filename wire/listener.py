@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, cast
 from structlog.typing import FilteringBoundLogger
 
 from controller.authorization import ANONYMOUS
-from controller.errors import ApiError, ErrorCode
+from controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from records.invariant import CorruptData, InvariantViolation, invariant
 from wire import frame as framing
 from wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
@@ -156,6 +156,11 @@ class _Reply:
         if connection is None:
             raise InvariantViolation(f"{api.name} was answered twice: {outcome!r}")
         self._connection = None
+        if api.unanswered is not None and self.request is not None:
+            silence = api.unanswered(self.request, outcome)
+            if silence is not None:
+                connection.stay_silent(api.name, silence.failure, throttle_ms)
+                return
         if api.frame_response is not None and not isinstance(outcome, ApiError):
             framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
             connection.answer(framed, throttle_ms)
@@ -241,6 +246,19 @@ class _Connection(asyncio.Protocol):
         if self._closing or transport is None:
             return
         transport.write(framed)
+        self._go_on(throttle_ms)
+
+    def stay_silent(self, api_name: str, failure: str | None, throttle_ms: int) -> None:
+        """Go on to the next request without an answer to this one; or close, for this reason."""
+        self._busy = False
+        if self._closing or self._transport is None:
+            return
+        if failure is not None:
+            self._close_because(f"{api_name} without an answer failed: {failure}")
+            return
+        self._go_on(throttle_ms)
+
+    def _go_on(self, throttle_ms: int) -> None:
         if throttle_ms > 0:
             self._muted = True
             self._timer = self._loop.call_later(throttle_ms / 1000, self._unmute)
@@ -310,6 +328,8 @@ class _Connection(asyncio.Protocol):
         try:
             request = api.decode_request(version, memoryview(frame)[end:])
             reply.request = request
+            if version < api.served_from:
+                raise UnsupportedVersion(f"{api.name} is served from version {api.served_from} on")
             endpoint(request, self._context, reply)
         except ApiError as error:
             reply(error)
