@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from quorum.config_checks import CONTROLLER_LISTENER, checks
 from quorum.config_values import (
     ADDRESS,
     BOOLEAN,
@@ -43,6 +44,7 @@ from quorum.config_values import (
 from records.types import NodeId
 
 __all__ = [
+    "CONTROLLER_LISTENER",
     "INT32_MAX",
     "ITEMS_MAX",
     "PLAINTEXT",
@@ -53,11 +55,12 @@ __all__ = [
     "parse_address",
 ]
 
-CONTROLLER_LISTENER: Final = "CONTROLLER"
-"""The listener that serves the controller APIs. Every other name is a client listener."""
-
 VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
+DAY_MS: Final = 24 * 3_600_000
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000  # what one CreateTopics may make (controller/topic_creation.py)
+REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
+SEGMENT_BYTES_MIN: Final = 14  # Kafka's
 FRAME_BYTES_MAX_DEFAULT: Final = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes
 
 
@@ -118,6 +121,64 @@ class NodeConfig:
         default=50, metadata=_key("quorum.heartbeat.interval.ms", MILLISECONDS)
     )
 
+    partitions_default: int = field(  # of a topic that does not say how many
+        default=1, metadata=_key("num.partitions", integer(1, PARTITIONS_PER_TOPIC_MAX))
+    )
+    replication_factor_default: int = field(
+        default=1, metadata=_key("default.replication.factor", integer(1, REPLICATION_FACTOR_MAX))
+    )
+    allow_unreplicated: bool = field(  # a topic that wants more replicas gets one, and is not refused
+        default=False, metadata=_key("fencepost.allow.unreplicated", BOOLEAN)
+    )
+    auto_create_topics: bool = field(default=True, metadata=_key("auto.create.topics.enable", BOOLEAN))
+    delete_topics: bool = field(default=True, metadata=_key("delete.topic.enable", BOOLEAN))
+    log_segment_bytes: int = field(
+        default=1024**3, metadata=_key("log.segment.bytes", integer(SEGMENT_BYTES_MIN, INT32_MAX))
+    )
+    log_retention_ms: int = field(  # -1: keep everything
+        default=7 * DAY_MS, metadata=_key("log.retention.ms", integer(-1, INT64_MAX))
+    )
+    log_retention_bytes: int = field(  # of a partition; -1: unlimited
+        default=-1, metadata=_key("log.retention.bytes", integer(-1, INT64_MAX))
+    )
+    log_retention_check_ms: int = field(
+        default=300_000, metadata=_key("log.retention.check.interval.ms", MILLISECONDS)
+    )
+    log_flush_messages: int = field(  # fsync after so many records; the default: never, as Kafka
+        default=INT64_MAX, metadata=_key("log.flush.interval.messages", integer(1, INT64_MAX))
+    )
+    message_bytes_max: int = field(  # of one record batch
+        default=1_048_588, metadata=_key("message.max.bytes", integer(0, INT32_MAX))
+    )
+
+    transaction_timeout_ms_max: int = field(
+        default=900_000, metadata=_key("transaction.max.timeout.ms", MILLISECONDS)
+    )
+    transactional_id_expiration_ms: int = field(
+        default=7 * DAY_MS, metadata=_key("transactional.id.expiration.ms", MILLISECONDS)
+    )
+    transaction_timeouts_interval_ms: int = field(  # Kafka's default is 10000
+        default=1000,
+        metadata=_key("transaction.abort.timed.out.transaction.cleanup.interval.ms", MILLISECONDS),
+    )
+    transactional_id_expiry_interval_ms: int = field(
+        default=3_600_000,
+        metadata=_key("transaction.remove.expired.transaction.cleanup.interval.ms", MILLISECONDS),
+    )
+    transaction_log_replication_factor: int | None = field(  # None: the quorum's voters, whatever they are
+        default=None,
+        metadata=_key("transaction.state.log.replication.factor", integer(1, REPLICATION_FACTOR_MAX)),
+    )
+    transaction_log_isr_min: int | None = field(  # None: the quorum's majority
+        default=None, metadata=_key("transaction.state.log.min.isr", integer(1, REPLICATION_FACTOR_MAX))
+    )
+    partition_verification: bool = field(
+        default=True, metadata=_key("transaction.partition.verification.enable", BOOLEAN)
+    )
+    producer_id_expiration_ms: int = field(
+        default=DAY_MS, metadata=_key("producer.id.expiration.ms", MILLISECONDS)
+    )
+
     acls_file: Path | None = field(default=None, metadata=_key("authorizer.acls.file", PATH))
     super_users: tuple[str, ...] = field(
         default=(), metadata=_key("super.users", list_of(PRINCIPAL, separator=";"))
@@ -165,7 +226,7 @@ class NodeConfig:
     log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
 
     def __post_init__(self) -> None:
-        for holds, complaint in _checks(self):
+        for holds, complaint in checks(self):
             if not holds:
                 raise ConfigError(complaint)
 
@@ -206,70 +267,6 @@ class NodeConfig:
             if each.default is MISSING or value != each.default:
                 lines.append(f"{each.metadata['key']}={each.metadata['kind'].render(value)}")
         return "\n".join(lines) + "\n"
-
-
-def _checks(config: NodeConfig) -> list[tuple[bool, str]]:
-    """What must hold between settings, with the complaint if it does not."""
-    names = [each.name for each in config.listeners]
-    clients = [name for name in names if name != CONTROLLER_LISTENER]
-    serves_sasl = any(config.security_protocol(name) == SASL_PLAINTEXT for name in names)
-    return [
-        (bool(config.roles), "process.roles: expected controller, broker or both; got none"),
-        (len(set(names)) == len(names), "listeners: a name is there twice"),
-        (
-            config.is_controller == (CONTROLLER_LISTENER in names),
-            "listeners: a CONTROLLER listener is needed with the controller role, and only with it",
-        ),
-        (
-            len(clients) == (1 if config.is_broker else 0),
-            f"listeners: expected one client listener with the broker role, none without; got {clients}",
-        ),
-        (bool(config.controller_bootstrap), "controller.quorum.bootstrap.servers: expected at least one"),
-        (
-            not config.is_controller or config.raft_address is not None,
-            f"controller.quorum.voters: node.id {config.node_id} is not among the voters",
-        ),
-        (
-            len({each.node_id for each in config.voters}) == len(config.voters),
-            "controller.quorum.voters: a node id is there twice",
-        ),
-        (
-            not config.is_controller or len(config.voters) == 1 or config.secret_file is not None,
-            "quorum.secret.file: the voters of a quorum prove to each other that they share a secret",
-        ),
-        (
-            config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,
-            "quorum.heartbeat.interval.ms must be less than quorum.election.timeout.ms.min",
-        ),
-        (
-            config.election_timeout_ms_min <= config.election_timeout_ms_max,
-            "quorum.election.timeout.ms.min must not be greater than quorum.election.timeout.ms.max",
-        ),
-        (
-            config.broker_heartbeat_interval_ms < config.broker_session_timeout_ms,
-            "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms",
-        ),
-        (
-            not serves_sasl or config.sasl_users_file is not None,
-            "sasl.plain.users.file: a SASL_PLAINTEXT listener needs the users' passwords",
-        ),
-        (
-            (config.sasl_username is None) == (config.sasl_password_file is None),
-            "sasl.username and sasl.password.file: expected both or neither",
-        ),
-        (
-            not config.zookeeper_migration_enabled or config.zookeeper_connect is not None,
-            "zookeeper.metadata.migration.enable: zookeeper.connect must say which ZooKeeper",
-        ),
-        (
-            (config.zookeeper_sasl_username is None) == (config.zookeeper_sasl_password_file is None),
-            "zookeeper.sasl.username and zookeeper.sasl.password.file: expected both or neither",
-        ),
-        (
-            config.zookeeper_tls or not (config.zookeeper_truststore or config.zookeeper_keystore),
-            "zookeeper.ssl.client.enable: stores are given, but TLS is not enabled",
-        ),
-    ]
 
 
 def parse_properties(text: str, path: Path) -> NodeConfig:

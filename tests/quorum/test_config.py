@@ -123,6 +123,23 @@ REFUSED = [
     pytest.param(
         {"zookeeper.ssl.truststore.location": "ca.pem"}, "TLS is not enabled", id="authorities-without-tls"
     ),
+    pytest.param(
+        {"transaction.state.log.replication.factor": "4"},
+        "replication.factor=4: transaction state is kept by the quorum's voters, and there are 3",
+        id="more-copies-of-transaction-state-than-voters",
+    ),
+    pytest.param(
+        {"transaction.state.log.min.isr": "4"},
+        "min.isr=4: transaction state is kept by the quorum's voters, and there are 3",
+        id="more-in-sync-copies-than-voters",
+    ),
+    pytest.param(
+        {"default.replication.factor": "3"}, "fencepost.allow.unreplicated=true", id="replicated-by-default"
+    ),
+    pytest.param({"num.partitions": "0"}, "whole number from 1", id="topics-without-partitions"),
+    pytest.param({"num.partitions": "10001"}, "to 10000; got", id="one-default-partition-too-many"),
+    pytest.param({"log.segment.bytes": "13"}, "whole number from 14", id="segment-too-small"),
+    pytest.param({"log.retention.ms": "-2"}, "whole number from -1", id="retention-below-for-ever"),
     pytest.param({"log.format": "xml"}, "one of console, json; got 'xml'", id="unknown-log-format"),
 ]
 
