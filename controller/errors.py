@@ -27,6 +27,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
     CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
     UNSUPPORTED_SASL_MECHANISM = 33
     ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
@@ -324,6 +325,12 @@ class UnsupportedCompressionType(ApiError):
     """A compression that this request version may not carry."""
 
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class InvalidTimestamp(ApiError):
+    """A record's time lies further ahead than message.timestamp.after.max.ms allows."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
 
 
 class InvalidRecord(ApiError):

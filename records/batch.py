@@ -28,8 +28,12 @@ HEADER_BYTES: Final = 61
 HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set a handful
 
 _MAGIC: Final = 2
-_COMPRESSION: Final = 0x07
-_TRANSACTIONAL: Final = 0x10
+COMPRESSION: Final = 0x07
+"""The bits of the attributes that number the codec."""
+
+TRANSACTIONAL: Final = 0x10
+"""The attribute of a batch that belongs to a transaction."""
+
 CONTROL: Final = 0x20
 """The attribute of a batch of control records."""
 
@@ -75,6 +79,24 @@ class BatchHeader(NamedTuple):
     base_timestamp_ms: int
     max_timestamp_ms: int
     record_count: int
+    producer_id: ProducerId = ProducerId(-1)
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def is_control(self) -> bool:
+        """Its records are control records."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Its records belong to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def compression(self) -> int:
+        """Kafka's number of the codec that its records are compressed with: 0 is none."""
+        return self.attributes & COMPRESSION
 
     @property
     def end(self) -> Offset:
@@ -106,7 +128,7 @@ class Batch:
     @property
     def is_transactional(self) -> bool:
         """Its records belong to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def end(self) -> Offset:
@@ -137,7 +159,7 @@ def encode_batch(
     Raises   InvariantViolation if empty or too large: who builds a batch bounds it.
     """
     invariant(len(records) > 0, "a batch has at least one record")
-    attributes = (CONTROL if control else 0) | (_TRANSACTIONAL if transactional else 0)
+    attributes = (CONTROL if control else 0) | (TRANSACTIONAL if transactional else 0)
     last = len(records) - 1
     checked = _CHECKED.pack(
         attributes, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, last + 1
@@ -159,7 +181,7 @@ def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
     raw = bytes(buffer[position : position + size])
     (base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = _HEADER.unpack_from(raw)  # fmt: skip
-    if attributes & _COMPRESSION:
+    if attributes & COMPRESSION:
         raise CorruptData(f"batch at position {position}: compression {attributes & 7} is not supported")
     try:
         records = _decode_records(raw, count, base_offset, base_timestamp)
@@ -193,7 +215,7 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if there < HEADER_BYTES:
         raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
     (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp,
-     max_timestamp, _, _, _, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+     max_timestamp, producer_id, producer_epoch, sequence, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
     if magic != _MAGIC:
         raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
     size: int = length + _LENGTH_COUNTS_FROM
@@ -206,8 +228,9 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"batch at position {position}: {count} records in {size} bytes, last delta {last_offset_delta}"
         )
     return BatchHeader(
-        base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count
-    )
+        base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count,
+        producer_id, producer_epoch, sequence,
+    )  # fmt: skip
 
 
 def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
