@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller import brokers, features, migration, producer_ids, topics, voters
+from controller.transactions import states as transactions
 from controller.view import ImageHeader, MutableView
 from records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
 from records.entry import Entry, LoggedBatch
@@ -25,6 +26,7 @@ from records.schema import (
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
+from records.transaction_log import TransactionForgotten, TransactionStateRecord
 from records.types import ImageVersion
 
 
@@ -44,6 +46,8 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     TopicRecord: topics.replay_topic,
     UnregisterBrokerRecord: brokers.replay_unregister,
     ZkMigrationStateRecord: migration.replay,
+    TransactionForgotten: transactions.replay_forgotten,
+    TransactionStateRecord: transactions.replay,
     KRaftVersion: voters.replay_kraft_version,
     LeaderChange: _nothing,  # its epoch and leader move with the header
     SnapshotFooter: _nothing,

@@ -26,6 +26,7 @@ import lmdb
 import msgspec
 
 from controller import brokers, features, migration_phase, producer_ids, topics, voters
+from controller.transactions.states import TRANSACTION_TABLES
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, InvariantViolation, invariant
 
@@ -48,6 +49,7 @@ TABLES: Final[dict[str, Table[Any, Any]]] = {
         topics.TOPICS,
         topics.TOPIC_NAMES,
         voters.QUORUM,
+        *TRANSACTION_TABLES,
     )
 }
 
