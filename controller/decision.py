@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from records.schema import MetadataRecord
+from records.logged import StateRecord
 
 R = TypeVar("R")
 
@@ -12,6 +12,6 @@ R = TypeVar("R")
 class Decision(msgspec.Struct, Generic[R], frozen=True):
     """What ``decide_*`` returns. Nothing has changed yet; ``response`` leaves after the apply."""
 
-    records: tuple[MetadataRecord, ...]
+    records: tuple[StateRecord, ...]
     response: R
     throttle_ms: int = 0  # the connection is muted for that long

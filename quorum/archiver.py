@@ -24,7 +24,7 @@ from snapshots.archive import Archive
 from snapshots.store import Store
 
 MARK: Final = "archive.mark"
-BUFFERED_BYTES_MAX: Final = 1024 * 1024
+ARCHIVED_LOGS: Final = (Log.METADATA, Log.TRANSACTION_STATE)
 
 
 class ArchiveConfig(Protocol):
@@ -44,7 +44,7 @@ class ArchiveConfig(Protocol):
 
 
 class Archiver:
-    """The archives of the logs that this version writes (the metadata log)."""
+    """The archives of the logs that this version writes."""
 
     def __init__(
         self, config: ArchiveConfig, store: Store, journal: Journal, applied: LogIndex, log: Any
@@ -53,7 +53,9 @@ class Archiver:
         self._store = store
         self._log = log
         root = config.directory / "archive"
-        self.archives = {Log.METADATA: Archive.open(root, Log.METADATA, segment_bytes=config.segment_bytes)}
+        self.archives = {
+            log: Archive.open(root, log, segment_bytes=config.segment_bytes) for log in ARCHIVED_LOGS
+        }
         for archive in self.archives.values():
             if archive.cut is not None:
                 log.warning(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from controller.decision import Decision
@@ -29,14 +30,14 @@ from quorum.raft_log import RaftLog
 from records.batch import BatchRecord, RecordParts, encode_batch
 from records.control import ControlRecord, encode_control
 from records.entry import Entry, LoggedBatch, encode_entry
-from records.frame import encode_frame
 from records.invariant import InvariantViolation
-from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from records.logged import StateRecord, encode_record
+from records.types import Log, NodeId, ProposalNumber, Term
 from snapshots.store import Store
 
 PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
 DECISIONS_MAX: Final = 1024  # requests decided into one entry
-FRAMES_BYTES_MAX: Final = 1024 * 1024  # of records in one entry; decisions stop past it
+RECORD_BYTES_MAX: Final = 1024 * 1024  # of keys and values in one entry; decisions stop past it
 FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before "unknown"
 
 Decide = Callable[[View, int], Decision[Any]]
@@ -57,6 +58,42 @@ class InFlight:
     batches: tuple[LoggedBatch, ...]
     overlay: Overlay  # the image with the entry's records replayed, its header still the image's
     since_s: float
+
+
+class _Decided:
+    """The records of the entry that is being decided, by log."""
+
+    __slots__ = ("_logs", "bytes")
+
+    def __init__(self) -> None:
+        self._logs: dict[Log, tuple[list[StateRecord], list[RecordParts]]] = {}
+        self.bytes = 0
+
+    def add(self, record: StateRecord) -> None:
+        log, parts = encode_record(record)
+        records, encoded = self._logs.setdefault(log, ([], []))
+        records.append(record)
+        encoded.append(parts)
+        self.bytes += len(parts[0] or b"") + len(parts[1] or b"")
+
+    def advanced(self, header: ImageHeader) -> ImageHeader:
+        """``header`` with the offsets after these records, the version still the one before the entry."""
+        ends = [*header.log_ends]
+        for log, (records, _) in self._logs.items():
+            ends[log] += len(records)
+        return msgspec.structs.replace(header, log_ends=(ends[0], ends[1], ends[2]))
+
+    def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
+        return tuple(
+            (log, encode_batch(encoded, timestamp_ms=now_ms))
+            for log, (_, encoded) in sorted(self._logs.items())
+        )
+
+    def logged(self) -> tuple[LoggedBatch, ...]:
+        return tuple(
+            LoggedBatch(log, False, tuple(records), len(records))
+            for log, (records, _) in sorted(self._logs.items())
+        )
 
 
 class Proposer:
@@ -156,11 +193,9 @@ class Proposer:
     def _propose_decisions(self) -> None:
         now_ms = self.now_ms()
         overlay = Overlay(self._store.image)
-        records: list[Any] = []
-        frames: list[RecordParts] = []
+        decided = _Decided()
         answers: list[Answer] = []
-        frame_bytes = 0
-        while self._pending and len(answers) < DECISIONS_MAX and frame_bytes < FRAMES_BYTES_MAX:
+        while self._pending and len(answers) < DECISIONS_MAX and decided.bytes < RECORD_BYTES_MAX:
             decide, reply = self._pending.popleft()
             try:
                 decision = decide(overlay, now_ms)
@@ -174,20 +209,12 @@ class Proposer:
                 answers.append((reply, UnknownServerError(f"decision failed: {error!r}"), 0))
                 continue
             for record in decision.records:
-                frame = encode_frame(record)
-                frames.append((None, frame, ()))
-                frame_bytes += len(frame)
+                decided.add(record)
                 replay_record(overlay, record)  # a record that cannot apply halts here, unproposed
-                records.append(record)
             if decision.records:
-                overlay.header = _advanced(overlay.header, len(decision.records))
+                overlay.header = decided.advanced(self._store.image.header)
             answers.append((reply, decision.response, decision.throttle_ms))
-        batches: tuple[tuple[Log, bytes], ...] = ()
-        logged: tuple[LoggedBatch, ...] = ()
-        if frames:
-            batches = ((Log.METADATA, encode_batch(frames, timestamp_ms=now_ms)),)
-            logged = (LoggedBatch(Log.METADATA, False, tuple(records), len(records)),)
-        self._propose(batches, logged, overlay, answers)
+        self._propose(decided.batches(now_ms), decided.logged(), overlay, answers)
 
     def _propose_control(self, controls: tuple[ControlRecord, ...]) -> None:
         keyed = [BatchRecord(*encode_control(record)) for record in controls]
@@ -324,14 +351,3 @@ def _answer_unknown(flight: InFlight) -> None:
     unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
     for reply, _, _ in answers:
         reply(unknown, 0)
-
-
-def _advanced(header: ImageHeader, count: int) -> ImageHeader:
-    """The header after ``count`` more metadata records of the same entry."""
-    metadata, transactions, offsets = header.log_ends
-    return ImageHeader(
-        ImageVersion(header.version),
-        header.controller_epoch,
-        header.leader_id,
-        (metadata + count, transactions, offsets),
-    )

@@ -14,9 +14,8 @@ from typing import Final, TypeAlias
 
 from records.batch import Batch, decode_batch
 from records.control import ControlRecord, decode_control
-from records.frame import decode_frame
 from records.invariant import CorruptData, InvariantViolation, invariant
-from records.schema import MetadataRecord
+from records.logged import StateRecord, decode_record
 from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024 - 4096
@@ -27,7 +26,7 @@ ENTRY_MAGIC: Final = 0xFE
 _HEADER: Final = struct.Struct(">BQIiQB")
 _BATCH: Final = struct.Struct(">BI")
 
-LoggedRecord: TypeAlias = MetadataRecord | ControlRecord
+LoggedRecord: TypeAlias = StateRecord | ControlRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def _decode_logged(log: Log, raw: bytes) -> LoggedBatch:
         count = batch.last_offset_delta + 1
         if len(batch.records) != count:
             raise CorruptData(f"{len(batch.records)} records on {count} offsets")
-        records = _decode_controls(batch) if batch.is_control else _decode_frames(log, batch)
+        records = _decode_controls(batch) if batch.is_control else _decode_states(log, batch)
     except CorruptData as error:
         raise CorruptData(f"entry, {log.directory}: {error}") from error
     return LoggedBatch(log, batch.is_control, records, count)
@@ -125,12 +124,5 @@ def _decode_controls(batch: Batch) -> tuple[LoggedRecord, ...]:
     return tuple(record for record in decoded if record is not None)
 
 
-def _decode_frames(log: Log, batch: Batch) -> tuple[LoggedRecord, ...]:
-    if log is not Log.METADATA:
-        raise CorruptData("no record of this log is known to this version")
-    records: list[LoggedRecord] = []
-    for record in batch.records:
-        if record.value is None:
-            raise CorruptData(f"the record at offset {record.offset} has no value")
-        records.append(decode_frame(record.value))
-    return tuple(records)
+def _decode_states(log: Log, batch: Batch) -> tuple[LoggedRecord, ...]:
+    return tuple(decode_record(log, record.key, record.value) for record in batch.records)

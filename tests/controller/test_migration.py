@@ -16,6 +16,7 @@ from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.replay import replay_record
 from controller.view import Overlay, View
 from records.invariant import InvariantViolation
+from records.logged import StateRecord
 from records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
 from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 from tests.controller.worlds import allocated, image, registered
@@ -59,7 +60,7 @@ def theirs(end: int) -> AllocateProducerIdsRecord:
     return allocated(end, broker_id=-1, epoch=-1)
 
 
-def replayed(view: Overlay, records: Iterable[MetadataRecord]) -> Overlay:
+def replayed(view: Overlay, records: Iterable[StateRecord]) -> Overlay:
     for record in records:
         replay_record(view, record)
     return view
@@ -389,7 +390,7 @@ def test_a_block_from_zookeeper(
     view: Overlay,
     request_: AllocateProducerIds,
     given_: ProducerIdBlock,
-    expected: list[MetadataRecord] | type[ApiError],
+    expected: list[StateRecord] | type[ApiError],
 ) -> None:
     if isinstance(expected, type):
         with pytest.raises(expected):

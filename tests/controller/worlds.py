@@ -12,6 +12,7 @@ from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds
 from controller.replay import replay_record
 from controller.view import EmptyView, ImageHeader, MutableView, Overlay, View
+from records.logged import StateRecord
 from records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
@@ -151,9 +152,9 @@ steps: st.SearchStrategy[Step] = st.one_of(
 histories = st.lists(steps, max_size=30)
 
 
-def live_through(view: MutableView, history: Iterable[Step]) -> list[MetadataRecord]:
+def live_through(view: MutableView, history: Iterable[Step]) -> list[StateRecord]:
     """Decide and replay one step after another; the records that came of it. Refusals write nothing."""
-    written: list[MetadataRecord] = []
+    written: list[StateRecord] = []
     for now_ms, step in enumerate(history):
         try:
             decided = step(view, now_ms)

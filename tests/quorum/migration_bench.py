@@ -15,7 +15,8 @@ from controller.view import Overlay
 from quorum.migrator import Migrator
 from quorum.proposer import Decide, Reply
 from quorum.zookeeper_port import ZookeeperPort
-from records.schema import MetadataRecord, ZkMigrationStateRecord
+from records.logged import StateRecord
+from records.schema import ZkMigrationStateRecord
 from records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.controller.worlds import allocated, image, registered
 from tests.quorum.rig import Answers, Silence
@@ -40,7 +41,7 @@ class Bench:
         self.image: Overlay = image(
             registered(1, 100), registered(2, 200), *([allocated(end)] if end else []), _waiting(phase)
         )
-        self.records: list[MetadataRecord] = []
+        self.records: list[StateRecord] = []
         self.crash_at = ""
         self.reached: list[str] = []
         self.now = 0.0

@@ -49,7 +49,7 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
 
 
 def test_an_entry_ends_with_the_decision_that_fills_it(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.proposer, "FRAMES_BYTES_MAX", 1)
+    monkeypatch.setattr(quorum.proposer, "RECORD_BYTES_MAX", 1)
     last = three[1].journal.last_index
     for _ in range(2):
         three.allocate(1)

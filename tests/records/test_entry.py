@@ -77,7 +77,7 @@ UNREADABLE = [
     pytest.param(
         Log.METADATA,
         encode_batch([BatchRecord(None, None)], timestamp_ms=0),
-        "offset 0 has no value",
+        "a metadata record without a value",
         id="null-value",
     ),
     pytest.param(
@@ -86,7 +86,8 @@ UNREADABLE = [
         "unknown metadata record key 99",
         id="unknown-record",
     ),
-    pytest.param(Log.TRANSACTION_STATE, batch_of(FIRST), "no record of this log", id="data-in-another-log"),
+    pytest.param(Log.CONSUMER_OFFSETS, batch_of(FIRST), "no record of", id="data-in-another-log"),
+    pytest.param(Log.TRANSACTION_STATE, batch_of(FIRST), "transaction record with key", id="null-key"),
     pytest.param(
         Log.METADATA,
         encode_batch([BatchRecord(None, b"")], timestamp_ms=0, control=True),

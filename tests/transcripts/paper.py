@@ -15,7 +15,7 @@ from controller.view import EmptyView, Overlay
 from records.batch import BatchRecord, encode_batch
 from records.control import LeaderChange, encode_control
 from records.entry import Entry, decode_records
-from records.frame import encode_frame
+from records.logged import encode_record
 from records.schema import RegisterBrokerRecord
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.transcripts.words import answer, contents
@@ -82,8 +82,8 @@ class Paper:
         else:
             expired = brokers.decide_expire(node.image, Contacts(0, 1), now_ms=1)
             decision = Decision(expired.records, "fenced")
-        frames = [BatchRecord(None, encode_frame(record)) for record in decision.records]
-        entry = self._entry(name, ((Log.METADATA, encode_batch(frames, timestamp_ms=0)),))
+        parts = [encode_record(record)[1] for record in decision.records]
+        entry = self._entry(name, ((Log.METADATA, encode_batch(parts, timestamp_ms=0)),))
         self._decided[client] = (name, entry, decision.response)
         return [f"{contents(entry)} (base version {entry.base_version}, epoch {entry.controller_epoch})"]
 
