@@ -6,6 +6,7 @@ kio's. Bounds as in ``wire.schema``: nothing is reserved for what an array claim
 """
 
 import struct
+import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -15,9 +16,11 @@ from wire.schema import ELEMENTS_MAX, Buffer
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
+_INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_NO_UUID: Final = bytes(16)
 _VARINT_BITS_MAX: Final = 35  # five bytes of seven bits
 _SMALL: Final = tuple(bytes((value,)) for value in range(0x80))
 
@@ -40,6 +43,11 @@ class Reader:
         self.position = position + layout.size
         return layout.unpack_from(self._buffer, position)
 
+    def int8(self) -> int:
+        """Signed."""
+        value: int = self.fields(_INT8)[0]
+        return value
+
     def int16(self) -> int:
         """Big-endian."""
         value: int = self.fields(_INT16)[0]
@@ -54,6 +62,11 @@ class Reader:
         """Big-endian."""
         value: int = self.fields(_INT64)[0]
         return value
+
+    def uuid(self) -> uuid.UUID | None:
+        """Sixteen bytes; all zero is None."""
+        raw = bytes(self._take(16))
+        return None if raw == _NO_UUID else uuid.UUID(bytes=raw)
 
     def string(self) -> str:
         """UTF-8 with its length, compact if flexible. Null is corrupt."""
@@ -183,6 +196,10 @@ class Writer:
         """Several fixed fields at once."""
         self.parts.append(layout.pack(*values))
 
+    def int8(self, value: int) -> None:
+        """Signed."""
+        self.parts.append(_INT8.pack(value))
+
     def int16(self, value: int) -> None:
         """Big-endian."""
         self.parts.append(_INT16.pack(value))
@@ -194,6 +211,10 @@ class Writer:
     def int64(self, value: int) -> None:
         """Big-endian."""
         self.parts.append(_INT64.pack(value))
+
+    def uuid(self, value: uuid.UUID | None) -> None:
+        """Sixteen bytes; None is all zero."""
+        self.parts.append(_NO_UUID if value is None else value.bytes)
 
     def string(self, text: str | None) -> None:
         """UTF-8 with its length, compact if flexible."""

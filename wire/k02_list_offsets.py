@@ -8,7 +8,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ErrorCode
+from controller.errors import ApiError, ErrorCode
+from wire.cursor import grouped
+from wire.dispatch import Api
+from wire.schema import Buffer, Message
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -52,3 +55,106 @@ class ListOffsetsAnswer:
     """One row per partition asked; those of one topic stand together."""
 
     partitions: tuple[OffsetFound, ...]
+
+
+_REQUEST: Final = Message(2, "request")
+_RESPONSE: Final = Message(2, "response")
+
+
+def _decode_request(version: int, body: Buffer) -> ListOffsets:
+    message = _REQUEST.decode(version, body)
+    partitions = tuple(
+        OffsetQuery(
+            topic["name"],
+            each["partition_index"],
+            each["timestamp"],
+            each.get("current_leader_epoch", -1),
+        )
+        for topic in message["topics"]
+        for each in topic["partitions"]
+    )
+    return ListOffsets(
+        partitions, message["replica_id"], message.get("isolation_level", 0), message.get("timeout_ms", 0)
+    )
+
+
+def _encode_request(version: int, request: ListOffsets) -> bytes:
+    topics = grouped(request.partitions, lambda each: each.topic)
+    message = {
+        "replica_id": request.replica_id,
+        "isolation_level": request.isolation_level,
+        "timeout_ms": request.timeout_ms,
+        "topics": tuple(
+            {
+                "name": topic,
+                "partitions": tuple(
+                    {
+                        "partition_index": each.index,
+                        "current_leader_epoch": each.current_leader_epoch,
+                        "timestamp": each.timestamp_ms,
+                    }
+                    for each in partitions
+                ),
+            }
+            for topic, partitions in topics.items()
+        ),
+    }
+    return _REQUEST.encode(version, message)
+
+
+def _encode_response(version: int, answer: ListOffsetsAnswer, throttle_ms: int) -> bytes:
+    topics = grouped(answer.partitions, lambda each: each.topic)
+    message = {
+        "throttle_time_ms": throttle_ms,
+        "topics": tuple(
+            {"name": topic, "partitions": tuple(_row(each) for each in partitions)}
+            for topic, partitions in topics.items()
+        ),
+    }
+    return _RESPONSE.encode(version, message)
+
+
+def _row(found: OffsetFound) -> dict[str, int]:
+    return {
+        "partition_index": found.index,
+        "error_code": found.error_code,
+        "timestamp": found.timestamp_ms,
+        "offset": found.offset,
+        "leader_epoch": found.leader_epoch,
+    }
+
+
+def _refusal(version: int, request: ListOffsets | None, error: ApiError, throttle_ms: int) -> bytes:
+    asked = request.partitions if request is not None else ()
+    rows = tuple(OffsetFound(each.topic, each.index, error.code) for each in asked)
+    return _encode_response(version, ListOffsetsAnswer(rows), throttle_ms)
+
+
+def _decode_response(version: int, body: Buffer) -> ListOffsetsAnswer:
+    message = _RESPONSE.decode(version, body)
+    rows = tuple(
+        OffsetFound(
+            topic["name"],
+            each["partition_index"],
+            each["error_code"],
+            each["timestamp"],
+            each["offset"],
+            each.get("leader_epoch", -1),
+        )
+        for topic in message["topics"]
+        for each in topic["partitions"]
+    )
+    return ListOffsetsAnswer(rows)
+
+
+LIST_OFFSETS: Final[Api[ListOffsets, ListOffsetsAnswer]] = Api(
+    key=2,
+    name="ListOffsets",
+    versions=range(1, 12),
+    flexible_from=6,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)

@@ -6,7 +6,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ErrorCode
+from controller.errors import ApiError, ErrorCode
+from wire.cursor import grouped
+from wire.dispatch import Api
+from wire.schema import Buffer, Message
 
 DEBUGGING_REPLICA: Final = -2  # what Kafka takes a replica id for that was not given
 
@@ -45,3 +48,91 @@ class OffsetForLeaderEpochAnswer:
     """One row per partition asked; those of one topic stand together."""
 
     partitions: tuple[EpochEnd, ...]
+
+
+_REQUEST: Final = Message(23, "request")
+_RESPONSE: Final = Message(23, "response")
+
+
+def _decode_request(version: int, body: Buffer) -> OffsetForLeaderEpoch:
+    message = _REQUEST.decode(version, body)
+    partitions = tuple(
+        EpochQuery(topic["topic"], each["partition"], each["leader_epoch"], each["current_leader_epoch"])
+        for topic in message["topics"]
+        for each in topic["partitions"]
+    )
+    return OffsetForLeaderEpoch(partitions, message.get("replica_id", -1))
+
+
+def _encode_request(version: int, request: OffsetForLeaderEpoch) -> bytes:
+    topics = grouped(request.partitions, lambda each: each.topic)
+    message = {
+        "replica_id": request.replica_id,
+        "topics": tuple(
+            {
+                "topic": topic,
+                "partitions": tuple(
+                    {
+                        "partition": each.index,
+                        "current_leader_epoch": each.current_leader_epoch,
+                        "leader_epoch": each.leader_epoch,
+                    }
+                    for each in partitions
+                ),
+            }
+            for topic, partitions in topics.items()
+        ),
+    }
+    return _REQUEST.encode(version, message)
+
+
+def _encode_response(version: int, answer: OffsetForLeaderEpochAnswer, throttle_ms: int) -> bytes:
+    topics = grouped(answer.partitions, lambda each: each.topic)
+    message = {
+        "throttle_time_ms": throttle_ms,
+        "topics": tuple(
+            {"topic": topic, "partitions": tuple(_row(each) for each in partitions)}
+            for topic, partitions in topics.items()
+        ),
+    }
+    return _RESPONSE.encode(version, message)
+
+
+def _row(found: EpochEnd) -> dict[str, int]:
+    return {
+        "error_code": found.error_code,
+        "partition": found.index,
+        "leader_epoch": found.leader_epoch,
+        "end_offset": found.end_offset,
+    }
+
+
+def _refusal(version: int, request: OffsetForLeaderEpoch | None, error: ApiError, throttle_ms: int) -> bytes:
+    asked = request.partitions if request is not None else ()
+    rows = tuple(EpochEnd(each.topic, each.index, error.code) for each in asked)
+    return _encode_response(version, OffsetForLeaderEpochAnswer(rows), throttle_ms)
+
+
+def _decode_response(version: int, body: Buffer) -> OffsetForLeaderEpochAnswer:
+    message = _RESPONSE.decode(version, body)
+    rows = tuple(
+        EpochEnd(
+            topic["topic"], each["partition"], each["error_code"], each["leader_epoch"], each["end_offset"]
+        )
+        for topic in message["topics"]
+        for each in topic["partitions"]
+    )
+    return OffsetForLeaderEpochAnswer(rows)
+
+
+OFFSET_FOR_LEADER_EPOCH: Final[Api[OffsetForLeaderEpoch, OffsetForLeaderEpochAnswer]] = Api(
+    key=23,
+    name="OffsetForLeaderEpoch",
+    versions=range(2, 5),
+    flexible_from=4,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)

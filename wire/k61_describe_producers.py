@@ -1,8 +1,13 @@
 """DescribeProducers, API key 61, version 0: which producers a partition's leader remembers (KIP-664)."""
 
 from dataclasses import dataclass
+from typing import Any, Final
 
-from controller.errors import ErrorCode
+from controller.errors import ApiError, ErrorCode
+from wire.cursor import grouped
+from wire.dispatch import Api
+from wire.errors import message_of
+from wire.schema import Buffer, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +45,77 @@ class DescribeProducersAnswer:
     """One row per partition asked; those of one topic stand together."""
 
     partitions: tuple[PartitionProducers, ...]
+
+
+_REQUEST: Final = Message(61, "request")
+_RESPONSE: Final = Message(61, "response", {"active_producers": ActiveProducer})
+
+
+def _decode_request(version: int, body: Buffer) -> DescribeProducers:
+    message = _REQUEST.decode(version, body)
+    return DescribeProducers(tuple((each["name"], each["partition_indexes"]) for each in message["topics"]))
+
+
+def _encode_request(version: int, request: DescribeProducers) -> bytes:
+    topics = tuple({"name": topic, "partition_indexes": indexes} for topic, indexes in request.topics)
+    return _REQUEST.encode(version, {"topics": topics})
+
+
+def _encode_response(version: int, answer: DescribeProducersAnswer, throttle_ms: int) -> bytes:
+    topics = grouped(answer.partitions, lambda each: each.topic)
+    message = {
+        "throttle_time_ms": throttle_ms,
+        "topics": tuple(
+            {"name": topic, "partitions": tuple(_row(each) for each in partitions)}
+            for topic, partitions in topics.items()
+        ),
+    }
+    return _RESPONSE.encode(version, message)
+
+
+def _row(told: PartitionProducers) -> dict[str, Any]:
+    return {
+        "partition_index": told.index,
+        "error_code": told.error_code,
+        "error_message": told.error_message,
+        "active_producers": told.producers,
+    }
+
+
+def _refusal(version: int, request: DescribeProducers | None, error: ApiError, throttle_ms: int) -> bytes:
+    asked = request.topics if request is not None else ()
+    rows = tuple(
+        PartitionProducers(topic, index, error.code, message_of(error))
+        for topic, indexes in asked
+        for index in indexes
+    )
+    return _encode_response(version, DescribeProducersAnswer(rows), throttle_ms)
+
+
+def _decode_response(version: int, body: Buffer) -> DescribeProducersAnswer:
+    message = _RESPONSE.decode(version, body)
+    rows = tuple(
+        PartitionProducers(
+            topic["name"],
+            each["partition_index"],
+            each["error_code"],
+            each["error_message"],
+            each["active_producers"],
+        )
+        for topic in message["topics"]
+        for each in topic["partitions"]
+    )
+    return DescribeProducersAnswer(rows)
+
+
+DESCRIBE_PRODUCERS: Final[Api[DescribeProducers, DescribeProducersAnswer]] = Api(
+    key=61,
+    name="DescribeProducers",
+    versions=range(1),
+    flexible_from=0,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)
