@@ -19,6 +19,7 @@ from records.schema import (
     NoOpRecord,
     RegisterBrokerRecord,
 )
+from records.transaction_log import TransactionForgotten, TransactionStateRecord
 from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
@@ -133,7 +134,8 @@ def test_a_replayed_overlay_is_only_fenced() -> None:
 
 
 def test_every_record_has_a_replay() -> None:
-    assert set(REPLAY) == {*METADATA_RECORDS.values(), *CONTROL_RECORDS.values()}
+    transactions = {TransactionStateRecord, TransactionForgotten}
+    assert set(REPLAY) == {*METADATA_RECORDS.values(), *CONTROL_RECORDS.values(), *transactions}
 
 
 def test_a_record_that_nobody_replays_is_our_bug() -> None:
