@@ -34,6 +34,7 @@ class ErrorCode(enum.IntEnum):
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
     INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
     INVALID_CONFIG = 40
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
@@ -229,6 +230,12 @@ class InvalidReplicationFactor(ApiError):
     """More replicas than this cluster keeps, or fewer than one."""
 
     code = ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+class InvalidReplicaAssignment(ApiError):
+    """Replicas placed by the client where they cannot be."""
+
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 class InvalidConfig(ApiError):

@@ -61,6 +61,9 @@ TOPIC_NAMES: Final[Table[uuid.UUID, str]] = Table(
 PARTITIONS: Final[Table[tuple[uuid.UUID, int], Partition]] = Table(
     "partitions", Partition, _encode_partition_key, _decode_partition_key
 )
+COLLIDING: Final[Table[str, str]] = Table("colliding_topics", str, str.encode, bytes.decode)
+"""Names with a ``.`` or ``_``, by what metrics make of them: two of one key would be one there (Kafka)."""
+
 HOSTED: Final[Table[BrokerId, int]] = Table(
     "hosted_partitions", int, encode_int_key, lambda key: BrokerId(decode_int_key(key))
 )
@@ -114,7 +117,7 @@ class TopicCreated(msgspec.Struct, frozen=True):
 
 
 class CreateTopicsAnswer(msgspec.Struct, frozen=True):
-    """One for each topic asked for, in that order."""
+    """One for each name asked for, in that order."""
 
     topics: tuple[TopicCreated, ...]
 
@@ -166,6 +169,11 @@ def partition(view: View, name: str, index: int) -> Partition | None:
     return view.get(PARTITIONS, (topic.topic_id, index))
 
 
+def collision_key(name: str) -> str | None:
+    """The key of ``COLLIDING``; None for a name that collides with no other."""
+    return name.replace(".", "_") if "." in name or "_" in name else None
+
+
 def leader_of(view: View, found: Partition) -> BrokerId:
     """Who leads the partition now: ``NO_LEADER`` while its broker is fenced or not registered."""
     broker = view.get(BROKERS, BrokerId(found.leader)) if found.leader >= 0 else None
@@ -181,6 +189,9 @@ def replay_topic(view: MutableView, record: TopicRecord) -> None:
     invariant(view.get(TOPIC_NAMES, record.topic_id) is None, "a topic id is used twice", record=record)
     view.put(TOPICS, record.name, Topic(record.topic_id, record.name))
     view.put(TOPIC_NAMES, record.topic_id, record.name)
+    key = collision_key(record.name)
+    if key is not None:
+        view.put(COLLIDING, key, record.name)
 
 
 def replay_partition(view: MutableView, record: PartitionRecord) -> None:
@@ -227,6 +238,9 @@ def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
             broker_id = BrokerId(replica)
             view.put(HOSTED, broker_id, (view.get(HOSTED, broker_id) or 0) - 1)
         view.delete(PARTITIONS, key)
+    collides = collision_key(topic.name)
+    if collides is not None:
+        view.delete(COLLIDING, collides)
     view.delete(TOPIC_NAMES, topic.topic_id)
     view.delete(TOPICS, topic.name)
 

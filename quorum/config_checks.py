@@ -81,26 +81,21 @@ def _checks_of_size(config: "NodeConfig") -> list[tuple[bool, str]]:
     voters = len(config.voters) or len(config.controller_bootstrap)
     replicas = config.transaction_log_replication_factor
     in_sync = config.transaction_log_isr_min
+    kept = f"transaction state is kept by the quorum's voters, and there are {voters}"
+    remedy = f"leave the key out, or set it to {voters} or less"
+    unreplicated = "leave the key out, or set fencepost.allow.unreplicated=true"
+    factor = config.replication_factor_default
     return [
         (
             replicas is None or replicas <= voters,
-            (
-                f"transaction.state.log.replication.factor={replicas}: transaction state is kept by the quorum's "
-                f"voters, and there are {voters}; leave the key out, or set it to {voters} or less"
-            ),
+            f"transaction.state.log.replication.factor={replicas}: {kept}; {remedy}",
         ),
         (
             in_sync is None or in_sync <= voters,
-            (
-                f"transaction.state.log.min.isr={in_sync}: transaction state is kept by the quorum's voters, and "
-                f"there are {voters}; leave the key out, or set it to {voters} or less"
-            ),
+            f"transaction.state.log.min.isr={in_sync}: {kept}; {remedy}",
         ),
         (
-            config.replication_factor_default == 1 or config.allow_unreplicated,
-            (
-                f"default.replication.factor={config.replication_factor_default}: partitions have one replica; "
-                f"leave the key out, or set fencepost.allow.unreplicated=true"
-            ),
+            factor == 1 or config.allow_unreplicated,
+            f"default.replication.factor={factor}: partitions have one replica; {unreplicated}",
         ),
     ]

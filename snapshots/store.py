@@ -44,6 +44,7 @@ TABLES: Final[dict[str, Table[Any, Any]]] = {
         features.FEATURES,
         migration_phase.MIGRATION,
         producer_ids.PRODUCER_IDS,
+        topics.COLLIDING,
         topics.HOSTED,
         topics.PARTITIONS,
         topics.TOPICS,

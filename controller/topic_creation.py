@@ -1,0 +1,270 @@
+"""Creating topics: names, counts, placement, settings; each topic of a request on its own.
+
+Replicas     one. A topic that wants more is refused, unless the node's properties allow it to get one.
+Placement    round-robin over the unfenced brokers, beginning with those that have the fewest replicas:
+             a topic's partitions spread as widely as they can, and all replicas about evenly.
+Entry        a request makes at most ``RECORDS_MAX`` records, so that any one fits into a Raft entry.
+Source       Kafka ReplicationControlManager.createTopics, StripedReplicaPlacer, ``Topic.validate``.
+"""
+
+import base64
+import re
+import uuid
+from collections import Counter
+from random import Random
+from typing import Final
+
+import msgspec
+
+from controller.brokers import BROKERS
+from controller.decision import Decision
+from controller.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    PolicyViolation,
+    TopicAlreadyExists,
+)
+from controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force
+from controller.topics import (
+    COLLIDING,
+    HOSTED,
+    TOPIC_NAME_CHARACTERS_MAX,
+    TOPIC_NAMES,
+    TOPIC_RESOURCE,
+    CreateTopics,
+    CreateTopicsAnswer,
+    NewTopic,
+    TopicCreated,
+    collision_key,
+    find,
+)
+from controller.view import View
+from records.invariant import invariant
+from records.schema import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from records.types import BrokerId
+
+TOPICS_PER_REQUEST_MAX: Final = 500
+RECORDS_MAX: Final = 10_000  # of one request, about: Kafka's bound, too
+PARTITIONS_MAX: Final = 100_000  # in the cluster; each broker keeps files open for its own
+QUORUM_LOGS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__consumer_offsets"})
+ID_ATTEMPTS_MAX: Final = 100  # to draw an id that is free and can be typed after an option
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class TopicRules(msgspec.Struct, frozen=True):
+    """What the node's properties say of topics. ``configs``: settings that differ from Kafka's defaults."""
+
+    partitions_default: int = 1
+    replication_factor_default: int = 1
+    allow_unreplicated: bool = False
+    delete_topics: bool = True
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """One topic that can be created."""
+
+    replicas: tuple[BrokerId, ...]  # the one of each partition
+    configs: tuple[tuple[str, str], ...]
+
+    @property
+    def record_count(self) -> int:
+        return 1 + len(self.replicas) + len(self.configs)
+
+
+def decide_create(
+    view: View, request: CreateTopics, rules: TopicRules, rng: Random
+) -> Decision[CreateTopicsAnswer]:
+    """Create what can be created; each refused topic is answered with its own error.
+
+    ``rng`` draws the topics' ids. Raises PolicyViolation if the request is too large as a whole.
+    """
+    if len(request.topics) > TOPICS_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"{len(request.topics)} topics in one request, at most {TOPICS_PER_REQUEST_MAX}"
+        )
+    times = Counter(each.name for each in request.topics)
+    creation = _Creation(view, rules)
+    records: list[MetadataRecord] = []
+    answers: dict[str, TopicCreated] = {}
+    for topic in request.topics:
+        try:
+            if times[topic.name] > 1:
+                raise InvalidRequest(
+                    f"topic {topic.name[:TOPIC_NAME_CHARACTERS_MAX]} is in the request twice"
+                )
+            planned = creation.plan(topic)
+        except ApiError as refusal:
+            answers[topic.name] = TopicCreated(topic.name, refusal.code, str(refusal))
+            continue
+        topic_id = _free_id(view, rng)
+        records += creation.records(topic.name, topic_id, planned)
+        answers[topic.name] = TopicCreated(
+            topic.name,
+            ErrorCode.NONE,
+            None,
+            topic_id,
+            partition_count=len(planned.replicas),
+            replication_factor=1,
+            configs=in_force(planned.configs, rules.configs),
+        )
+    answer = CreateTopicsAnswer(tuple(answers.values()))
+    return Decision(() if request.validate_only else tuple(records), answer)
+
+
+class _Creation:
+    """One request under way: what its earlier topics take counts for the later ones."""
+
+    def __init__(self, view: View, rules: TopicRules) -> None:
+        self._view = view
+        self._rules = rules
+        hosted = dict(view.items(HOSTED))
+        self._partitions = sum(hosted.values())
+        self._record_count = 0
+        self._colliding: dict[str, str] = {}
+        self._directories = {
+            broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced
+        }
+        self._loads = {broker_id: hosted.get(broker_id, 0) for broker_id in self._directories}
+
+    def plan(self, topic: NewTopic) -> _Planned:
+        """Raises the refusal of this topic, whatever it is."""
+        self._require_free_name(topic.name)
+        reduced = self._replication_factor(topic) > 1
+        configs = checked(topic.configs)
+        if reduced:  # who wants three replicas and two in sync gets one, which is in sync
+            configs = tuple((name, "1" if name == MIN_INSYNC_REPLICAS else value) for name, value in configs)
+        count = len(topic.assignments) or topic.partition_count
+        if count == -1:
+            count = self._rules.partitions_default
+        if count < 1:
+            raise InvalidPartitions(f"{count} partitions; expected at least 1, or -1 for the default")
+        self._require_room(count + 1 + len(configs), count)
+        replicas = self._assigned(topic) if topic.assignments else self._placed(count)
+        return _Planned(replicas, configs)
+
+    def records(self, name: str, topic_id: uuid.UUID, planned: _Planned) -> list[MetadataRecord]:
+        """The topic's records, in Kafka's order; what they take is taken."""
+        key = collision_key(name)
+        if key is not None:
+            self._colliding[key] = name
+        self._partitions += len(planned.replicas)
+        self._record_count += planned.record_count
+        for replica in planned.replicas:
+            if replica in self._loads:
+                self._loads[replica] += 1
+        records: list[MetadataRecord] = [TopicRecord(name=name, topic_id=topic_id)]
+        records += [
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=each, value=value)
+            for each, value in planned.configs
+        ]
+        records += [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=(replica,),
+                isr=(replica,),
+                leader=replica,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=(self._directories[replica],),
+            )
+            for index, replica in enumerate(planned.replicas)
+        ]
+        return records
+
+    def _require_free_name(self, name: str) -> None:
+        require_valid_name(name)
+        if find(self._view, name) is not None:
+            raise TopicAlreadyExists(f"topic {name} already exists")
+        key = collision_key(name)
+        if key is None:
+            return
+        other = self._colliding.get(key) or self._view.get(COLLIDING, key)
+        if other is not None:
+            raise InvalidTopic(
+                f"topic {name} collides with topic {other}: metrics take '.' and '_' for the same"
+            )
+
+    def _replication_factor(self, topic: NewTopic) -> int:
+        if topic.assignments:
+            if topic.partition_count != -1 or topic.replication_factor != -1:
+                raise InvalidRequest("with assigned replicas both counts must be -1")
+            factor = max(1, *(len(replicas) for _, replicas in topic.assignments))
+        else:
+            factor = topic.replication_factor
+            if factor == -1:
+                factor = self._rules.replication_factor_default
+        if factor < 1:
+            raise InvalidReplicationFactor(f"replication factor {factor}; expected 1, or -1 for the default")
+        if factor > 1 and not self._rules.allow_unreplicated:
+            raise InvalidReplicationFactor(
+                f"replication factor {factor}: partitions have one replica in this version; ask for 1, "
+                f"or set fencepost.allow.unreplicated=true to be given 1 whatever is asked for"
+            )
+        return factor
+
+    def _require_room(self, records: int, partitions: int) -> None:
+        if self._record_count + records > RECORDS_MAX:
+            raise PolicyViolation(f"more than {RECORDS_MAX} partitions and settings in one request")
+        if self._partitions + partitions > PARTITIONS_MAX:
+            raise PolicyViolation(
+                f"{partitions} partitions more would be {self._partitions + partitions} in the cluster, "
+                f"which has at most {PARTITIONS_MAX}"
+            )
+
+    def _placed(self, count: int) -> tuple[BrokerId, ...]:
+        if not self._loads:
+            raise InvalidReplicationFactor(
+                "no broker is there to keep a replica: none is registered and unfenced"
+            )
+        order = sorted(self._loads, key=lambda broker_id: (self._loads[broker_id], broker_id))
+        return tuple(order[index % len(order)] for index in range(count))
+
+    def _assigned(self, topic: NewTopic) -> tuple[BrokerId, ...]:
+        assigned = dict(topic.assignments)
+        if len(assigned) != len(topic.assignments) or set(assigned) != set(range(len(assigned))):
+            raise InvalidReplicaAssignment(f"partitions must be 0 to {len(topic.assignments) - 1}, each once")
+        placed = []
+        for index in range(len(assigned)):
+            replicas = assigned[index]
+            if not replicas or len(set(replicas)) != len(replicas):
+                raise InvalidReplicaAssignment(
+                    f"partition {index}: expected broker ids, each once; got {replicas}"
+                )
+            for replica in replicas:
+                if replica not in self._directories:
+                    raise InvalidReplicaAssignment(
+                        f"partition {index}: broker {replica} is not registered and unfenced"
+                    )
+            placed.append(BrokerId(replicas[0]))
+        return tuple(placed)
+
+
+def require_valid_name(name: str) -> None:
+    """Raises InvalidTopic. Kafka's rules, and the quorum's own logs are no topics."""
+    if not name or name in (".", ".."):
+        raise InvalidTopic(f"a topic cannot be named {name!r}")
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        raise InvalidTopic(f"a topic name of {len(name)} characters; at most {TOPIC_NAME_CHARACTERS_MAX}")
+    if not _NAME.fullmatch(name):
+        raise InvalidTopic(f"topic name {name!r}: expected only ASCII letters, digits, '.', '_' and '-'")
+    if name in QUORUM_LOGS:
+        raise InvalidTopic(f"{name} is kept by the quorum; it cannot be created as a topic")
+
+
+def _free_id(view: View, rng: Random) -> uuid.UUID:
+    """A new id. As in Kafka none whose text begins with '-': it can be typed after any option."""
+    for _ in range(ID_ATTEMPTS_MAX):
+        drawn = uuid.UUID(int=rng.getrandbits(128), version=4)
+        dashed = base64.urlsafe_b64encode(drawn.bytes[:3]).startswith(b"-")
+        if not dashed and view.get(TOPIC_NAMES, drawn) is None:
+            return drawn
+    invariant(False, "no free topic id was drawn", attempts=ID_ATTEMPTS_MAX)
+    return uuid.UUID(int=0)
