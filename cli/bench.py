@@ -6,7 +6,7 @@ with Kafka's frames over TCP, and counts from the history of every attempt (see 
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from cli import bench_allocate, bench_failover
+from cli import bench_allocate, bench_failover, bench_transactions
 from cli.bench_allocate import Subject
 from cli.bench_cluster import (
     controllers,
@@ -37,25 +37,25 @@ FAILOVER_NODES_MIN: Final = 3
 OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
 
-def _client_counts(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
-    try:
-        counts = tuple(int(each) for each in value.split(","))
-    except ValueError:
-        counts = ()
-    if not counts or not all(1 <= count <= CLIENTS_MAX for count in counts):
-        raise click.BadParameter(
-            f"expected N[,N..], each from 1 to {CLIENTS_MAX}, got {value!r}", context, option
-        )
-    return counts
+def _counts(most: int) -> Callable[[click.Context, click.Parameter, str], tuple[int, ...]]:
+    """Reads N[,N..], each from 1 to ``most``."""
+
+    def read(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+        try:
+            counts = tuple(int(each) for each in value.split(","))
+        except ValueError:
+            counts = ()
+        if not counts or not all(1 <= count <= most for count in counts):
+            raise click.BadParameter(
+                f"expected N[,N..], each from 1 to {most}, got {value!r}", context, option
+            )
+        return counts
+
+    return read
 
 
 def _own_cluster_options(command: Command) -> Command:
     for option in (
-        click.option(
-            "--history",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Write one JSON line per attempt: client, node, sent_ns, received_ns, outcome, start, len.",
-        ),
         click.option(
             "--dir",
             "directory",
@@ -76,6 +76,13 @@ def _own_cluster_options(command: Command) -> Command:
     return command
 
 
+_history_option = click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write one JSON line per attempt: client, node, sent_ns, received_ns, outcome, start, len.",
+)
+
+
 @click.group()
 def bench() -> None:
     """Measure a cluster that is made for it."""
@@ -84,7 +91,7 @@ def bench() -> None:
 @bench.command()
 @click.option(
     "--clients",
-    callback=_client_counts,
+    callback=_counts(CLIENTS_MAX),
     default="1,8,64,256",
     show_default=True,
     help="N[,N..]: one row each.",
@@ -99,6 +106,7 @@ def bench() -> None:
 @click.option(
     "--bootstrap-controller", help="HOST:PORT[,..]: load this cluster instead. Its quota is what it is."
 )
+@_history_option
 @_own_cluster_options
 @format_option
 def allocate(
@@ -156,6 +164,7 @@ def allocate(
     help="STOP: the leader stands still with its connections open; it goes on when another one leads.",
 )
 @click.option("--clients", type=click.IntRange(1, 256), default=16, show_default=True)
+@_history_option
 @_own_cluster_options
 @format_option
 def failover(
@@ -186,6 +195,69 @@ def failover(
     else:
         _print_failed_over(result.figures, signal_name)
     return 0 if result.is_sound else 1
+
+
+@bench.command()
+@click.option(
+    "--producers",
+    callback=_counts(bench_transactions.PRODUCERS_MAX),
+    default="1,8",
+    show_default=True,
+    help="N[,N..]: how many at a time.",
+)
+@click.option(
+    "--messages",
+    callback=_counts(bench_transactions.MESSAGES_MAX),
+    default="1,100",
+    show_default=True,
+    help="N[,N..]: in one transaction. One row for each pair.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, SECONDS_MAX),
+    default=5.0,
+    show_default=True,
+    help="Of load, per row, on the cluster and on the mock.",
+)
+@click.option("--bootstrap-server", help="HOST:PORT[,..]: load this cluster instead of a new one.")
+@_own_cluster_options
+@format_option
+def transactions(
+    producers: tuple[int, ...],
+    messages: tuple[int, ...],
+    seconds: float,
+    bootstrap_server: str | None,
+    node_count: int,
+    port: int | None,
+    directory: Path | None,
+    output_format: str,
+) -> int:
+    """Transactions per second of confluent-kafka producers; beside librdkafka's in-memory mock cluster.
+
+    Each producer commits one transaction after the other; what a read_committed consumer sees is then held
+    against what was committed. Exit status 1: it differs (verified false; stderr says how).
+    """
+    if bootstrap_server is not None and (directory is not None or port is not None):
+        raise WrongUsage("--bootstrap-server names a cluster that runs; --dir and --port are for a new one")
+    with _interruptible(), workspace(directory) as work, progress() as show:
+        measured = bench_transactions.measure(
+            producers,
+            messages,
+            seconds,
+            work=work,
+            node_count=node_count,
+            port=port,
+            directory=directory,
+            bootstrap=bootstrap_server,
+            show=show,
+        )
+    for fault in measured.faults:
+        click.echo(fault, err=True)
+    if output_format == JSON:
+        echo_json(measured.figures)
+    else:
+        click.echo(bench_transactions.lines(measured.figures))
+    return 1 if measured.faults else 0
 
 
 @contextmanager

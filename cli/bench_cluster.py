@@ -73,15 +73,22 @@ def workspace(cluster_directory: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def own_cluster(
-    work: Path, node_count: int, port: int | None, directory: Path | None
+    work: Path,
+    node_count: int,
+    port: int | None,
+    directory: Path | None,
+    settings: Sequence[str] = (),
 ) -> Iterator[OwnCluster]:
-    """Create and start a cluster; end it on leaving. In ``directory``, if given, it stays on disk."""
+    """Create and start a cluster; end it on leaving. In ``directory``, if given, it stays on disk.
+
+    ``settings``: ``key=value`` lines for its nodes, beside ours.
+    """
     if directory is not None and exists(directory):
         raise WrongUsage(
             f"{directory} holds a cluster already; the bench makes its own: choose another --dir"
         )
     place = directory or work / "cluster"
-    cluster = create_cluster(place, node_count, port or free_port(node_count), (QUOTA_OFF,))
+    cluster = create_cluster(place, node_count, port or free_port(node_count), (QUOTA_OFF, *settings))
     try:
         yield OwnCluster(cluster, bring_up(cluster))
     finally:

@@ -1,0 +1,119 @@
+"""``fencepost bench transactions``: what the cluster commits per second, beside librdkafka's mock cluster.
+
+The mock cluster (``test.mock.num.brokers``) is a process of its own, as many brokers, everything in memory:
+no Raft, no fsync, no partition log. Row by row the same process loads first the one, then the other.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cli.bench_cluster import own_cluster
+from cli.bench_history import percentile
+from cli.bench_process import Child, child
+from cli.output import Failed, table
+from cli.transaction_load import Load, Loaded, Mock
+
+PRODUCERS_MAX: Final = 256
+MESSAGES_MAX: Final = 10_000
+WARM_UP_SECONDS: Final = 0.5
+PARTITIONS: Final = 4  # of each topic: what the mock cluster makes, too
+LOAD_MODULE: Final = "cli.transaction_load"
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """``figures``: the document. ``faults``: per row that was not verified, why."""
+
+    figures: dict[str, list[dict[str, Any]]]
+    faults: list[str]
+
+
+def measure(
+    producers: Sequence[int],
+    messages: Sequence[int],
+    seconds: float,
+    *,
+    work: Path,
+    node_count: int,
+    port: int | None,
+    directory: Path | None,
+    bootstrap: str | None,
+    show: Show,
+) -> Measured:
+    """One row per pair of numbers, of the cluster (its own, or the one at ``bootstrap``) and of the mock."""
+    rows: list[dict[str, Any]] = []
+    baseline: list[dict[str, Any]] = []
+    faults: list[str] = []
+    with ExitStack() as stack:
+        mock = stack.enter_context(child("mock cluster", LOAD_MODULE)).ask(Mock(node_count), str)
+        load = stack.enter_context(child("load", LOAD_MODULE))
+        if bootstrap is None:
+            settings = (f"num.partitions={PARTITIONS}",)
+            own = stack.enter_context(own_cluster(work, node_count, port, directory, settings))
+            bootstrap = own.cluster.bootstrap
+        for count in producers:
+            for size in messages:
+                for name, servers, found in (("cluster", bootstrap, rows), ("mock", mock, baseline)):
+                    show(f"{count} producers, {size} messages, {name}")
+                    row, fault = _row(load, servers, count, size, seconds, hides_aborted=name == "cluster")
+                    found.append(row)
+                    if fault:
+                        faults.append(f"{name}, {count} producers, {size} messages: {fault}")
+    return Measured({"rows": rows, "baseline": baseline}, faults)
+
+
+def _row(
+    load: Child, bootstrap: str, producers: int, messages: int, seconds: float, *, hides_aborted: bool
+) -> tuple[dict[str, Any], str]:
+    """The figures of one row, and what is wrong with what was read back."""
+    loaded = load.ask(
+        Load(
+            bootstrap=bootstrap,
+            topic=f"bench-{producers}-{messages}",
+            producers=producers,
+            messages=messages,
+            warm_up_s=WARM_UP_SECONDS,
+            seconds=seconds,
+            hides_aborted=hides_aborted,
+        ),
+        Loaded,
+    )
+    latencies_ns = sorted(loaded.latencies_ns)
+    p50_ns, p99_ns = percentile(latencies_ns, 0.50), percentile(latencies_ns, 0.99)
+    if p50_ns is None or p99_ns is None:
+        raise Failed(f"{producers} producers of {messages} messages committed nothing in {seconds:.0f} s")
+    row = {
+        "producers": producers,
+        "messages": messages,
+        "txn_per_s": round(len(latencies_ns) / seconds, 1),
+        "p50_ms": round(p50_ns / 1e6, 3),
+        "p99_ms": round(p99_ns / 1e6, 3),
+        "verified": not loaded.fault,
+    }
+    return row, loaded.fault
+
+
+def lines(figures: dict[str, list[dict[str, Any]]]) -> str:
+    """The document as a table; X MOCK is the cluster's rate over the mock cluster's."""
+    rows = [
+        (
+            row["producers"],
+            row["messages"],
+            f"{row['txn_per_s']:.0f}",
+            f"{row['txn_per_s'] / mock['txn_per_s']:.2f}",
+            f"{row['p50_ms']:.2f}",
+            f"{row['p99_ms']:.2f}",
+            "yes" if row["verified"] else "NO",
+            f"{mock['txn_per_s']:.0f}",
+            f"{mock['p50_ms']:.2f}",
+            f"{mock['p99_ms']:.2f}",
+        )
+        for row, mock in zip(figures["rows"], figures["baseline"], strict=True)
+    ]
+    columns = ("PRODUCERS", "MESSAGES", "TXN/S", "X MOCK", "P50 MS", "P99 MS", "VERIFIED")
+    return table((*columns, "MOCK TXN/S", "MOCK P50 MS", "MOCK P99 MS"), rows)
