@@ -56,6 +56,11 @@ def raise_for(code: int, message: str | None = None) -> None:
         raise error_for(code, message)
 
 
+def code_of(number: int) -> ErrorCode:
+    """The code of that number; UNKNOWN_SERVER_ERROR for one that is not listed."""
+    return ErrorCode(number) if number in _LISTED else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def gated(code: int, version: int, *, fenced_from: int = 0, abortable_from: int = 0) -> int:
     """The code as an API's version may say it: clients of older versions die of codes they do not know.
 

@@ -2,46 +2,45 @@
 
 2   flexible
 3   producer_id and producer_epoch of a producer that goes on (KIP-360); -1 if it is new
-4   may be answered with PRODUCER_FENCED, 5 with TRANSACTION_ABORTABLE
+4   may be answered with PRODUCER_FENCED; below, INVALID_PRODUCER_EPOCH says it
+5   may be answered with TRANSACTION_ABORTABLE; below, INVALID_TXN_STATE says it
 Version 6 (two-phase commit) is not stable in Kafka and not served yet.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from controller.errors import ApiError
-from records.types import ProducerId
+from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from wire.dispatch import Api
-from wire.errors import raise_for
+from wire.errors import gated, raise_for
 from wire.schema import Buffer, Message
 
-NO_PRODUCER_ID: Final = ProducerId(-1)
-NO_PRODUCER_EPOCH: Final = -1
+__all__ = [
+    "INIT_PRODUCER_ID",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "InitProducerId",
+    "InitProducerIdAnswer",
+]
 
+NO_PRODUCER_EPOCH: Final = NO_EPOCH
+
+_FENCED_FROM: Final = 4
+_ABORTABLE_FROM: Final = 5
 _REQUEST: Final = Message(22, "request")
 _RESPONSE: Final = Message(22, "response")
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerId:
-    """``transactional_id`` None: idempotent only; its timeout then means nothing (librdkafka sends -1)."""
-
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    producer_id: ProducerId = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-
-
-@dataclass(frozen=True, slots=True)
-class InitProducerIdAnswer:
-    """Who the producer is from now on."""
-
-    producer_id: ProducerId
-    producer_epoch: int
-
-
 def _decode_request(version: int, body: Buffer) -> InitProducerId:
-    return InitProducerId(**_REQUEST.decode(version, body))
+    message = _REQUEST.decode(version, body)
+    return InitProducerId(
+        message["transactional_id"],
+        message["transaction_timeout_ms"],
+        message.get("producer_id", NO_PRODUCER_ID),
+        message.get("producer_epoch", NO_PRODUCER_EPOCH),
+        version,
+    )
 
 
 def _encode_request(version: int, request: InitProducerId) -> bytes:
@@ -62,7 +61,8 @@ def _encode_response(version: int, answer: InitProducerIdAnswer, throttle_ms: in
 
 def _refusal(version: int, request: InitProducerId | None, error: ApiError, throttle_ms: int) -> bytes:
     nobody = InitProducerIdAnswer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-    return _encode(version, nobody, throttle_ms, error_code=error.code)
+    code = gated(error.code, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+    return _encode(version, nobody, throttle_ms, error_code=code)
 
 
 def _encode(version: int, answer: InitProducerIdAnswer, throttle_ms: int, *, error_code: int) -> bytes:

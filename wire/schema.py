@@ -6,7 +6,7 @@ from the network: it reserves memory for as many elements as an array claims, so
 the process; and it refuses a tagged field it does not know, which KIP-482 says to skip.
 
 A message is a dict by kio's field names, and the values are plain: error codes are ints, durations
-are ints with ``_ms`` added to the name, a zero uuid is None. Fields that a version lacks are absent
+and times are ints with ``_ms`` added to the name, a zero uuid is None. Fields that a version lacks are absent
 after ``decode`` and dropped by ``encode``; absent ones take Kafka's default.
 """
 
@@ -41,6 +41,7 @@ _FIXED: Final[Mapping[str, tuple[Any, Any]]] = {
     "error_code": (readers.read_int16, writers.write_int16),
     "timedelta_i32": (readers.read_int32, writers.write_int32),
     "timedelta_i64": (readers.read_int64, writers.write_int64),
+    "datetime_i64": (readers.read_int64, writers.write_int64),
 }
 _SIZED: Final[Mapping[tuple[str, bool, bool], tuple[Any, Any]]] = {  # by type, flexible, nullable
     ("string", False, False): (readers.read_legacy_string, writers.write_legacy_string),
@@ -54,17 +55,17 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class _Budget:
-    """What is left of ELEMENTS_MAX while one message is read."""
+    """How many elements are left of ``elements_max`` while one message is read."""
 
     __slots__ = ("_left",)
 
-    def __init__(self) -> None:
-        self._left = ELEMENTS_MAX
+    def __init__(self, elements_max: int) -> None:
+        self._left = elements_max
 
     def spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise CorruptData(f"more than {ELEMENTS_MAX} elements in one message")
+            raise CorruptData("too many elements in one message")
 
 
 class _Field(NamedTuple):
@@ -78,7 +79,8 @@ class Message:
     """One request or response in all its versions.
 
     ``parts`` names, by array field, the dataclass that its elements become; its fields are a subset of
-    kio's. ``renames`` maps kio's field names to ours.
+    kio's. ``renames`` maps kio's field names to ours. ``elements_max`` is for answers of our own servers
+    that list more than a request may.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Message:
         kind: Literal["request", "response"],
         parts: Mapping[str, type[Any]] | None = None,
         renames: Mapping[str, str] | None = None,
+        elements_max: int = ELEMENTS_MAX,
     ) -> None:
         self._api_key = api_key
+        self._elements_max = elements_max
         self._kind = kind
         self._load: Callable[[int, int], type[Any]] = (
             load_request_schema if kind == "request" else load_response_schema
@@ -105,7 +109,7 @@ class Message:
         """
         layout = self._layout(version)
         try:
-            message, end = layout.read(body, 0, _Budget())
+            message, end = layout.read(body, 0, _Budget(self._elements_max))
         except (SerialError, ValueError, OverflowError) as error:
             raise CorruptData(f"{layout.name} v{version}: {error}") from error
         if end != len(body) and self._kind == "response":
@@ -225,7 +229,7 @@ def _field(
     name = renames.get(field.name, field.name)
     default = field.default
     kafka_type: str = field.metadata.get("kafka_type", "")
-    if kafka_type.startswith("timedelta"):
+    if kafka_type.startswith(("timedelta", "datetime")):
         name += "_ms"
         default = default // _MILLISECOND if isinstance(default, timedelta) else default
     kind = field.type
