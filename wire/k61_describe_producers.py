@@ -7,7 +7,7 @@ from controller.errors import ApiError, ErrorCode
 from wire.cursor import grouped
 from wire.dispatch import Api
 from wire.errors import message_of
-from wire.schema import Buffer, Message
+from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class DescribeProducersAnswer:
 
 
 _REQUEST: Final = Message(61, "request")
-_RESPONSE: Final = Message(61, "response", {"active_producers": ActiveProducer})
+_RESPONSE: Final = Message(
+    61, "response", {"active_producers": ActiveProducer}, elements_max=ANSWER_ELEMENTS_MAX
+)
 
 
 def _decode_request(version: int, body: Buffer) -> DescribeProducers:

@@ -1,0 +1,88 @@
+"""ListTransactions, API key 66, versions 0-2: the coordinator's transactional ids (KIP-664).
+
+1   duration_filter (KIP-994)      2   transactional_id_pattern, an RE2 expression (KIP-1152)
+"""
+
+from typing import Final
+
+from controller.errors import ApiError
+from controller.transactions.describe import ListedTransaction, ListTransactions, ListTransactionsAnswer
+from wire.dispatch import Api
+from wire.errors import raise_for
+from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+
+_REQUEST: Final = Message(66, "request")
+_RESPONSE: Final = Message(66, "response", elements_max=ANSWER_ELEMENTS_MAX)
+
+
+def _decode_request(version: int, body: Buffer) -> ListTransactions:
+    message = _REQUEST.decode(version, body)
+    return ListTransactions(
+        message["state_filters"],
+        message["producer_id_filters"],
+        message.get("duration_filter", -1),
+        message.get("transactional_id_pattern"),
+    )
+
+
+def _encode_request(version: int, request: ListTransactions) -> bytes:
+    return _REQUEST.encode(
+        version,
+        {
+            "state_filters": request.state_filters,
+            "producer_id_filters": request.producer_id_filters,
+            "duration_filter": request.duration_ms,
+            "transactional_id_pattern": request.pattern,
+        },
+    )
+
+
+def _encode_response(version: int, answer: ListTransactionsAnswer, throttle_ms: int) -> bytes:
+    return _encode(version, answer, throttle_ms, error_code=0)
+
+
+def _refusal(version: int, request: ListTransactions | None, error: ApiError, throttle_ms: int) -> bytes:
+    return _encode(version, ListTransactionsAnswer((), ()), throttle_ms, error_code=error.code)
+
+
+def _encode(version: int, answer: ListTransactionsAnswer, throttle_ms: int, *, error_code: int) -> bytes:
+    states = tuple(
+        {
+            "transactional_id": each.transactional_id,
+            "producer_id": each.producer_id,
+            "transaction_state": each.state,
+        }
+        for each in answer.transactions
+    )
+    return _RESPONSE.encode(
+        version,
+        {
+            "throttle_time_ms": throttle_ms,
+            "error_code": error_code,
+            "unknown_state_filters": answer.unknown_state_filters,
+            "transaction_states": states,
+        },
+    )
+
+
+def _decode_response(version: int, body: Buffer) -> ListTransactionsAnswer:
+    message = _RESPONSE.decode(version, body)
+    raise_for(message["error_code"])
+    listed = tuple(
+        ListedTransaction(each["transactional_id"], each["producer_id"], each["transaction_state"])
+        for each in message["transaction_states"]
+    )
+    return ListTransactionsAnswer(message["unknown_state_filters"], listed)
+
+
+LIST_TRANSACTIONS: Final[Api[ListTransactions, ListTransactionsAnswer]] = Api(
+    key=66,
+    name="ListTransactions",
+    versions=range(3),
+    flexible_from=0,
+    decode_request=_decode_request,
+    encode_response=_encode_response,
+    refusal=_refusal,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+)
