@@ -10,53 +10,43 @@ Source   Kafka TransactionLogKey.json, TransactionLogValue.json; KIP-360, KIP-58
 
 import struct
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
 from records.invariant import CorruptData, InvariantViolation
 from records.message import read_message, write_message
-from records.schema import BOOL, INT8, INT16, INT32, INT64, STRING
+from records.schema import BOOL, INT8, INT16, INT32, INT64
+from records.transaction_bytes import read_value, write_value
+from records.transaction_parts import FENCED_BY_CHARACTERS_MAX, Fence, TopicPartitions
 from records.types import Log, ProducerId
+
+__all__ = [
+    "FENCED_BY_CHARACTERS_MAX",
+    "FENCES_MAX",
+    "NO_EPOCH",
+    "NO_PRODUCER_ID",
+    "Fence",
+    "TopicPartitions",
+    "TransactionForgotten",
+    "TransactionStateRecord",
+    "TransactionValue",
+    "decode_transaction",
+    "encode_transaction",
+    "read_value_generally",
+    "write_value_generally",
+]
 
 KEY_VERSION: Final = 0
 VALUE_VERSION: Final = 1
 FENCES_MAX: Final = 8  # kept for one transactional id; the oldest goes first
-FENCED_BY_CHARACTERS_MAX: Final = 64
 NO_PRODUCER_ID: Final = ProducerId(-1)
 NO_EPOCH: Final = -1
 
 _I16: Final = struct.Struct(">h")
 _KEY_PREFIX: Final = struct.Struct(">hh")  # version, length of the id
 _VALUE_PREFIX: Final = _I16.pack(VALUE_VERSION)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
-    """Partitions of one topic, in ascending order in what is stored."""
-
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(1)
-    __flexible__: ClassVar[bool] = True
-
-    topic: str = field(metadata=STRING)
-    partition_ids: tuple[int, ...] = field(metadata=INT32)
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """An instance of a producer lost its epoch at ``at_ms``. For people: decisions may read pid and epoch."""
-
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(1)
-    __flexible__: ClassVar[bool] = True
-
-    at_ms: int = field(metadata=INT64)
-    cause: int = field(metadata=INT8)  # controller.transactions.states.FenceCause
-    producer_id: ProducerId = field(metadata=INT64)
-    epoch: int = field(metadata=INT16)  # the one that was lost
-    by: str = field(default="", metadata=STRING)  # client id, of at most FENCED_BY_CHARACTERS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +127,12 @@ def encode_transaction(
     key = _encode_key(record.transactional_id)
     if isinstance(record, TransactionForgotten):
         return key, None
-    message = TransactionValue(**{name: getattr(record, name) for name in _VALUE_FIELDS})
-    return key, _VALUE_PREFIX + write_message(message)
+    return key, _VALUE_PREFIX + (write_value(record) or write_value_generally(record))
+
+
+def write_value_generally(record: TransactionStateRecord) -> bytes:
+    """What ``write_value`` does by hand."""
+    return write_message(TransactionValue(**{name: getattr(record, name) for name in _VALUE_FIELDS}))
 
 
 def decode_transaction(
@@ -160,11 +154,16 @@ def decode_transaction(
     version = _I16.unpack_from(value)[0]
     if version != VALUE_VERSION:
         raise CorruptData(f"transaction value version {version}, expected {VALUE_VERSION}")
-    message, end = read_message(TransactionValue, value, _I16.size)
+    values = read_value(value, _I16.size) or read_value_generally(value, _I16.size)
+    return TransactionStateRecord(transactional_id=transactional_id, **values)
+
+
+def read_value_generally(value: bytes, position: int) -> dict[str, Any]:
+    """What ``read_value`` does by hand. Raises CorruptData."""
+    message, end = read_message(TransactionValue, value, position)
     if end != len(value):
         raise CorruptData(f"{len(value) - end} bytes after a transaction value")
-    values = {name: getattr(message, name) for name in _VALUE_FIELDS}
-    return TransactionStateRecord(transactional_id=transactional_id, **values)
+    return {name: getattr(message, name) for name in _VALUE_FIELDS}
 
 
 def _encode_key(transactional_id: str) -> bytes:
