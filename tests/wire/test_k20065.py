@@ -1,0 +1,79 @@
+"""ExplainTransaction: the bytes as they are documented, there and back, and what is refused."""
+
+import json
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.errors import InvalidRequest, TransactionalIdNotFound
+from records.invariant import CorruptData
+from wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ID_BYTES_MAX,
+    ExplainTransaction,
+    Explanation,
+    FenceTold,
+)
+
+API = EXPLAIN_TRANSACTION
+TOLD = Explanation("It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),))
+DOCUMENT = {
+    "explanation": "It is open.",
+    "fences": [
+        {"at_ms": 1_760_000_000_000, "cause": "new instance", "producer_id": 42, "epoch": 3,
+         "client_id": "orders-2"},
+    ],
+}  # fmt: skip
+
+
+def test_the_bytes_are_those_of_the_docstring() -> None:
+    assert API.encode_request(0, ExplainTransaction("tx")) == b"\0\2tx"
+    raw = API.encode_response(0, TOLD, 7)
+    assert struct.unpack_from(">ihhi", raw) == (7, 0, 0, len(raw) - 12)
+    assert json.loads(raw[12:]) == DOCUMENT
+
+
+@given(st.text(max_size=40))
+def test_a_request_comes_back(transactional_id: str) -> None:
+    request = ExplainTransaction(transactional_id)
+    assert API.decode_request(0, API.encode_request(0, request)) == request
+
+
+def test_an_answer_comes_back() -> None:
+    assert API.decode_response(0, API.encode_response(0, TOLD, 0)) == TOLD
+
+
+def test_a_refusal_comes_back_with_its_words() -> None:
+    error = TransactionalIdNotFound("nobody knows tx")
+    with pytest.raises(TransactionalIdNotFound, match="nobody knows tx"):
+        API.decode_response(0, API.refusal(0, None, error, 0))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\0\3tx", id="too-short"),
+        pytest.param(b"\0\1tx", id="too-long"),
+        pytest.param(b"\xff\xff", id="null"),
+        pytest.param(b"\0\1\xff", id="no-utf-8"),
+    ],
+)
+def test_an_unreadable_request_is_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptData):
+        API.decode_request(0, body)
+
+
+@given(st.binary(max_size=60))
+def test_an_unreadable_answer_is_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptData):
+        API.decode_response(0, b"\0\0\0\0\0\0" + body)
+
+
+def test_an_id_that_no_message_holds_is_refused() -> None:
+    longest = ExplainTransaction("x" * ID_BYTES_MAX)
+    assert API.decode_request(0, API.encode_request(0, longest)) == longest
+    with pytest.raises(InvalidRequest):
+        API.encode_request(0, ExplainTransaction("x" * (ID_BYTES_MAX + 1)))
