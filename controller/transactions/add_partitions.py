@@ -1,14 +1,23 @@
 """AddPartitionsToTxn: what a transaction touches is known before it is written; and: is it in there.
 
-Source   Kafka TransactionCoordinator.handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction;
-         spec/kafka.md B3.
+Source      Kafka TransactionCoordinator.handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction;
+            spec/kafka.md B3.
 """
+
+from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.errors import ErrorCode
+from controller import topics
+from controller.decision import Decision
+from controller.errors import ConcurrentTransactions, ErrorCode, InvalidRequest
+from controller.transactions.fencing import find, require_current
+from controller.transactions.states import PREPARED_STATES, State, Transaction, record_of
+from controller.view import View
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
+
+PARTITIONS_MAX: Final = 10_000  # of one transaction; under 3 MB with the longest names, so it fits an entry
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
@@ -40,8 +49,94 @@ class AddPartitionsToTxnAnswer(msgspec.Struct, frozen=True):
     results: tuple[tuple[str, AddPartitionsAnswer | ErrorCode], ...]
 
 
+AddDecision: TypeAlias = Decision[AddPartitionsAnswer]
+
+
 def same_for_all(request: AddPartitions, code: ErrorCode) -> AddPartitionsAnswer:
     """``code`` for each partition of the request."""
     return AddPartitionsAnswer(
         tuple((each.topic, tuple((index, code) for index in each.partition_ids)) for each in request.topics)
     )
+
+
+def decide_add_partitions(view: View, request: AddPartitions, *, now_ms: int) -> AddDecision:
+    """Add partitions to the open transaction, or begin one. What is in already is not written again.
+
+    If a partition does not exist, it is answered 3 and all others 55: nothing is added.
+    Raises   InvalidRequest, InvalidProducerIdMapping, ProducerFenced, TransactionTimedOut,
+             ConcurrentTransactions.
+    """
+    missing = _missing(view, request)
+    if missing is not None:
+        return Decision((), missing)
+    row = find(view, request.transactional_id)
+    require_current(row, request.producer_id, request.producer_epoch)
+    _require_not_ending(row)
+    added = same_for_all(request, ErrorCode.NONE)
+    united = _united(row.partitions, request.topics)
+    if row.state is State.ONGOING and united == row.partitions:
+        return Decision((), added)
+    count = sum(len(each.partition_ids) for each in united)
+    if count > PARTITIONS_MAX:
+        raise InvalidRequest(f"a transaction of {count} partitions; at most {PARTITIONS_MAX}")
+    ongoing = msgspec.structs.replace(
+        row,
+        state=State.ONGOING,
+        partitions=united,
+        updated_ms=now_ms,
+        started_ms=row.started_ms if row.state is State.ONGOING else now_ms,
+    )
+    return Decision((record_of(ongoing),), added)
+
+
+def decide_verify(view: View, request: AddPartitions) -> AddDecision:
+    """Which partitions are in the open transaction: NONE, or TRANSACTION_ABORTABLE (120). Writes nothing.
+
+    Raises   what ``decide_add_partitions`` raises: a partition leader tells a timed-out epoch from a fenced
+             one by it.
+    """
+    row = find(view, request.transactional_id)
+    require_current(row, request.producer_id, request.producer_epoch)
+    _require_not_ending(row)
+    known = {each.topic: frozenset(each.partition_ids) for each in row.partitions}
+    errors = []
+    for each in request.topics:
+        inside = known.get(each.topic, frozenset())
+        errors.append(
+            (each.topic, tuple((index, _verified(index in inside)) for index in each.partition_ids))
+        )
+    return Decision((), AddPartitionsAnswer(tuple(errors)))
+
+
+def _verified(inside: bool) -> ErrorCode:
+    return ErrorCode.NONE if inside else ErrorCode.TRANSACTION_ABORTABLE
+
+
+def _require_not_ending(row: Transaction) -> None:
+    if row.state in PREPARED_STATES:
+        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+
+
+def _missing(view: View, request: AddPartitions) -> AddPartitionsAnswer | None:
+    """What to answer if any partition does not exist; None if all do."""
+    errors = []
+    complete = True
+    for each in request.topics:
+        codes = []
+        for index in each.partition_ids:
+            exists = topics.partition(view, each.topic, index) is not None
+            complete = complete and exists
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes.append((index, code))
+        errors.append((each.topic, tuple(codes)))
+    return None if complete else AddPartitionsAnswer(tuple(errors))
+
+
+def _united(
+    known: tuple[TopicPartitions, ...], added: tuple[TopicPartitions, ...]
+) -> tuple[TopicPartitions, ...]:
+    """Both, ordered by topic and index, each once."""
+    indexes: dict[str, set[int]] = {each.topic: set(each.partition_ids) for each in known}
+    for each in added:
+        indexes.setdefault(each.topic, set()).update(each.partition_ids)
+    return tuple(TopicPartitions(topic, tuple(sorted(indexes[topic]))) for topic in sorted(indexes))

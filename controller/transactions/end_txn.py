@@ -1,11 +1,33 @@
 """EndTxn: commit or abort. Once the PrepareX record is committed, the outcome can never change (I7).
 
-Source   Kafka TransactionCoordinator.endTransaction; KIP-890; spec/kafka.md B4.
+The client is answered then; the markers follow. Requests below version 5 leave the epoch as it is: a delayed
+EndTxn can end a later transaction of the same epoch, the protocol's own hole. From version 5 on (KIP-890;
+not advertised yet) each end bumps the epoch, and past 32766 the next transaction has a new producer id.
+
+Source   Kafka TransactionCoordinator.endTransaction; KIP-890, KIP-939; spec/kafka.md B4.
 """
+
+from typing import Final, TypeAlias
 
 import msgspec
 
+from controller.decision import Decision
+from controller.errors import ApiError, ConcurrentTransactions, InvalidTxnState, ProducerFenced
+from controller.transactions.fencing import find, require_current
+from controller.transactions.init_producer_id import claimed
+from controller.transactions.states import (
+    CLIENT_EPOCH_MAX,
+    PREPARED_STATES,
+    State,
+    Transaction,
+    record_of,
+)
+from controller.view import View
+from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from records.types import ProducerId
+
+BUMPING_VERSION: Final = 5  # EndTxn's, from which on its sender speaks transactions V2
+TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of such a sender; 0 of any other
 
 
 class EndTxn(msgspec.Struct, frozen=True):
@@ -23,3 +45,134 @@ class EndTxnAnswer(msgspec.Struct, frozen=True):
 
     producer_id: ProducerId
     producer_epoch: int
+
+
+EndDecision: TypeAlias = Decision[EndTxnAnswer | None]
+
+
+def decide_end_txn(
+    view: View, request: EndTxn, *, now_ms: int, fresh: ProducerId | None = None
+) -> EndDecision:
+    """The open transaction ends so, from now on for ever. Version 5 is answered with the next pair.
+
+    ``fresh``: see ``needs_producer_id_at_end``.
+    Raises   InvalidRequest, InvalidProducerIdMapping, ProducerFenced, TransactionTimedOut, InvalidTxnState,
+             ConcurrentTransactions (its markers are being written), CoordinatorLoadInProgress (no fresh id).
+    """
+    row = find(view, request.transactional_id)
+    if request.version >= BUMPING_VERSION:
+        return _decide_bumping(row, request, now_ms, fresh)
+    require_current(row, request.producer_id, request.producer_epoch)
+    if row.state is State.ONGOING:
+        prepared = _prepared(row, request, now_ms, client_transaction_version=0)
+        return Decision((record_of(prepared),), None)
+    ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
+    if row.state is ended:
+        return Decision((), None)  # a retry
+    ending = State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT
+    raise _still_ending(row) if row.state is ending else _wrong_state(row, request)
+
+
+def _prepared(
+    row: Transaction, request: EndTxn, now_ms: int, *, client_transaction_version: int
+) -> Transaction:
+    return msgspec.structs.replace(
+        row,
+        state=State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT,
+        updated_ms=now_ms,
+        client_transaction_version=client_transaction_version,
+    )
+
+
+def _still_ending(row: Transaction) -> ApiError:
+    return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+
+
+def _wrong_state(row: Transaction, request: EndTxn) -> ApiError:
+    wanted = "commit" if request.committed else "abort"
+    return InvalidTxnState(
+        f"{row.transactional_id!r} is in {row.state.wire_name}: there is nothing to {wanted}"
+    )
+
+
+# -- transactions V2 -------------------------------------------------------------------------------------
+
+
+def needs_producer_id_at_end(view: View, request: EndTxn) -> bool:
+    """Whether the decision will want a producer id that nobody has: a V2 end at the last epoch."""
+    if request.version < BUMPING_VERSION:
+        return False
+    try:
+        row = find(view, request.transactional_id)
+        return _bumps(row, request) and row.producer_epoch >= CLIENT_EPOCH_MAX
+    except ApiError:
+        return False
+
+
+def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:
+    if not _bumps(row, request):
+        return Decision((), EndTxnAnswer(row.producer_id, row.producer_epoch))
+    bumped = msgspec.structs.replace(
+        _prepared(row, request, now_ms, client_transaction_version=TRANSACTIONS_V2),
+        producer_epoch=row.producer_epoch + 1,
+        last_producer_epoch=row.producer_epoch,
+        previous_producer_id=NO_PRODUCER_ID,
+        timed_out=False,
+        started_ms=row.started_ms if row.state is State.ONGOING else now_ms,
+    )
+    answer = EndTxnAnswer(row.producer_id, row.producer_epoch + 1)
+    if row.producer_epoch >= CLIENT_EPOCH_MAX:
+        answer = EndTxnAnswer(claimed(fresh), 0)
+        bumped = msgspec.structs.replace(bumped, next_producer_id=answer.producer_id, next_producer_epoch=0)
+    return Decision((record_of(bumped),), answer)
+
+
+def _bumps(row: Transaction, request: EndTxn) -> bool:
+    """True to end the transaction and bump, False for a retry that is answered with the current pair."""
+    ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
+    ending = State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT
+    if _is_retry(row, request):
+        if row.state is ended:
+            return False
+        if row.state is ending:
+            raise _still_ending(row)
+        if row.state in (State.EMPTY, State.ONGOING):
+            raise ProducerFenced(f"{row.transactional_id!r} has epoch {row.producer_epoch} since")
+        raise _wrong_state(row, request)
+    require_current(row, request.producer_id, request.producer_epoch)
+    if row.state in PREPARED_STATES:
+        raise ProducerFenced(
+            f"{row.transactional_id!r} is in {row.state.wire_name}: nobody has its epoch yet"
+        )
+    if row.state is not State.ONGOING and request.committed:
+        raise _wrong_state(row, request)
+    return True
+
+
+def _is_retry(row: Transaction, request: EndTxn) -> bool:
+    """The pair before the end that is under way or done; across a rotation by the previous producer id."""
+    if request.producer_id == row.producer_id:
+        return request.producer_epoch == row.producer_epoch - 1
+    rotated = request.producer_id == row.previous_producer_id and row.producer_epoch == 0
+    return rotated and request.producer_epoch == CLIENT_EPOCH_MAX
+
+
+# -- the end ---------------------------------------------------------------------------------------------
+
+
+def completed(row: Transaction, now_ms: int) -> Transaction:
+    """The row after its last marker was written: CompleteX, with the next pair if it rotates."""
+    ended = State.COMPLETE_COMMIT if row.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+    done = msgspec.structs.replace(row, state=ended, partitions=(), updated_ms=now_ms)
+    if row.next_producer_id == NO_PRODUCER_ID:
+        return done
+    return msgspec.structs.replace(
+        done,
+        producer_id=row.next_producer_id,
+        producer_epoch=row.next_producer_epoch,
+        previous_producer_id=row.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_EPOCH,
+        instance_epoch=row.next_producer_epoch,
+        last_producer_epoch=row.producer_epoch - 1,
+    )

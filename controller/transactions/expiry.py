@@ -1,4 +1,128 @@
 """Expiry: transactions that are open for too long are aborted, ids that nobody uses are forgotten.
 
-Source   KIP-588; Kafka TransactionStateManager; spec/kafka.md B6; DESIGN 2 (time).
+Timeout     PrepareAbort at the next epoch. The instance goes on: the row remembers the epoch that it holds,
+            and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced).
+Clocks      ``now_ms`` is this leader's; ``started_ms`` may be a former leader's, whose clock went otherwise.
+            The time left is clamped to [0, timeout]: a transaction of a former leadership that seems to
+            begin after this one's activation began at the activation.
+Source      KIP-588; Kafka TransactionStateManager; spec/kafka.md B6; DESIGN 2 (time).
 """
+
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from controller.decision import Decision
+from controller.transactions.fencing import fenced
+from controller.transactions.states import (
+    DEADLINES,
+    EPOCH_MAX,
+    TRANSACTIONS,
+    UPDATES,
+    FenceCause,
+    State,
+    Transaction,
+    record_of,
+)
+from controller.view import View
+from records.invariant import invariant
+from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten
+
+TIMEOUTS_MAX: Final = 100  # aborted by one decision: some 10 ms of the loop
+SKEWED_MAX: Final = 1000  # open transactions looked at by one decision for the clock they began under
+EXPIRED_MAX: Final = 500  # forgotten by one decision: some 10 ms of the loop
+
+
+class TimedOut(msgspec.Struct, frozen=True):
+    """``transactional_ids`` are being aborted. ``more``: ask again at once. ``after``: go on there next time."""
+
+    transactional_ids: tuple[str, ...]
+    more: bool = False
+    after: tuple[int, str] | None = None
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """So many were forgotten. ``more``: ask again."""
+
+    transactional_ids: tuple[str, ...]
+    more: bool = False
+
+
+def decide_timeouts(
+    view: View,
+    now_ms: int,
+    *,
+    activated_ms: int,
+    grace_ms: int,
+    after: tuple[int, str] | None = None,
+) -> Decision[TimedOut]:
+    """Abort what is open past its timeout, at most TIMEOUTS_MAX; nothing within ``grace_ms`` of activation.
+
+    ``after``   what the last decision of this leadership answered: the walk over those whose clock was
+                ahead goes on from there, and begins anew after its end.
+    """
+    if now_ms < activated_ms + grace_ms:
+        return Decision((), TimedOut(()))
+    due: list[Transaction] = []
+    for (deadline_ms, transactional_id), _ in view.scan(DEADLINES):
+        if deadline_ms > now_ms or len(due) == TIMEOUTS_MAX:
+            break
+        due.append(_ongoing(view, transactional_id))
+    if len(due) == TIMEOUTS_MAX:
+        return _timed_out(due, now_ms, more=True, after=after)
+    beyond = (now_ms + 1, "") if after is None else max(after, (now_ms + 1, ""))
+    walked = list(islice(view.scan(DEADLINES, beyond), SKEWED_MAX))
+    for (_, transactional_id), _ in walked:
+        row = _ongoing(view, transactional_id)
+        if _is_due_by_activation(view, row, now_ms, activated_ms) and len(due) < TIMEOUTS_MAX:
+            due.append(row)
+    ended = len(walked) < SKEWED_MAX
+    return _timed_out(due, now_ms, more=False, after=None if ended else walked[-1][0])
+
+
+def _is_due_by_activation(view: View, row: Transaction, now_ms: int, activated_ms: int) -> bool:
+    inherited = row.started_epoch < view.header.controller_epoch
+    began_ms = min(row.started_ms, activated_ms) if inherited else row.started_ms
+    return began_ms + row.transaction_timeout_ms <= now_ms
+
+
+def _timed_out(
+    due: list[Transaction], now_ms: int, *, more: bool, after: tuple[int, str] | None
+) -> Decision[TimedOut]:
+    records = tuple(record_of(timed_out(row, now_ms)) for row in due)
+    return Decision(records, TimedOut(tuple(row.transactional_id for row in due), more, after))
+
+
+def timed_out(row: Transaction, now_ms: int) -> Transaction:
+    """PrepareAbort at the next epoch; the instance that holds the one before may ask for it."""
+    invariant(row.producer_epoch < EPOCH_MAX, "32767 is nobody's to begin a transaction with", row=row)
+    return msgspec.structs.replace(
+        row,
+        producer_epoch=row.producer_epoch + 1,
+        state=State.PREPARE_ABORT,
+        updated_ms=now_ms,
+        previous_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=row.producer_epoch,
+        timed_out=True,
+        fences=fenced(row, FenceCause.TIMEOUT, now_ms),
+    )
+
+
+def decide_expire(view: View, now_ms: int, expiration_ms: int) -> Decision[Expired]:
+    """Forget ids that nobody used for ``expiration_ms``, at most EXPIRED_MAX, the oldest first."""
+    records: list[TransactionForgotten] = []
+    for (updated_ms, transactional_id), _ in view.scan(UPDATES):
+        if updated_ms > now_ms - expiration_ms or len(records) == EXPIRED_MAX:
+            break
+        records.append(TransactionForgotten(transactional_id))
+    ids = tuple(record.transactional_id for record in records)
+    return Decision(tuple(records), Expired(ids, more=len(records) == EXPIRED_MAX))
+
+
+def _ongoing(view: View, transactional_id: str) -> Transaction:
+    row = view.get(TRANSACTIONS, transactional_id)
+    if row is None or row.state is not State.ONGOING:
+        invariant(False, "the index of deadlines has what is not open", transactional_id=transactional_id)
+        raise AssertionError
+    return row

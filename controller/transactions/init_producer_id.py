@@ -1,16 +1,53 @@
 """InitProducerId: who is this producer from now on. Nobody else is it any more.
 
-Source   KIP-360, KIP-588; Kafka TransactionCoordinator.handleInitProducerId; spec/kafka.md B2 and B11.
+Instance    the life of one producer with a transactional id. It begins with an InitProducerId without an
+            epoch, which fences the one before. Its later requests name the pair it holds:
+
+            given epoch                     answer, in Empty and CompleteX
+            none                            epoch + 1; the instance's first epoch is the new one
+            the current one                 epoch + 1; the instance goes on
+            instance's first .. current     the current one: a retry, or a producer that timed out
+            anything else                   fenced
+
+            An open transaction is aborted first, at epoch + 1, and the request is told to come back (51);
+            if nobody gave an epoch, that record already begins the new instance, or the fenced one would
+            pass for a retry. A retry leaves everything as it is, the open transaction too.
+Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
+Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
+            fences a live producer if a retry of its own arrives late.
+Source      KIP-360, KIP-588; Kafka TransactionCoordinator.handleInitProducerId; spec/kafka.md B2 and B11.
 """
 
-from typing import Final
+import enum
+from typing import TypeAlias
 
 import msgspec
 
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
+from controller.decision import Decision
+from controller.errors import (
+    ApiError,
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    ProducerFenced,
+)
+from controller.transactions.fencing import fenced, is_last
+from controller.transactions.states import (
+    CLIENT_EPOCH_MAX,
+    EPOCH_MAX,
+    PREPARED_STATES,
+    TRANSACTIONAL_ID_BYTES_MAX,
+    FenceCause,
+    State,
+    Transaction,
+    get,
+    is_key,
+    record_of,
+)
+from controller.view import View
+from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, Fence
 from records.types import ProducerId
-
-RECOVERY_INIT_VERSION: Final = 3  # from this version on a producer can ask with its own epoch
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
@@ -34,3 +71,192 @@ class InitProducerIdAnswer(msgspec.Struct, frozen=True):
 
     producer_id: ProducerId
     producer_epoch: int
+
+
+InitDecision: TypeAlias = Decision[InitProducerIdAnswer | ConcurrentTransactions]
+
+
+class _Case(enum.Enum):
+    NEW = enum.auto()  # nothing is known of the id
+    WAIT = enum.auto()  # its markers are still being written
+    ABORT = enum.auto()  # a transaction is open
+    RETRY = enum.auto()
+    BUMP = enum.auto()
+    ROTATE = enum.auto()
+
+
+def needs_producer_id(view: View, request: InitProducerId, now_ms: int) -> bool:
+    """Whether the decision will want a producer id that nobody has. A refused request wants none."""
+    if request.transactional_id is None:
+        return True
+    try:
+        return _case(get(view, request.transactional_id), request) in (_Case.NEW, _Case.ROTATE)
+    except ApiError:
+        return False
+
+
+def decide_init_producer_id(
+    view: View, request: InitProducerId, *, now_ms: int, fresh: ProducerId | None, max_timeout_ms: int
+) -> InitDecision:
+    """The pair that the producer holds from now on. ``fresh``: see ``needs_producer_id``.
+
+    Raises   InvalidRequest, InvalidTransactionTimeout, ProducerFenced, ConcurrentTransactions (nothing is
+             written), CoordinatorLoadInProgress (no fresh id).
+    Answers  ConcurrentTransactions with a record that aborts what is open: come back when it is aborted.
+    """
+    if request.transactional_id is None:
+        return Decision((), InitProducerIdAnswer(claimed(fresh), 0))
+    _require_valid(request, request.transactional_id, max_timeout_ms)
+    row = get(view, request.transactional_id)
+    case = _case(row, request)
+    if row is None:
+        begun = _instance(_brand_new(request.transactional_id, claimed(fresh)), request, now_ms)
+        return _written(begun)
+    if case is _Case.WAIT:
+        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+    if case is _Case.RETRY:
+        return Decision((), InitProducerIdAnswer(row.producer_id, row.producer_epoch))
+    if case is _Case.ABORT:
+        aborting = _aborting(row, request, now_ms)
+        come_back = ConcurrentTransactions(
+            f"the open transaction of {row.transactional_id!r} is being aborted"
+        )
+        return Decision((record_of(aborting),), come_back)
+    if case is _Case.ROTATE:
+        return _written(_rotated(row, request, claimed(fresh), now_ms))
+    return _written(_bumped(row, request, now_ms))
+
+
+def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_ms: int) -> None:
+    if not is_key(transactional_id):
+        raise InvalidRequest(
+            f"a transactional id of {len(transactional_id)} characters; expected 1 to "
+            f"{TRANSACTIONAL_ID_BYTES_MAX} bytes"
+        )
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+        raise InvalidRequest(
+            f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or neither"
+        )
+    if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
+        raise InvalidTransactionTimeout(
+            f"a transaction timeout of {request.transaction_timeout_ms} ms; expected 1 to {max_timeout_ms} "
+            "(transaction.max.timeout.ms)"
+        )
+
+
+def _case(row: Transaction | None, request: InitProducerId) -> _Case:
+    """Raises ProducerFenced: the instance that asks is not the one that holds the id."""
+    if row is None:
+        return _Case.NEW  # an id that expired is begun anew, whatever pair is given (row 360.4)
+    given = request.producer_id != NO_PRODUCER_ID
+    current = given and (request.producer_id, request.producer_epoch) == (row.producer_id, row.producer_epoch)
+    if given and not current and not _is_retry(row, request):
+        raise ProducerFenced(
+            f"{row.transactional_id!r} has ({row.producer_id}, {row.producer_epoch}) since epoch "
+            f"{row.instance_epoch}, not ({request.producer_id}, {request.producer_epoch})"
+        )
+    if row.state in PREPARED_STATES:
+        return _Case.WAIT
+    exhausted = row.producer_epoch >= CLIENT_EPOCH_MAX
+    if given and not current:
+        return _Case.ROTATE if row.producer_epoch > CLIENT_EPOCH_MAX else _Case.RETRY
+    if row.state is State.ONGOING:
+        return _Case.ABORT
+    return _Case.ROTATE if exhausted else _Case.BUMP
+
+
+def _is_retry(row: Transaction, request: InitProducerId) -> bool:
+    """The same instance, with a pair it held before."""
+    if is_last(row, request.producer_id, request.producer_epoch):
+        return True
+    if request.producer_id != row.producer_id or row.instance_epoch == NO_EPOCH:
+        return False  # a row imported from Kafka does not say which epochs were one instance's
+    return row.instance_epoch <= request.producer_epoch < row.producer_epoch
+
+
+def claimed(fresh: ProducerId | None) -> ProducerId:
+    """The id that a decision needs. Raises CoordinatorLoadInProgress if there is none."""
+    if fresh is None:
+        raise CoordinatorLoadInProgress("no producer id is at hand; come back soon")
+    return fresh
+
+
+def _written(row: Transaction) -> InitDecision:
+    return Decision((record_of(row),), InitProducerIdAnswer(row.producer_id, row.producer_epoch))
+
+
+def _brand_new(transactional_id: str, fresh: ProducerId) -> Transaction:
+    return Transaction(transactional_id, fresh, 0, 0, State.EMPTY)
+
+
+def _instance(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
+    """``row``, whose pair is new, in Empty, held by the instance that asks."""
+    given = request.producer_id != NO_PRODUCER_ID
+    first = row.instance_epoch if given and row.producer_epoch > 0 else row.producer_epoch
+    return msgspec.structs.replace(
+        row,
+        transaction_timeout_ms=request.transaction_timeout_ms,
+        state=State.EMPTY,
+        partitions=(),
+        updated_ms=now_ms,
+        started_ms=-1,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_EPOCH,
+        client_transaction_version=0,
+        instance_epoch=first,
+        init_version=request.version,
+    )
+
+
+def _bumped(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
+    given = request.producer_id != NO_PRODUCER_ID
+    bumped = msgspec.structs.replace(
+        row,
+        producer_epoch=row.producer_epoch + 1,
+        previous_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=row.producer_epoch if given else NO_EPOCH,
+        timed_out=False,
+        fences=row.fences if given else _taken_over(row, request, now_ms),
+    )
+    return _instance(bumped, request, now_ms)
+
+
+def _rotated(row: Transaction, request: InitProducerId, fresh: ProducerId, now_ms: int) -> Transaction:
+    """The instance's last epoch is 32766, whatever the row has: 32767 is never handed out."""
+    given = request.producer_id != NO_PRODUCER_ID
+    rotated = msgspec.structs.replace(
+        row,
+        producer_id=fresh,
+        producer_epoch=0,
+        previous_producer_id=row.producer_id,
+        last_producer_epoch=CLIENT_EPOCH_MAX if given else NO_EPOCH,
+        timed_out=row.timed_out and given,
+        fences=row.fences if given else _taken_over(row, request, now_ms),
+    )
+    return _instance(rotated, request, now_ms)
+
+
+def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
+    """PrepareAbort at the next epoch. Without a given epoch a new instance begins, held by nobody yet."""
+    given = request.producer_id != NO_PRODUCER_ID
+    epoch = min(row.producer_epoch + 1, EPOCH_MAX)
+    cause = FenceCause.SAME_INSTANCE if given else FenceCause.NEW_INSTANCE
+    return msgspec.structs.replace(
+        row,
+        producer_epoch=epoch,
+        state=State.PREPARE_ABORT,
+        updated_ms=now_ms,
+        previous_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=row.producer_epoch if given else NO_EPOCH,
+        timed_out=False,
+        instance_epoch=row.instance_epoch if given else epoch,
+        init_version=row.init_version if given else -1,
+        fences=fenced(row, cause, now_ms, request.client_id),
+    )
+
+
+def _taken_over(row: Transaction, request: InitProducerId, now_ms: int) -> tuple[Fence, ...]:
+    """The row's fences after a new instance took over. An epoch that nobody held is not fenced."""
+    if row.init_version < 0:
+        return row.fences
+    return fenced(row, FenceCause.NEW_INSTANCE, now_ms, request.client_id)

@@ -3,8 +3,21 @@
 Source   Kafka TransactionMarkerChannelManager; spec/kafka.md B5; DESIGN 6.
 """
 
+from itertools import islice
+
 import msgspec
 
+from controller.decision import Decision
+from controller.transactions.end_txn import completed
+from controller.transactions.states import (
+    PREPARED,
+    PREPARED_STATES,
+    State,
+    Transaction,
+    get,
+    record_of,
+)
+from controller.view import View
 from records.transaction_log import TopicPartitions
 from records.types import ImageVersion, ProducerId, Term
 
@@ -19,3 +32,41 @@ class Marker(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartitions, ...]
     coordinator_epoch: Term
     version: ImageVersion
+
+
+def marker_of(view: View, transactional_id: str) -> Marker | None:
+    """The markers of one id, None if it is not in PrepareX."""
+    row = get(view, transactional_id)
+    return None if row is None or row.state not in PREPARED_STATES else _marker(view, row)
+
+
+def pending_markers(view: View, after: str | None, rows_max: int) -> tuple[Marker, ...]:
+    """The markers of up to ``rows_max`` ids in PrepareX whose id is beyond ``after``, in their order."""
+    markers = []
+    for transactional_id, _ in islice(view.scan(PREPARED, after), rows_max):
+        marker = marker_of(view, transactional_id)
+        if marker is not None:
+            markers.append(marker)
+    return tuple(markers)
+
+
+def decide_complete(
+    view: View, transactional_id: str, prepared_version: ImageVersion, *, now_ms: int
+) -> Decision[bool]:
+    """Every marker of that PrepareX is written, or its partition is gone. False: it was completed before."""
+    row = get(view, transactional_id)
+    if row is None or row.state not in PREPARED_STATES or row.prepared_version != prepared_version:
+        return Decision((), False)
+    return Decision((record_of(completed(row, now_ms)),), True)
+
+
+def _marker(view: View, row: Transaction) -> Marker:
+    return Marker(
+        row.transactional_id,
+        row.producer_id,
+        row.producer_epoch,
+        row.state is State.PREPARE_COMMIT,
+        row.partitions,
+        view.header.controller_epoch,
+        row.prepared_version,
+    )

@@ -8,7 +8,6 @@ Source      Kafka TransactionMetadata, TransactionState; KIP-360, KIP-588, KIP-8
 """
 
 import enum
-import struct
 from typing import Final
 
 import msgspec
@@ -16,8 +15,6 @@ import msgspec
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from records.invariant import invariant
 from records.transaction_log import (
-    FENCED_BY_CHARACTERS_MAX,
-    FENCES_MAX,
     NO_EPOCH,
     NO_PRODUCER_ID,
     Fence,
@@ -109,9 +106,6 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True):
         return max(0, self.started_ms) + self.transaction_timeout_ms
 
 
-_TIME: Final = struct.Struct(">Q")
-
-
 def _encode_timed_key(key: tuple[int, str]) -> bytes:
     return encode_int_key(key[0]) + key[1].encode()
 
@@ -171,12 +165,6 @@ def record_of(row: Transaction) -> TransactionStateRecord:
         fences=row.fences,
         timed_out=row.timed_out,
     )
-
-
-def fenced(row: Transaction, cause: FenceCause, now_ms: int, by: str = "") -> tuple[Fence, ...]:
-    """The row's fences with one more: its current epoch is lost. The oldest goes past FENCES_MAX."""
-    fence = Fence(now_ms, cause, row.producer_id, row.producer_epoch, by[:FENCED_BY_CHARACTERS_MAX])
-    return (*row.fences, fence)[-FENCES_MAX:]
 
 
 # -- replay ----------------------------------------------------------------------------------------------
