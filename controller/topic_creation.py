@@ -3,7 +3,7 @@
 Replicas     one. A topic that wants more is refused, unless the node's properties allow it to get one.
 Placement    round-robin over the unfenced brokers, beginning with those that have the fewest replicas:
              a topic's partitions spread as widely as they can, and all replicas about evenly.
-Entry        a request makes at most ``RECORDS_MAX`` records, so that any one fits into a Raft entry.
+Entry        topics and partitions of a request are bounded, so that its records fit into one Raft entry.
 Source       Kafka ReplicationControlManager.createTopics, StripedReplicaPlacer, ``Topic.validate``.
 """
 
@@ -39,17 +39,19 @@ from controller.topics import (
     CreateTopics,
     CreateTopicsAnswer,
     NewTopic,
+    Partition,
     TopicCreated,
     collision_key,
     find,
+    partition_record,
 )
 from controller.view import View
 from records.invariant import invariant
-from records.schema import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from records.schema import ConfigRecord, MetadataRecord, TopicRecord
 from records.types import BrokerId
 
 TOPICS_PER_REQUEST_MAX: Final = 500
-RECORDS_MAX: Final = 10_000  # of one request, about: Kafka's bound, too
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000  # Kafka's
 PARTITIONS_MAX: Final = 100_000  # in the cluster; each broker keeps files open for its own
 QUORUM_LOGS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__consumer_offsets"})
 ID_ATTEMPTS_MAX: Final = 100  # to draw an id that is free and can be typed after an option
@@ -72,10 +74,6 @@ class _Planned(msgspec.Struct, frozen=True):
 
     replicas: tuple[BrokerId, ...]  # the one of each partition
     configs: tuple[tuple[str, str], ...]
-
-    @property
-    def record_count(self) -> int:
-        return 1 + len(self.replicas) + len(self.configs)
 
 
 def decide_create(
@@ -126,7 +124,7 @@ class _Creation:
         self._rules = rules
         hosted = dict(view.items(HOSTED))
         self._partitions = sum(hosted.values())
-        self._record_count = 0
+        self._asked = 0
         self._colliding: dict[str, str] = {}
         self._directories = {
             broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced
@@ -145,7 +143,7 @@ class _Creation:
             count = self._rules.partitions_default
         if count < 1:
             raise InvalidPartitions(f"{count} partitions; expected at least 1, or -1 for the default")
-        self._require_room(count + 1 + len(configs), count)
+        self._require_room(count)
         replicas = self._assigned(topic) if topic.assignments else self._placed(count)
         return _Planned(replicas, configs)
 
@@ -155,7 +153,7 @@ class _Creation:
         if key is not None:
             self._colliding[key] = name
         self._partitions += len(planned.replicas)
-        self._record_count += planned.record_count
+        self._asked += len(planned.replicas)
         for replica in planned.replicas:
             if replica in self._loads:
                 self._loads[replica] += 1
@@ -165,15 +163,8 @@ class _Creation:
             for each, value in planned.configs
         ]
         records += [
-            PartitionRecord(
-                partition_id=index,
-                topic_id=topic_id,
-                replicas=(replica,),
-                isr=(replica,),
-                leader=replica,
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=(self._directories[replica],),
+            partition_record(
+                topic_id, index, Partition((replica,), replica, 0, (self._directories[replica],))
             )
             for index, replica in enumerate(planned.replicas)
         ]
@@ -210,9 +201,9 @@ class _Creation:
             )
         return factor
 
-    def _require_room(self, records: int, partitions: int) -> None:
-        if self._record_count + records > RECORDS_MAX:
-            raise PolicyViolation(f"more than {RECORDS_MAX} partitions and settings in one request")
+    def _require_room(self, partitions: int) -> None:
+        if self._asked + partitions > PARTITIONS_PER_REQUEST_MAX:
+            raise PolicyViolation(f"more than {PARTITIONS_PER_REQUEST_MAX} partitions in one request")
         if self._partitions + partitions > PARTITIONS_MAX:
             raise PolicyViolation(
                 f"{partitions} partitions more would be {self._partitions + partitions} in the cluster, "

@@ -8,6 +8,7 @@ Source      Kafka ReplicationControlManager (createTopics, deleteTopics, replay)
 
 import struct
 import uuid
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -178,6 +179,35 @@ def leader_of(view: View, found: Partition) -> BrokerId:
     """Who leads the partition now: ``NO_LEADER`` while its broker is fenced or not registered."""
     broker = view.get(BROKERS, BrokerId(found.leader)) if found.leader >= 0 else None
     return NO_LEADER if broker is None or broker.fenced else broker.broker_id
+
+
+def records_of(view: View) -> Iterator[TopicRecord | PartitionRecord | ConfigRecord]:
+    """The records that make the topics, in Kafka's order: each topic with its partitions, then settings."""
+    for _, topic in view.scan(TOPICS):
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        for index in range(topic.partition_count):
+            kept = view.get(PARTITIONS, (topic.topic_id, index))
+            if kept is None:
+                invariant(False, "a topic lacks a partition", topic=topic, index=index)
+                continue
+            yield partition_record(topic.topic_id, index, kept)
+    for _, topic in view.scan(TOPICS):
+        for name, value in topic.configs:
+            yield ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+
+
+def partition_record(topic_id: uuid.UUID, index: int, kept: Partition) -> PartitionRecord:
+    """The record that makes this partition: every replica in sync, no change under way."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=kept.replicas,
+        isr=kept.replicas,
+        leader=kept.leader,
+        leader_epoch=kept.leader_epoch,
+        partition_epoch=0,
+        directories=kept.directories,
+    )
 
 
 # -- replay ----------------------------------------------------------------------------------------------

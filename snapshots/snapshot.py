@@ -1,7 +1,8 @@
 """Snapshot directories: the image at one Raft index, written beside it and published by rename.
 
 ``<end offset>-<epoch>/`` of the metadata log holds
-  ``<same>.checkpoint``   Kafka's checkpoint: header, features, migration, brokers, the latest block, footer.
+  ``<same>.checkpoint``   Kafka's checkpoint: header, features, migration, brokers, topics and their
+                          settings, the latest block, footer.
   ``state``               every row of the image, exactly (the checkpoint cannot carry all of it).
   ``manifest``            JSON: cluster, log ends, Raft index and term, version, digest, SHA-256 of the two
                           and of itself.
@@ -17,12 +18,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from controller import brokers, features, migration, producer_ids, voters
+from controller import brokers, features, migration, producer_ids, topics, voters
 from controller.view import ImageHeader, View
 from records.batch import BatchRecord, encode_batch, iter_batches
 from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
@@ -43,6 +45,7 @@ FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 64 * 1024
 KEPT: Final = 2  # snapshots kept; older ones are deleted
 _ROWS_PER_CHUNK: Final = 1000
+_RECORDS_PER_BATCH: Final = 1000  # of a checkpoint; Kafka's readers take batches of up to 8 MiB
 _ROWS: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes]])
 
 
@@ -272,7 +275,7 @@ def _state_chunk(rows: list[Row]) -> bytes:
 
 
 def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
-    """Kafka's checkpoint, offsets from 0: header batch, data batch, footer batch (spec/kafka.md G3)."""
+    """Kafka's checkpoint, offsets from 0: header batch, data batches, footer batch (spec/kafka.md G3)."""
     epoch = view.header.controller_epoch
     bound = voters.bindings(view)
     opening = [encode_control(SnapshotHeader(last_contained_log_timestamp=now_ms))]
@@ -283,8 +286,8 @@ def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
     offset = Offset(0)
     yield encode_batch(keyed, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch, control=True)
     offset = Offset(offset + len(keyed))
-    frames = [BatchRecord(None, encode_frame(record)) for record in _image_records(view)]
-    if frames:
+    records = _image_records(view)
+    while frames := [BatchRecord(None, encode_frame(each)) for each in islice(records, _RECORDS_PER_BATCH)]:
         yield encode_batch(frames, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch)
         offset = Offset(offset + len(frames))
     footer = [BatchRecord(*encode_control(SnapshotFooter()))]
@@ -292,7 +295,7 @@ def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
 
 
 def _image_records(view: View) -> Iterator[MetadataRecord]:
-    """The image as records: metadata.version first, the migration, brokers, the block."""
+    """The image as records: metadata.version first, the migration, brokers, topics, the block."""
     levels = dict(view.items(features.FEATURES))
     for name in sorted(levels, key=lambda each: (each != features.METADATA_VERSION, each)):
         yield FeatureLevelRecord(name=name, feature_level=levels[name].level)
@@ -321,6 +324,7 @@ def _image_records(view: View) -> Iterator[MetadataRecord]:
             in_controlled_shutdown=broker.in_controlled_shutdown,
             log_dirs=(broker.directory_id,),
         )
+    yield from topics.records_of(view)
     block = producer_ids.latest(view)
     if block.end > 0:
         yield AllocateProducerIdsRecord(

@@ -1,0 +1,528 @@
+"""Topics: names, counts, placement, settings, deletion; every success, every refusal, the image's laws."""
+
+import uuid
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.errors import ErrorCode, PolicyViolation, TopicDeletionDisabled
+from controller.replay import replay_record
+from controller.topic_configs import SETTINGS, SOURCE_DEFAULT, SOURCE_PROPERTIES, SOURCE_TOPIC, in_force
+from controller.topic_creation import (
+    PARTITIONS_MAX,
+    PARTITIONS_PER_REQUEST_MAX,
+    TOPICS_PER_REQUEST_MAX,
+    TopicRules,
+    decide_create,
+)
+from controller.topic_deletion import TOPICS_PER_REQUEST_MAX as DELETED_PER_REQUEST_MAX
+from controller.topic_deletion import decide_delete
+from controller.topics import (
+    COLLIDING,
+    HOSTED,
+    NO_LEADER,
+    PARTITIONS,
+    TOPIC_NAMES,
+    TOPICS,
+    CreateTopics,
+    CreateTopicsAnswer,
+    DeleteTopics,
+    NewTopic,
+    Partition,
+    TopicCreated,
+    TopicDeleted,
+    find,
+    find_by_id,
+    leader_of,
+    partition,
+    records_of,
+)
+from controller.view import Overlay
+from records.invariant import InvariantViolation
+from records.schema import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from records.types import BrokerId
+from tests.controller.worlds import HERE, changed, image, registered, rows
+
+LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False), registered(3, 102, fenced=False))
+RULES = TopicRules(partitions_default=4)
+LENIENT = TopicRules(allow_unreplicated=True)
+ORDERS = uuid.UUID(int=0xD0)
+
+
+def create(
+    view: Overlay, *topics: NewTopic, rules: TopicRules = RULES, seed: int = 1, replayed: bool = True
+) -> tuple[TopicCreated, ...]:
+    """Decide and replay; what each topic is answered."""
+    decision = decide_create(view, CreateTopics(topics), rules, Random(seed))
+    for record in decision.records if replayed else ():
+        replay_record(view, record)
+    return decision.response.topics
+
+
+def world(*topics: NewTopic) -> Overlay:
+    """Three live brokers and these topics."""
+    view = image(*LIVE)
+    answers = create(view, *topics) if topics else ()
+    assert [each.error_message for each in answers if each.error_code] == []
+    return view
+
+
+def spread(view: Overlay, name: str) -> list[int]:
+    """The broker of each partition."""
+    topic = find(view, name)
+    assert topic is not None
+    found = [partition(view, name, index) for index in range(topic.partition_count)]
+    return [each.leader for each in found if each is not None]
+
+
+CREATED = [
+    pytest.param(NewTopic("orders", 1, 1), RULES, 1, id="one-partition"),
+    pytest.param(NewTopic("orders"), RULES, 4, id="the-defaults"),
+    pytest.param(NewTopic("orders", 7, -1), RULES, 7, id="the-default-replication-factor"),
+    pytest.param(NewTopic("orders", 2, 3), LENIENT, 2, id="three-replicas-become-one-where-allowed"),
+    pytest.param(
+        NewTopic("orders"),
+        TopicRules(replication_factor_default=3, allow_unreplicated=True),
+        1,
+        id="three-by-default-become-one-where-allowed",
+    ),
+    pytest.param(
+        NewTopic("orders", PARTITIONS_PER_REQUEST_MAX, 1),
+        RULES,
+        PARTITIONS_PER_REQUEST_MAX,
+        id="the-most-partitions",
+    ),
+    pytest.param(NewTopic("a" * 249, 1, 1), RULES, 1, id="the-longest-name"),
+    pytest.param(NewTopic("__mine", 1, 1), RULES, 1, id="underscores-that-are-not-ours"),
+    pytest.param(NewTopic("...", 1, 1), RULES, 1, id="three-dots"),
+    pytest.param(NewTopic("orders", assignments=((1, (2,)), (0, (3,)))), RULES, 2, id="assigned"),
+    pytest.param(
+        NewTopic("orders", assignments=((0, (3, 1)),)), LENIENT, 1, id="assigned-twice-becomes-once"
+    ),
+]
+
+
+@pytest.mark.parametrize(("topic", "rules", "partition_count"), CREATED)
+def test_a_topic_is_created(topic: NewTopic, rules: TopicRules, partition_count: int) -> None:
+    view = world()
+    (answer,) = create(view, topic, rules=rules)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+    assert (answer.partition_count, answer.replication_factor) == (partition_count, 1)
+    found = find(view, topic.name)
+    assert found is not None
+    assert found == find_by_id(view, answer.topic_id)
+    assert (found.topic_id, found.partition_count) == (answer.topic_id, partition_count)
+    assert answer.topic_id.int
+    loads = Counter(spread(view, topic.name))
+    assert sum(loads.values()) == partition_count
+    assert dict(view.items(HOSTED)) == loads
+    assert partition(view, topic.name, partition_count) is None
+
+
+def test_assigned_replicas_stay_where_they_were_put() -> None:
+    view = world()
+    create(view, NewTopic("orders", assignments=((1, (2,)), (0, (3,)))))
+    assert partition(view, "orders", 0) == Partition((3,), 3, 0, (HERE,))
+    assert partition(view, "orders", 1) == Partition((2,), 2, 0, (HERE,))
+
+
+REFUSED = [
+    pytest.param(NewTopic("taken", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "already exists", id="taken"),
+    pytest.param(NewTopic("", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "''", id="empty-name"),
+    pytest.param(NewTopic(".", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "'.'", id="dot"),
+    pytest.param(NewTopic("..", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "'..'", id="dots"),
+    pytest.param(
+        NewTopic("a" * 250, 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "at most 249", id="name-one-too-long"
+    ),
+    pytest.param(NewTopic("a/b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "only ASCII", id="slash"),
+    pytest.param(NewTopic("ä", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "only ASCII", id="not-ascii"),
+    pytest.param(NewTopic("a\n", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "only ASCII", id="line-feed"),
+    pytest.param(
+        NewTopic("a_b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with topic a.b", id="collision"
+    ),
+    pytest.param(
+        NewTopic("__transaction_state", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "by the quorum", id="ours"
+    ),
+    pytest.param(NewTopic("new", 0, 1), ErrorCode.INVALID_PARTITIONS, "0 partitions", id="no-partitions"),
+    pytest.param(
+        NewTopic("new", -2, 1), ErrorCode.INVALID_PARTITIONS, "-2 partitions", id="negative-partitions"
+    ),
+    pytest.param(
+        NewTopic("new", PARTITIONS_PER_REQUEST_MAX + 1, 1),
+        ErrorCode.POLICY_VIOLATION,
+        "more than 10000",
+        id="one-partition-too-many",
+    ),
+    pytest.param(
+        NewTopic("new", 2**31 - 1, 1), ErrorCode.POLICY_VIOLATION, "more than 10000", id="partitions-absurd"
+    ),
+    pytest.param(NewTopic("new", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "factor 0", id="no-replica"),
+    pytest.param(
+        NewTopic("new", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "factor -2", id="negative-replicas"
+    ),
+    pytest.param(
+        NewTopic("new", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR, "have one replica", id="two-replicas"
+    ),
+    pytest.param(
+        NewTopic("new", 1, 1, ((0, (1,)),)),
+        ErrorCode.INVALID_REQUEST,
+        "both counts must be -1",
+        id="assigned-and-counted",
+    ),
+    pytest.param(
+        NewTopic("new", assignments=((0, (1, 2)),)),
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "have one",
+        id="assigned-two",
+    ),
+    pytest.param(
+        NewTopic("new", assignments=((1, (1,)),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "0 to 0",
+        id="assigned-from-1",
+    ),
+    pytest.param(
+        NewTopic("new", assignments=((0, (1,)), (0, (2,)))),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "each once",
+        id="partition-assigned-twice",
+    ),
+    pytest.param(
+        NewTopic("new", assignments=((0, (9,)),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "broker 9",
+        id="assigned-nowhere",
+    ),
+    pytest.param(
+        NewTopic("new", assignments=((0, ()),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "got ()",
+        id="assigned-to-nobody",
+    ),
+    pytest.param(
+        NewTopic("new", 1, 1, configs=(("retention.msx", "1"),)),
+        ErrorCode.INVALID_CONFIG,
+        "did you mean retention.ms?",
+        id="unknown-setting",
+    ),
+    pytest.param(
+        NewTopic("new", 1, 1, configs=(("retention.ms", None),)),
+        ErrorCode.INVALID_CONFIG,
+        "got null",
+        id="null-setting",
+    ),
+    pytest.param(
+        NewTopic("new", 1, 1, configs=(("cleanup.policy", "compact"),)),
+        ErrorCode.INVALID_CONFIG,
+        "cleanup.policy: expected delete; got 'compact'",
+        id="compaction",
+    ),
+]
+
+
+@pytest.mark.parametrize(("topic", "code", "message"), REFUSED)
+def test_a_topic_is_refused(topic: NewTopic, code: ErrorCode, message: str) -> None:
+    view = world(NewTopic("taken", 1, 1), NewTopic("a.b", 1, 1))
+    before = rows(view)
+    (answer,) = create(view, topic)
+    assert (answer.name, answer.error_code) == (topic.name, code)
+    assert message in (answer.error_message or "")
+    assert rows(view) == before
+
+
+def test_each_topic_of_a_request_has_its_own_fate() -> None:
+    view = world(NewTopic("old", 1, 1))
+    answers = create(
+        view,
+        NewTopic("new", 1, 1),
+        NewTopic("old", 1, 1),
+        NewTopic("a.b", 1),
+        NewTopic("a_b", 1),
+        NewTopic("x"),
+        NewTopic("x"),
+    )
+    assert [(each.name, each.error_code) for each in answers] == [
+        ("new", ErrorCode.NONE),
+        ("old", ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("a.b", ErrorCode.NONE),
+        ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x", ErrorCode.INVALID_REQUEST),
+    ]
+    assert [name for name, _ in view.items(TOPICS)] == ["a.b", "new", "old"]
+
+
+def test_a_validated_topic_is_not_created() -> None:
+    view = world()
+    request = CreateTopics((NewTopic("orders", 2, 1),), validate_only=True)
+    decision = decide_create(view, request, RULES, Random(1))
+    assert decision.records == ()
+    assert decision.response.topics[0].partition_count == 2
+
+
+@pytest.mark.parametrize("fenced", [True, False], ids=["all-fenced", "none-registered"])
+def test_no_broker_can_keep_it(fenced: bool) -> None:
+    view = image(registered(1, 100)) if fenced else image()
+    (answer,) = create(view, NewTopic("orders", 1, 1))
+    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "no broker is there" in (answer.error_message or "")
+
+
+def test_the_request_and_the_cluster_have_a_size() -> None:
+    view = world()
+    many = tuple(NewTopic(f"t{number}", 1, 1) for number in range(TOPICS_PER_REQUEST_MAX + 1))
+    with pytest.raises(PolicyViolation):
+        decide_create(view, CreateTopics(many), RULES, Random(1))
+    assert all(not each.error_code for each in create(view, *many[:-1]))
+    view.put(HOSTED, BrokerId(1), PARTITIONS_MAX - 3)
+    view.put(HOSTED, BrokerId(2), 0)
+    view.put(HOSTED, BrokerId(3), 1)
+    asked = (NewTopic("y", 3, 1), NewTopic("z", 2, 1), NewTopic("w", 1, 1))
+    one_too_many, fits, nothing_left = create(view, *asked, seed=2)
+    assert one_too_many.error_code == ErrorCode.POLICY_VIOLATION
+    assert fits.error_code == ErrorCode.NONE
+    assert nothing_left.error_code == ErrorCode.POLICY_VIOLATION
+
+
+# -- placement -------------------------------------------------------------------------------------------
+
+
+def test_a_topic_spreads_over_the_live_brokers() -> None:
+    view = image(*LIVE, registered(4, 103, fenced=True))
+    create(view, NewTopic("orders", 7, 1))
+    assert spread(view, "orders") == [1, 2, 3, 1, 2, 3, 1]
+    create(view, NewTopic("next", 1, 1), NewTopic("last", 2, 1))
+    assert spread(view, "next") == [2]
+    assert spread(view, "last") == [3, 1]
+
+
+def test_an_empty_broker_comes_first_but_does_not_get_everything() -> None:
+    view = image(*LIVE[:2])
+    create(view, NewTopic("orders", 6, 1))
+    replay_record(view, LIVE[2])
+    create(view, NewTopic("next", 4, 1))
+    assert spread(view, "next") == [3, 1, 2, 3]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 5))
+def test_one_partition_topics_are_even(counts: list[int], brokers: int) -> None:
+    view = image(*(registered(each, 100 + each, fenced=False) for each in range(1, brokers + 1)))
+    create(view, *(NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)))
+    loads = [view.get(HOSTED, BrokerId(each)) or 0 for each in range(1, brokers + 1)]
+    assert max(loads) - min(loads) <= 1
+    for number in range(len(counts)):
+        per_broker = Counter(spread(view, f"t{number}"))
+        assert max(per_broker.values()) - min(per_broker.values()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("then", "leader"),
+    [
+        pytest.param((), 1, id="its-broker-lives"),
+        pytest.param((changed(1, 100, fenced=1),), NO_LEADER, id="its-broker-is-fenced"),
+        pytest.param((changed(1, 100, fenced=1), changed(1, 100, fenced=-1)), 1, id="its-broker-is-back"),
+    ],
+)
+def test_who_leads(then: tuple[MetadataRecord, ...], leader: int) -> None:
+    view = image(LIVE[0])
+    create(view, NewTopic("orders", 1, 1))
+    for record in then:
+        replay_record(view, record)
+    found = partition(view, "orders", 0)
+    assert found is not None
+    assert leader_of(view, found) == leader
+
+
+# -- settings --------------------------------------------------------------------------------------------
+
+BOUNDS = [
+    ("retention.ms", "-1", "-2"),
+    ("retention.bytes", str(2**63 - 1), str(2**63)),
+    ("segment.bytes", "14", "13"),
+    ("segment.bytes", str(2**31 - 1), str(2**31)),
+    ("max.message.bytes", "0", "-1"),
+    ("flush.messages", "1", "0"),
+    ("min.insync.replicas", "1", "0"),
+    ("message.timestamp.type", "LogAppendTime", "logappendtime"),
+    ("cleanup.policy", "delete", "compact,delete"),
+    ("compression.type", "producer", "zstd"),
+    ("retention.ms", " 7 ", "7 ms"),
+    ("retention.ms", "0", "\u0667"),
+    ("retention.ms", "1" * 19, "1" * 5000),
+    ("retention.ms", "1", "--1"),
+    ("retention.ms", "1", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "good", "bad"), BOUNDS)
+def test_a_setting_has_bounds(name: str, good: str, bad: str) -> None:
+    view = world()
+    kept, refused = create(
+        view,
+        NewTopic("kept", 1, 1, configs=((name, good),)),
+        NewTopic("refused", 1, 1, configs=((name, bad),)),
+    )
+    assert kept.error_code == ErrorCode.NONE
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    found = find(view, "kept")
+    assert found is not None
+    assert found.configs == ((name, good.strip()),)
+
+
+def test_what_is_in_force_says_where_it_comes_from() -> None:
+    found = {
+        each.name: (each.value, each.source)
+        for each in in_force((("retention.ms", "5"),), (("retention.ms", "6"), ("segment.bytes", "99")))
+    }
+    assert list(found) == sorted(SETTINGS)
+    assert found["retention.ms"] == ("5", SOURCE_TOPIC)
+    assert found["segment.bytes"] == ("99", SOURCE_PROPERTIES)
+    assert found["cleanup.policy"] == ("delete", SOURCE_DEFAULT)
+
+
+def test_who_is_given_one_replica_has_one_in_sync() -> None:
+    view = world()
+    wanted = (("min.insync.replicas", "2"), ("retention.ms", "9"))
+    create(
+        view,
+        NewTopic("reduced", 1, 3, configs=wanted),
+        NewTopic("asked", 1, 1, configs=wanted),
+        rules=LENIENT,
+    )
+    reduced, asked = find(view, "reduced"), find(view, "asked")
+    assert reduced is not None
+    assert asked is not None
+    assert reduced.configs == (("min.insync.replicas", "1"), ("retention.ms", "9"))
+    assert asked.configs == wanted
+
+
+# -- deletion --------------------------------------------------------------------------------------------
+
+
+def test_topics_are_deleted_by_name_and_by_id() -> None:
+    view = world(NewTopic("a.b", 3, 1), NewTopic("c", 2, 1), NewTopic("kept", 1, 1))
+    by_name, by_id, kept = find(view, "a.b"), find(view, "c"), find(view, "kept")
+    assert by_name is not None
+    assert by_id is not None
+    assert kept is not None
+    absent = uuid.UUID(int=7)
+    decision = decide_delete(view, DeleteTopics(("a.b", "ghost"), (by_id.topic_id, absent)), RULES)
+    assert [(each.name, each.topic_id, each.error_code) for each in decision.response.topics] == [
+        ("a.b", by_name.topic_id, ErrorCode.NONE),
+        ("ghost", uuid.UUID(int=0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("c", by_id.topic_id, ErrorCode.NONE),
+        (None, absent, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    for record in decision.records:
+        replay_record(view, record)
+    assert [name for name, _ in view.items(TOPICS)] == ["kept"]
+    assert [key for key, _ in view.items(PARTITIONS)] == [(kept.topic_id, 0)]
+    assert [key for key, _ in view.items(TOPIC_NAMES)] == [kept.topic_id]
+    assert list(view.items(COLLIDING)) == []
+    assert sum(count for _, count in view.items(HOSTED)) == 1
+    (again,) = create(view, NewTopic("a_b", 1, 1), seed=2)
+    assert again.error_code == ErrorCode.NONE
+
+
+def test_a_topic_asked_for_twice_is_not_deleted() -> None:
+    view = world(NewTopic("orders", 1, 1))
+    topic = find(view, "orders")
+    assert topic is not None
+    for request in (
+        DeleteTopics(("orders", "orders")),
+        DeleteTopics((), (topic.topic_id, topic.topic_id)),
+        DeleteTopics(("orders",), (topic.topic_id,)),
+    ):
+        decision = decide_delete(view, request, RULES)
+        assert decision.records == ()
+        assert {each.error_code for each in decision.response.topics} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_deletion_can_be_forbidden_and_has_a_size() -> None:
+    view = world(NewTopic("big", PARTITIONS_PER_REQUEST_MAX, 1))
+    create(view, NewTopic("small", 1, 1))
+    with pytest.raises(TopicDeletionDisabled):
+        decide_delete(view, DeleteTopics(("big",)), TopicRules(delete_topics=False))
+    with pytest.raises(PolicyViolation):
+        decide_delete(view, DeleteTopics(tuple(map(str, range(DELETED_PER_REQUEST_MAX + 1)))), RULES)
+    decision = decide_delete(view, DeleteTopics(("big", "small")), RULES)
+    assert [each.error_code for each in decision.response.topics] == [
+        ErrorCode.NONE,
+        ErrorCode.POLICY_VIOLATION,
+    ]
+
+
+def test_no_name_and_no_number_harms_the_reader() -> None:
+    view = world(NewTopic("orders", 1, 1))
+    for name in ("", "ghost", "x" * 40_000, "ö" * 300, "\0"):
+        assert find(view, name) is None
+        assert partition(view, name, 0) is None
+    for index in (-1, 1, 2**31, 2**40):
+        assert partition(view, "orders", index) is None
+
+
+# -- records ---------------------------------------------------------------------------------------------
+
+
+def test_the_records_of_the_image_make_the_image() -> None:
+    configs = (("retention.ms", "5"), ("segment.bytes", "99"))
+    view = world(NewTopic("z", 2, 1), NewTopic("a.b", 3, 1, configs=configs), NewTopic("c", 1, 1))
+    again = image(*LIVE, *records_of(view))
+    assert rows(again) == rows(view)
+
+
+def test_a_setting_can_be_removed() -> None:
+    view = world(NewTopic("a", 1, 1, configs=(("retention.ms", "5"), ("segment.bytes", "99"))))
+    replay_record(view, ConfigRecord(resource_type=2, resource_name="a", name="retention.ms", value=None))
+    found = find(view, "a")
+    assert found is not None
+    assert found.configs == (("segment.bytes", "99"),)
+
+
+IMPOSSIBLE = [
+    pytest.param(TopicRecord(name="orders", topic_id=uuid.UUID(int=1)), id="name-twice"),
+    pytest.param(TopicRecord(name="other", topic_id=ORDERS), id="id-twice"),
+    pytest.param(
+        PartitionRecord(partition_id=2, topic_id=ORDERS, replicas=(1,), isr=(1,)), id="partition-with-a-gap"
+    ),
+    pytest.param(
+        PartitionRecord(partition_id=0, topic_id=ORDERS, replicas=(1,), isr=(1,)), id="partition-twice"
+    ),
+    pytest.param(
+        PartitionRecord(partition_id=0, topic_id=uuid.UUID(int=1), replicas=(), isr=()), id="of-no-topic"
+    ),
+    pytest.param(
+        ConfigRecord(resource_type=2, resource_name="ghost", name="a", value="b"), id="setting-of-no-topic"
+    ),
+    pytest.param(
+        ConfigRecord(resource_type=4, resource_name="1", name="a", value="b"), id="setting-of-a-broker"
+    ),
+    pytest.param(RemoveTopicRecord(topic_id=uuid.UUID(int=1)), id="removal-of-no-topic"),
+]
+
+
+@pytest.mark.parametrize("record", IMPOSSIBLE)
+def test_a_record_that_cannot_apply_is_our_bug(record: MetadataRecord) -> None:
+    view = image(
+        TopicRecord(name="orders", topic_id=ORDERS),
+        PartitionRecord(partition_id=0, topic_id=ORDERS, replicas=(1,), isr=(1,)),
+    )
+    with pytest.raises(InvariantViolation):
+        replay_record(view, record)
+
+
+@given(st.integers(0, 2**32))
+def test_ids_differ_and_can_be_typed(seed: int) -> None:
+    view = world()
+    answers = create(view, *(NewTopic(f"t{number}", 1, 1) for number in range(20)), seed=seed)
+    assert len({each.topic_id for each in answers}) == 20
+    assert not any(each.topic_id.bytes[0] >> 2 == 62 for each in answers)  # '-' in Kafka's base64
+
+
+def test_an_answer_is_one_for_each_topic() -> None:
+    assert decide_create(world(), CreateTopics(()), RULES, Random(1)).response == CreateTopicsAnswer(())
+    decided = decide_delete(world(), DeleteTopics(), RULES)
+    assert decided.response.topics == ()
+    assert TopicDeleted("a").error_code == ErrorCode.NONE
