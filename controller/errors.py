@@ -26,6 +26,7 @@ class ErrorCode(enum.IntEnum):
     NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
+    INVALID_REQUIRED_ACKS = 21
     CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
     UNSUPPORTED_SASL_MECHANISM = 33
@@ -212,6 +213,12 @@ class NotEnoughReplicas(ApiError):
     """The partition cannot take the write now; every client tries again."""
 
     code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class InvalidRequiredAcks(ApiError):
+    """A Produce whose acks are none that Kafka knows."""
+
+    code = ErrorCode.INVALID_REQUIRED_ACKS
 
 
 class TopicAlreadyExists(ApiError):
