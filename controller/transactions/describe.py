@@ -1,13 +1,33 @@
 """What is known of transactions, told to tools and people.
 
-Source   KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions (65), ListTransactions (66); spec/kafka.md B7.
+Deviation   a start time and a running time are those of an open transaction alone; Kafka keeps the last
+            one's in CompleteX and finds that an id in Empty has run since 1970.
+Source      KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions, ListTransactions; spec/kafka.md B7.
 """
 
-import msgspec
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
 
-from controller.errors import ErrorCode
+import msgspec
+import re2
+
+from controller.errors import ErrorCode, InvalidRegularExpression
+from controller.transactions.states import (
+    DEADLINES,
+    PREPARED_STATES,
+    STATE_OF_NAME,
+    TRANSACTIONS,
+    State,
+    Transaction,
+    get,
+)
+from controller.view import View
 from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from records.types import ProducerId
+
+PATTERN_CHARACTERS_MAX: Final = 1000  # of ListTransactions' pattern; RE2 takes time linear in the id
+OPEN_STATES: Final = PREPARED_STATES | {State.ONGOING}
 
 
 class DescribeTransactions(msgspec.Struct, frozen=True):
@@ -61,3 +81,102 @@ class ListTransactionsAnswer(msgspec.Struct, frozen=True):
 
     unknown_state_filters: tuple[str, ...]
     transactions: tuple[ListedTransaction, ...]
+
+
+def describe(
+    view: View, transactional_id: str, marked: Callable[[str], frozenset[tuple[str, int]]] | None = None
+) -> DescribedTransaction:
+    """One id. ``marked``: of an id in PrepareX, the partitions whose marker is known to be written."""
+    if not transactional_id:
+        return DescribedTransaction(transactional_id, ErrorCode.INVALID_REQUEST)
+    row = get(view, transactional_id)
+    if row is None:
+        return DescribedTransaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    partitions = row.partitions
+    if marked is not None and row.state in PREPARED_STATES:
+        partitions = without(partitions, marked(transactional_id))
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        state=row.state.wire_name,
+        transaction_timeout_ms=row.transaction_timeout_ms,
+        started_ms=row.started_ms if row.state in OPEN_STATES else -1,
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        partitions=partitions,
+    )
+
+
+def without(
+    partitions: tuple[TopicPartitions, ...], gone: frozenset[tuple[str, int]]
+) -> tuple[TopicPartitions, ...]:
+    """``partitions`` that are not in ``gone``, in their order; a topic without any is left out."""
+    rest = []
+    for each in partitions:
+        indexes = tuple(index for index in each.partition_ids if (each.topic, index) not in gone)
+        if indexes:
+            rest.append(TopicPartitions(each.topic, indexes))
+    return tuple(rest)
+
+
+class Selection:
+    """The filters of a ListTransactions, ready to be asked of rows."""
+
+    def __init__(self, request: ListTransactions) -> None:
+        """Raises InvalidRegularExpression."""
+        named = {name: STATE_OF_NAME.get(name) for name in request.state_filters}
+        self.unknown_state_filters = tuple(name for name, state in named.items() if state is None)
+        self._states = frozenset(state for state in named.values() if state is not None) if named else None
+        self._producer_ids = frozenset(request.producer_id_filters)
+        self._duration_ms = request.duration_ms
+        self._pattern = _compiled(request.pattern) if request.pattern else None
+
+    def takes(self, row: Transaction, now_ms: int) -> bool:
+        """The row passes every filter."""
+        if self._states is not None and row.state not in self._states:
+            return False
+        if self._producer_ids and row.producer_id not in self._producer_ids:
+            return False
+        if self._duration_ms >= 0:
+            if row.state not in OPEN_STATES or now_ms - row.started_ms <= self._duration_ms:
+                return False
+        return self._pattern is None or self._pattern.fullmatch(row.transactional_id) is not None
+
+
+def _compiled(pattern: str) -> Any:
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise InvalidRegularExpression(
+            f"a pattern of {len(pattern)} characters; at most {PATTERN_CHARACTERS_MAX} are taken"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InvalidRegularExpression(f"{pattern!r} is no RE2 expression: {error}") from error
+
+
+def list_slice(
+    view: View, selection: Selection, *, after: str | None, rows_max: int, now_ms: int
+) -> tuple[tuple[ListedTransaction, ...], str | None]:
+    """Those selected of the next ``rows_max`` ids beyond ``after``, and where to go on; None at the end."""
+    listed = []
+    last, walked = None, 0
+    for transactional_id, row in islice(view.scan(TRANSACTIONS, after), rows_max):
+        last, walked = transactional_id, walked + 1
+        if selection.takes(row, now_ms):
+            listed.append(ListedTransaction(transactional_id, row.producer_id, row.state.wire_name))
+    return tuple(listed), last if walked == rows_max else None
+
+
+def open_time_slice(
+    view: View, *, after: tuple[int, str] | None, rows_max: int, now_ms: int
+) -> tuple[int, tuple[int, str] | None]:
+    """How long the longest of the next ``rows_max`` open transactions is open, in ms; and where to go on.
+
+    Row 939.9: the largest of all slices is the metric active-transaction-open-time-max.
+    """
+    longest_ms, last, walked = 0, None, 0
+    for key, started_ms in islice(view.scan(DEADLINES, after), rows_max):
+        last, walked = key, walked + 1
+        longest_ms = max(longest_ms, now_ms - started_ms)
+    return longest_ms, last if walked == rows_max else None

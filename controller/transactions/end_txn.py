@@ -90,9 +90,7 @@ def _still_ending(row: Transaction) -> ApiError:
 
 def _wrong_state(row: Transaction, request: EndTxn) -> ApiError:
     wanted = "commit" if request.committed else "abort"
-    return InvalidTxnState(
-        f"{row.transactional_id!r} is in {row.state.wire_name}: there is nothing to {wanted}"
-    )
+    return InvalidTxnState(f"{row.transactional_id!r} is in {row.state.wire_name}: nothing to {wanted}")
 
 
 # -- transactions V2 -------------------------------------------------------------------------------------
@@ -141,9 +139,7 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
         raise _wrong_state(row, request)
     require_current(row, request.producer_id, request.producer_epoch)
     if row.state in PREPARED_STATES:
-        raise ProducerFenced(
-            f"{row.transactional_id!r} is in {row.state.wire_name}: nobody has its epoch yet"
-        )
+        raise ProducerFenced(f"{row.transactional_id!r} is in {row.state.wire_name}: nobody has that epoch")
     if row.state is not State.ONGOING and request.committed:
         raise _wrong_state(row, request)
     return True

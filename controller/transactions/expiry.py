@@ -26,7 +26,7 @@ from controller.transactions.states import (
     record_of,
 )
 from controller.view import View
-from records.invariant import invariant
+from records.invariant import InvariantViolation, invariant
 from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten
 
 TIMEOUTS_MAX: Final = 100  # aborted by one decision: some 10 ms of the loop
@@ -35,7 +35,7 @@ EXPIRED_MAX: Final = 500  # forgotten by one decision: some 10 ms of the loop
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """``transactional_ids`` are being aborted. ``more``: ask again at once. ``after``: go on there next time."""
+    """What is being aborted. ``more``: ask again at once. ``after``: go on there next time."""
 
     transactional_ids: tuple[str, ...]
     more: bool = False
@@ -73,18 +73,15 @@ def decide_timeouts(
         return _timed_out(due, now_ms, more=True, after=after)
     beyond = (now_ms + 1, "") if after is None else max(after, (now_ms + 1, ""))
     walked = list(islice(view.scan(DEADLINES, beyond), SKEWED_MAX))
-    for (_, transactional_id), _ in walked:
+    for (_, transactional_id), started_ms in walked:
+        if started_ms <= activated_ms or len(due) == TIMEOUTS_MAX:
+            continue
         row = _ongoing(view, transactional_id)
-        if _is_due_by_activation(view, row, now_ms, activated_ms) and len(due) < TIMEOUTS_MAX:
+        inherited = row.started_epoch < view.header.controller_epoch
+        if inherited and activated_ms + row.transaction_timeout_ms <= now_ms:
             due.append(row)
     ended = len(walked) < SKEWED_MAX
     return _timed_out(due, now_ms, more=False, after=None if ended else walked[-1][0])
-
-
-def _is_due_by_activation(view: View, row: Transaction, now_ms: int, activated_ms: int) -> bool:
-    inherited = row.started_epoch < view.header.controller_epoch
-    began_ms = min(row.started_ms, activated_ms) if inherited else row.started_ms
-    return began_ms + row.transaction_timeout_ms <= now_ms
 
 
 def _timed_out(
@@ -123,6 +120,5 @@ def decide_expire(view: View, now_ms: int, expiration_ms: int) -> Decision[Expir
 def _ongoing(view: View, transactional_id: str) -> Transaction:
     row = view.get(TRANSACTIONS, transactional_id)
     if row is None or row.state is not State.ONGOING:
-        invariant(False, "the index of deadlines has what is not open", transactional_id=transactional_id)
-        raise AssertionError
+        raise InvariantViolation(f"the index of deadlines has what is not open: {transactional_id!r}, {row}")
     return row

@@ -115,9 +115,10 @@ def _decode_timed_key(key: bytes) -> tuple[int, str]:
 
 
 TRANSACTIONS: Final[Table[str, Transaction]] = Table("transactions", Transaction, str.encode, bytes.decode)
-DEADLINES: Final[Table[tuple[int, str], bool]] = Table(
-    "transaction_deadlines", bool, _encode_timed_key, _decode_timed_key
+DEADLINES: Final[Table[tuple[int, str], int]] = Table(
+    "transaction_deadlines", int, _encode_timed_key, _decode_timed_key
 )
+"""When each open transaction times out; the value is when it began."""
 UPDATES: Final[Table[tuple[int, str], bool]] = Table(
     "transaction_updates", bool, _encode_timed_key, _decode_timed_key
 )
@@ -229,7 +230,7 @@ def _require_legal(before: Transaction | None, state: State, record: Transaction
 
 def _index(view: MutableView, row: Transaction) -> None:
     if row.state is State.ONGOING:
-        view.put(DEADLINES, (row.deadline_ms, row.transactional_id), True)
+        view.put(DEADLINES, (row.deadline_ms, row.transactional_id), row.started_ms)
     elif row.state in PREPARED_STATES:
         view.put(PREPARED, row.transactional_id, row.prepared_version)
     else:

@@ -1,0 +1,84 @@
+"""Why a transaction is where it is, in a sentence.
+
+Source   the row and its history of fences; nothing is guessed that they do not say.
+"""
+
+from typing import Final
+
+from controller.transactions.states import PREPARED_STATES, FenceCause, State, Transaction
+from records.transaction_log import NO_PRODUCER_ID, Fence
+
+CAUSES: Final[dict[int, str]] = {
+    FenceCause.NEW_INSTANCE: "a new instance",
+    FenceCause.TIMEOUT: "its timeout",
+    FenceCause.SAME_INSTANCE: "its own InitProducerId",
+}
+"""What took an epoch away, as people read it."""
+
+
+def explain(row: Transaction, now_ms: int) -> str:
+    """One sentence: where the transaction stands, since when, and why."""
+    parts = [_standing(row, now_ms)]
+    if row.state in (State.EMPTY, State.COMPLETE_ABORT, State.COMPLETE_COMMIT) and row.fences:
+        parts.append(_fence(row.fences[-1], now_ms))
+    if row.timed_out and row.state is not State.PREPARE_ABORT:
+        parts.append(
+            f"a producer that still has epoch {row.last_producer_epoch} may ask for "
+            f"epoch {row.producer_epoch} and go on"
+        )
+    if row.next_producer_id != NO_PRODUCER_ID:
+        parts.append(f"its next transaction has producer id {row.next_producer_id}")
+    return "; ".join(parts) + "."
+
+
+def _standing(row: Transaction, now_ms: int) -> str:
+    since = _span(now_ms - row.updated_ms)
+    who = f"producer {row.producer_id}, epoch {row.producer_epoch}"
+    if row.state is State.EMPTY:
+        return f"{who} began {since} ago and has opened no transaction yet"
+    if row.state is State.ONGOING:
+        left_ms = min(max(0, row.deadline_ms - now_ms), row.transaction_timeout_ms)
+        return (
+            f"{who} has had a transaction on {_partitions(row)} open for "
+            f"{_span(now_ms - row.started_ms)}; it is aborted in {_span(left_ms)} unless it ends before"
+        )
+    if row.state in PREPARED_STATES:
+        ended = "committed" if row.state is State.PREPARE_COMMIT else f"aborted{_why(row)}"
+        return f"the transaction was {ended} {since} ago, and markers are being written to {_partitions(row)}"
+    ended = "committed" if row.state is State.COMPLETE_COMMIT else "aborted"
+    return f"the last transaction of {who} was {ended}, complete since {since}, and none is open"
+
+
+def _why(row: Transaction) -> str:
+    """Why an abort was not the producer's own: the fence that the same record added."""
+    if not row.fences or row.fences[-1].at_ms != row.updated_ms:
+        return ""
+    fence = row.fences[-1]
+    if fence.cause == FenceCause.TIMEOUT:
+        return f" because it was open for longer than its timeout of {_span(row.transaction_timeout_ms)}"
+    by = f" (client id {fence.by!r})" if fence.by else ""
+    return f" because {CAUSES.get(fence.cause, 'somebody')}{by} took its epoch {fence.epoch} away"
+
+
+def _fence(fence: Fence, now_ms: int) -> str:
+    by = f" (client id {fence.by!r})" if fence.by else ""
+    cause = CAUSES.get(fence.cause, "somebody")
+    return (
+        f"epoch {fence.epoch} of producer {fence.producer_id} was fenced by {cause}{by} "
+        f"{_span(now_ms - fence.at_ms)} ago"
+    )
+
+
+def _partitions(row: Transaction) -> str:
+    count = sum(len(each.partition_ids) for each in row.partitions)
+    return "1 partition" if count == 1 else f"{count} partitions"
+
+
+def _span(ms: int) -> str:
+    """A time span as people read it; what a clock that went back makes negative is 0."""
+    seconds = max(0, ms) / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
