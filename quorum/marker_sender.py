@@ -1,0 +1,401 @@
+"""The marker sender: ends prepared transactions on their partitions, then completes them.
+
+Jobs        one for each transaction in PrepareCommit or PrepareAbort, made as soon as that is applied; after
+            activation, and ever again in slices, the index of prepared transactions is walked, so that
+            nothing is forgotten: not by a failover, not by an answer whose fate was unknown.
+Group       one request per broker is under way; what comes meanwhile goes with the next one. So the slowest
+            broker holds up the transactions that touch it, and no others.
+Progress    is of one leadership: the next one sends all markers again, which a partition that has one already
+            answers without a second (the image version of the PrepareX in each marker tells it).
+Outcomes    spec/kafka.md B5. What is retried is resolved again: the leader may be elsewhere by then.
+Effects     no socket, clock or timer here: ``send`` and ``call_later`` are given (quorum/marker_links.py).
+
+Source      Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler; DESIGN 6.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from controller import topics
+from controller.brokers import BROKERS
+from controller.decision import Decision
+from controller.errors import ErrorCode
+from controller.transactions import markers
+from controller.transactions.markers import Marker
+from controller.transactions.states import PREPARED
+from controller.view import View
+from quorum.proposer import Decide, Reply
+from records.types import BrokerId, ImageVersion
+from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+
+JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
+DROPPED_MAX: Final = 10_000  # transactions that a partition would not let us end
+WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else
+PARTITIONS_MAX: Final = 5_000  # in one request
+RETRY_S: Final = 0.05
+RETRY_S_MAX: Final = 1.0
+
+DONE: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, 43}  # 43: UNSUPPORTED_FOR_MESSAGE_FORMAT
+)
+TAKEN_OVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+RETRIED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+TopicPartition = tuple[str, int]
+Done = Callable[[WriteTxnMarkersAnswer | Exception], None]
+Send = Callable[[BrokerId, str, int, WriteTxnMarkers, Done], None]
+"""(broker, host, port, request, what to do with its answer or failure). ``Done`` is called once, later."""
+
+CallLater = Callable[[float, Callable[[], None]], object]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One transaction's markers. ``missing``: not known to be written; empty: it is being completed."""
+
+    marker: Marker
+    missing: set[TopicPartition]
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Lane:
+    """What goes to one broker. ``busy``: a request is under way, or its failure is being waited out."""
+
+    waiting: list[tuple[Job, TopicPartition]] = field(default_factory=list)
+    busy: bool = False
+    failures: int = 0
+
+
+class MarkerSender:
+    """See the module. Used on the node's one thread; ``activated`` and ``deposed`` say who leads."""
+
+    def __init__(
+        self,
+        image: Callable[[], View],
+        submit: Callable[[Decide, Reply], None],
+        send: Send,
+        call_later: CallLater,
+        *,
+        on_completing: Callable[[str], None],
+        on_completed: Callable[[Marker], None],
+        log: Any,
+    ) -> None:
+        self._image = image
+        self._submit = submit
+        self._send = send
+        self._call_later = call_later
+        self._on_completing = on_completing
+        self._on_completed = on_completed
+        self._log = log
+        self._leadership = 0  # counts up: what was begun in an earlier one is void
+        self._begin()
+        self._active = False
+
+    def _begin(self) -> None:
+        self._leadership += 1
+        self._jobs: dict[str, Job] = {}
+        self._dropped: dict[str, ImageVersion] = {}
+        self._lanes: dict[BrokerId, Lane] = {}
+        self._flush_wanted = False
+        self._walked: str | None = None  # up to here; None: from the beginning
+        self._walking = False
+
+    # -- leadership ---------------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        """This node leads from now on: every marker of what is prepared is sent, whoever began it."""
+        self._begin()
+        self._active = True
+        self.walk()
+
+    def deposed(self) -> None:
+        """It leads no more. What is under way may still be written: it is decided, or fenced there."""
+        self._begin()
+        self._active = False
+
+    # -- asking -------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Markers that are not known to be written."""
+        return sum(len(job.missing) for job in self._jobs.values())
+
+    def is_pending(self, transactional_id: str) -> bool:
+        """Its transaction waits for markers: whatever asks for more would be told 51."""
+        job = self._jobs.get(transactional_id)
+        return job is not None and bool(job.missing)
+
+    def is_completing(self, transactional_id: str) -> bool:
+        """The decision that completes its transaction is submitted, and not answered yet."""
+        job = self._jobs.get(transactional_id)
+        return job is not None and not job.missing
+
+    def written(self, transactional_id: str) -> frozenset[TopicPartition]:
+        """Partitions of a transaction that ends whose marker is known to be written."""
+        job = self._jobs.get(transactional_id)
+        return frozenset() if job is None else frozenset(_partitions(job.marker) - job.missing)
+
+    def look(self, transactional_id: str) -> bool:
+        """Begin a job if the id's transaction is prepared. Returns whether it waits for markers now."""
+        if not self._active:
+            return False
+        marker = markers.marker_of(self._image(), transactional_id)
+        if marker is not None:
+            self._take(marker)
+        return self.is_pending(transactional_id)
+
+    def walk(self) -> None:
+        """Walk the index of prepared transactions, the loop free between slices, unless that is under way."""
+        if self._active and not self._walking:
+            self._walking = True
+            self._walk_slice(self._leadership)
+
+    def _walk_slice(self, leadership: int) -> None:
+        if leadership != self._leadership:
+            return
+        view = self._image()
+        rows = list(islice(view.scan(PREPARED, self._walked), WALK_ROWS_MAX))
+        for transactional_id, version in rows:
+            if len(self._jobs) >= JOBS_MAX:
+                self._walking = False  # goes on where it was, when it is asked for again
+                return
+            known = self._jobs.get(transactional_id)
+            if known is None or known.marker.version != version:
+                marker = markers.marker_of(view, transactional_id)
+                if marker is not None:
+                    self._take(marker)
+            self._walked = transactional_id
+        if len(rows) < WALK_ROWS_MAX:
+            self._walked, self._walking = None, False
+        else:
+            self._call_later(0.0, partial(self._walk_slice, leadership))
+
+    # -- routing ------------------------------------------------------------------------------------
+
+    def _take(self, marker: Marker) -> None:
+        transactional_id = marker.transactional_id
+        known = self._jobs.get(transactional_id)
+        if known is not None and known.marker.version >= marker.version:
+            return
+        if self._dropped.get(transactional_id) == marker.version:
+            return
+        if known is None and len(self._jobs) >= JOBS_MAX:
+            return  # the walk finds it
+        job = Job(marker, _partitions(marker))
+        self._jobs[transactional_id] = job
+        if job.missing:
+            self._route(job, tuple(job.missing))
+        else:
+            self._complete(job)
+
+    def _route(self, job: Job, parts: tuple[TopicPartition, ...]) -> None:
+        """Each partition to its leader's lane; done if it was deleted, later if nobody leads it."""
+        view = self._image()
+        later: list[TopicPartition] = []
+        for part in sorted(parts):
+            partition = topics.partition(view, *part)
+            if partition is None:
+                self._written(job, part)
+                continue
+            leader = topics.leader_of(view, partition)
+            if leader == topics.NO_LEADER:
+                later.append(part)
+            else:
+                self._lanes.setdefault(leader, Lane()).waiting.append((job, part))
+                self._want_flush()
+        if later:
+            self._retry(job, later)
+
+    def _retry(self, job: Job, parts: list[TopicPartition]) -> None:
+        delay_s = min(RETRY_S * 2 ** min(job.tries, 10), RETRY_S_MAX)
+        job.tries += 1
+        self._call_later(delay_s, partial(self._route_again, self._leadership, job, tuple(parts)))
+
+    def _route_again(self, leadership: int, job: Job, parts: tuple[TopicPartition, ...]) -> None:
+        if leadership == self._leadership and self._is_current(job):
+            self._route(job, tuple(part for part in parts if part in job.missing))
+
+    def _is_current(self, job: Job) -> bool:
+        return self._jobs.get(job.marker.transactional_id) is job
+
+    # -- sending ------------------------------------------------------------------------------------
+
+    def _want_flush(self) -> None:
+        """Send once all that happens now is known: many transactions share a request."""
+        if not self._flush_wanted:
+            self._flush_wanted = True
+            self._call_later(0.0, partial(self._flush, self._leadership))
+
+    def _flush(self, leadership: int) -> None:
+        if leadership != self._leadership:
+            return
+        self._flush_wanted = False
+        for broker_id, lane in self._lanes.items():
+            if lane.waiting and not lane.busy:
+                self._send_next(broker_id, lane)
+
+    def _send_next(self, broker_id: BrokerId, lane: Lane) -> None:
+        sent: dict[int, tuple[Job, list[TopicPartition]]] = {}  # by producer id, which is in one job alone
+        taken = lane.waiting[:PARTITIONS_MAX]
+        lane.waiting = lane.waiting[PARTITIONS_MAX:]
+        for job, part in taken:
+            if self._is_current(job) and part in job.missing:
+                known = sent.setdefault(job.marker.producer_id, (job, []))
+                if known[0] is job:
+                    known[1].append(part)
+                else:
+                    self._retry(job, [part])
+        broker = self._image().get(BROKERS, broker_id)
+        if not sent:
+            return
+        lane.busy = True
+        done = partial(self._answered, self._leadership, broker_id, sent)
+        if broker is None:
+            self._call_later(0.0, partial(done, LookupError(f"broker {broker_id} is not registered")))
+            return
+        endpoint = broker.endpoints[0]
+        request = WriteTxnMarkers(tuple(_marker_of(job.marker, parts) for job, parts in sent.values()))
+        self._send(broker_id, endpoint.host, endpoint.port, request, done)
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        leadership: int,
+        broker_id: BrokerId,
+        sent: dict[int, tuple[Job, list[TopicPartition]]],
+        outcome: WriteTxnMarkersAnswer | Exception,
+    ) -> None:
+        if leadership != self._leadership:
+            return
+        lane = self._lanes[broker_id]
+        if isinstance(outcome, Exception):
+            self._failed(broker_id, lane, sent, outcome)
+            return
+        lane.busy, lane.failures = False, 0
+        codes: dict[int, dict[TopicPartition, int]] = {}
+        for producer_id, answered in outcome.markers:
+            of_producer = codes.setdefault(producer_id, {})
+            for topic, results in answered:
+                of_producer.update(((topic, index), code) for index, code in results)
+        for producer_id, (job, parts) in sent.items():
+            self._settle(broker_id, job, parts, codes.get(producer_id, {}))
+        if lane.waiting:
+            self._want_flush()
+
+    def _failed(
+        self,
+        broker_id: BrokerId,
+        lane: Lane,
+        sent: dict[int, tuple[Job, list[TopicPartition]]],
+        error: Exception,
+    ) -> None:
+        """Nobody knows what was written: all of it is sent again, to whoever leads by then."""
+        if not lane.failures:
+            self._log.warning(
+                "markers_not_sent", broker_id=broker_id, reason=f"{type(error).__name__}: {error}"
+            )
+        delay_s = min(RETRY_S * 2 ** min(lane.failures, 10), RETRY_S_MAX)
+        lane.failures += 1
+        self._call_later(delay_s, partial(self._resume, self._leadership, lane, sent))
+
+    def _resume(self, leadership: int, lane: Lane, sent: dict[int, tuple[Job, list[TopicPartition]]]) -> None:
+        if leadership != self._leadership:
+            return
+        lane.busy = False
+        waiting, lane.waiting = lane.waiting, []
+        for job, parts in sent.values():
+            self._route_again(leadership, job, tuple(parts))
+        for job, part in waiting:
+            self._route_again(leadership, job, (part,))
+
+    def _settle(
+        self, broker_id: BrokerId, job: Job, parts: list[TopicPartition], codes: dict[TopicPartition, int]
+    ) -> None:
+        again: list[TopicPartition] = []
+        for part in parts:
+            if not self._is_current(job):
+                return
+            code = codes.get(part, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code in DONE:
+                self._written(job, part)
+            elif code in TAKEN_OVER:
+                self._drop(broker_id, job, part, code)
+                return
+            else:
+                if code not in RETRIED:  # Kafka halts here; a partition that is wrong must not end us
+                    self._log.error("marker_refused", broker_id=broker_id, partition=part, code=int(code))
+                again.append(part)
+        if again:
+            self._retry(job, again)
+        else:
+            job.tries = 0
+
+    def _drop(self, broker_id: BrokerId, job: Job, part: TopicPartition, code: int) -> None:
+        """Somebody newer took over there: not ours to end any more, in this leadership."""
+        transactional_id = job.marker.transactional_id
+        self._log.warning(
+            "markers_dropped",
+            broker_id=broker_id,
+            transactional_id=transactional_id,
+            partition=part,
+            code=int(code),
+        )
+        del self._jobs[transactional_id]
+        if len(self._dropped) < DROPPED_MAX:
+            self._dropped[transactional_id] = job.marker.version
+
+    def _written(self, job: Job, part: TopicPartition) -> None:
+        job.missing.discard(part)
+        if not job.missing:
+            self._complete(job)
+
+    def _complete(self, job: Job) -> None:
+        marker = job.marker
+        decide = partial(_decide_complete, marker)
+        self._submit(decide, partial(self._completed, self._leadership, job))
+        self._on_completing(marker.transactional_id)
+
+    def _completed(self, leadership: int, job: Job, outcome: Any, _throttle_ms: int = 0) -> None:
+        """Applied, or of unknown fate: then the walk finds it again if it is still prepared."""
+        if leadership != self._leadership:
+            return
+        if self._is_current(job):
+            del self._jobs[job.marker.transactional_id]
+        if outcome is True:
+            self._on_completed(job.marker)
+
+
+def _decide_complete(marker: Marker, view: View, now_ms: int) -> Decision[Any]:
+    return markers.decide_complete(view, marker.transactional_id, marker.version, now_ms=now_ms)
+
+
+def _partitions(marker: Marker) -> set[TopicPartition]:
+    return {(each.topic, index) for each in marker.partitions for index in each.partition_ids}
+
+
+def _marker_of(marker: Marker, parts: list[TopicPartition]) -> TxnMarker:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in parts:
+        by_topic.setdefault(topic, []).append(index)
+    return TxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.committed,
+        topics=tuple((topic, tuple(indexes)) for topic, indexes in by_topic.items()),
+        coordinator_epoch=marker.coordinator_epoch,
+        image_version=marker.version,
+    )

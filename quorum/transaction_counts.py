@@ -1,0 +1,24 @@
+"""What the coordinator counts, until the node's metrics take it: once per beat, not once per request."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    """Of one node. Totals since they were last taken; the others as they are now.
+
+    committed, aborted   transactions whose every marker is written.
+    timed_out            open transactions that are aborted as their time is over.
+    fenced               open transactions that are aborted as another instance asked for their id.
+    held                 requests that wait for a transaction to complete.
+    markers_waiting      markers that are not known to be written.
+    open_ms_max          for how long the oldest open transaction has been open.
+    """
+
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    fenced: int = 0
+    held: int = 0
+    markers_waiting: int = 0
+    open_ms_max: int = 0

@@ -1,0 +1,390 @@
+"""The transaction coordinator's endpoints: API keys 22 (with an id), 24, 26, 65, 66 and 20065.
+
+Where       the active controller's, on its controller listener and on its node's client listener. Elsewhere
+            they answer NOT_COORDINATOR (16); while the leadership begins, COORDINATOR_LOAD_IN_PROGRESS (14).
+Decisions   controller/transactions; answers leave when the entry of their batch is applied. A request takes
+            no task: it is a decision, and a call of its reply.
+51          is held inside where that helps (quorum/held.py): the request is asked again in the entry that
+            completes the transaction it collided with.
+Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15) to a client: never a failure that later shows as done.
+
+Source      Kafka KafkaApis, TransactionCoordinator; spec/kafka.md B2 to B7, E3.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from controller.authorization import Acls, Operation
+from controller.decision import Decision
+from controller.errors import (
+    ApiError,
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InvalidRequest,
+    NotController,
+    NotCoordinator,
+    RequestTimedOut,
+    StorageFull,
+    TransactionalIdNotFound,
+)
+from controller.transactions import add_partitions, describe, end_txn, init_producer_id, states
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
+from controller.transactions.describe import (
+    DescribeTransactions,
+    DescribeTransactionsAnswer,
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+    Selection,
+)
+from controller.transactions.end_txn import EndTxn
+from controller.transactions.explain import CAUSES, explain
+from controller.transactions.init_producer_id import InitProducerId
+from controller.transactions.markers import Marker
+from controller.transactions.states import PREPARED_STATES
+from controller.view import View
+from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
+from quorum.marker_sender import CallLater, MarkerSender, Send
+from quorum.proposer import Decide
+from quorum.proposer import Reply as Told
+from quorum.replica import Replica
+from quorum.transaction_counts import TransactionCounts
+from quorum.transaction_timers import TransactionTimers, TransactionTimes
+from records.types import ProducerId
+from wire.dispatch import Context, Reply, Service
+from wire.k22_init_producer_id import INIT_PRODUCER_ID
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from wire.k26_end_txn import END_TXN
+from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ExplainTransaction,
+    Explanation,
+    FenceTold,
+)
+
+TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
+LISTS_MAX: Final = 2  # lists under way, each on a thread that reads the image; the next one waits
+LISTS_WAITING_MAX: Final = 100
+LIST_ROWS_MAX: Final = 500  # that a list reads before it lets the loop run
+LIST_PAUSE_S: Final = 0.001
+TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop
+
+Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+
+
+class Fencing(ConcurrentTransactions):
+    """An open transaction is being aborted, as another instance of its producer asked for its id."""
+
+
+class TransactionServer:
+    """See the module. Soft state is of one leadership: ``activated`` and ``deposed`` say who leads.
+
+    ``claim`` gives the coordinator producer ids; a node sets it to its own broker's.
+    """
+
+    def __init__(
+        self,
+        times: TransactionTimes,
+        replica: Replica,
+        submit: Callable[[Decide, Told], None],
+        acls: Acls,
+        *,
+        send: Send,
+        call_later: CallLater,
+        background: Background,
+        clock: Callable[[], float],
+        log: Any,
+    ) -> None:
+        self._times = times
+        self._replica = replica
+        self._submit = submit
+        self._acls = acls
+        self._background = background
+        self._clock = clock
+        self._call_later = call_later
+        self._held = Held()
+        self._active = False
+        self._lists: deque[tuple[Selection, int, Reply]] = deque()
+        self._lists_running = 0
+        self.claim: Callable[[], ProducerId] = _no_producer_id
+        self.counts = TransactionCounts()
+        self.markers = MarkerSender(
+            self._image,
+            submit,
+            send,
+            call_later,
+            on_completing=self._release,
+            on_completed=self._completed,
+            log=log,
+        )
+        self._timers = TransactionTimers(
+            times,
+            self._image,
+            submit,
+            call_later,
+            clock=clock,
+            counts=self.counts,
+            markers=self.markers,
+            log=log,
+        )
+
+    @property
+    def service(self) -> Service:
+        """API key to (codec, endpoint)."""
+        return {
+            api.key: (api, endpoint)
+            for api, endpoint in (
+                (INIT_PRODUCER_ID, self.init_producer_id),
+                (ADD_PARTITIONS_TO_TXN, self.add_partitions),
+                (END_TXN, self.end_txn),
+                (DESCRIBE_TRANSACTIONS, self.describe),
+                (LIST_TRANSACTIONS, self.list_transactions),
+                (EXPLAIN_TRANSACTION, self.explain),
+            )
+        }
+
+    # -- leadership ---------------------------------------------------------------------------------
+
+    def activated(self, now_ms: int) -> None:
+        """This node coordinates from now on: what is prepared is completed, whoever began it."""
+        self._active = True
+        self.markers.activated()
+        self._timers.activated(now_ms)
+
+    def deposed(self) -> None:
+        """It does no more. Held requests find the next coordinator: nothing of them is done."""
+        self._active = False
+        self.markers.deposed()
+        self._timers.deposed()
+        for waiting in self._held.drain():
+            waiting.reply(NotCoordinator("this node no longer coordinates transactions; nothing was done"), 0)
+
+    def beat(self, now_ms: int) -> None:
+        """Every few milliseconds while this node coordinates: patience, timeouts, expiry."""
+        now_s = self._clock()
+        for waiting in self._held.expired(now_s):
+            self._decide(waiting)
+        self._timers.beat(now_ms)
+        self.counts.held, self.counts.markers_waiting = len(self._held), self.markers.waiting
+
+    # -- producers ----------------------------------------------------------------------------------
+
+    def init_producer_id(self, request: InitProducerId, context: Context, reply: Reply) -> None:
+        """API key 22, with a transactional id."""
+        if request.transactional_id is None:
+            raise InvalidRequest("a producer id without a transactional id is a broker's to give")
+        named = msgspec.structs.replace(request, client_id=context.client_id or "")
+        self._ask(request.transactional_id, partial(self._decide_init, named), reply, HOLD_S_MAX)
+
+    def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> Decision[Any]:
+        fresh = self.claim() if init_producer_id.needs_producer_id(view, request, now_ms) else None
+        decided = init_producer_id.decide_init_producer_id(
+            view, request, now_ms=now_ms, fresh=fresh, max_timeout_ms=self._times.timeout_ms_max
+        )
+        if decided.records and isinstance(decided.response, ConcurrentTransactions):
+            return Decision(decided.records, Fencing(str(decided.response)))
+        return decided
+
+    def add_partitions(self, request: AddPartitionsToTxn, context: Context, reply: Reply) -> None:
+        """API key 24. In batches it comes from brokers, which come again by themselves: nothing is held."""
+        if not request.batched:
+            (asked,) = request.transactions
+            self._ask(asked.transactional_id, partial(_decide_add, asked), reply, HOLD_S_MAX)
+            return
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+        ids = {each.transactional_id for each in request.transactions}
+        if len(ids) < len(request.transactions) or len(ids) > TRANSACTIONS_MAX:
+            raise InvalidRequest(
+                f"{len(request.transactions)} transactions with {len(ids)} ids; "
+                f"expected each once, at most {TRANSACTIONS_MAX}"
+            )
+        self._submit(partial(_decide_batch, request), partial(self._tell, reply))
+
+    def end_txn(self, request: EndTxn, context: Context, reply: Reply) -> None:
+        """API key 26."""
+        self._ask(request.transactional_id, partial(self._decide_end, request), reply, HOLD_END_S_MAX)
+
+    def _decide_end(self, request: EndTxn, view: View, now_ms: int) -> Decision[Any]:
+        fresh = self.claim() if end_txn.needs_producer_id_at_end(view, request) else None
+        return end_txn.decide_end_txn(view, request, now_ms=now_ms, fresh=fresh)
+
+    # -- asking, waiting, asking again ---------------------------------------------------------------
+
+    def _ask(self, transactional_id: str, decide: Decide, reply: Reply, hold_s: float) -> None:
+        waiting = Waiting(transactional_id, decide, reply, self._clock() + hold_s)
+        if self.markers.is_pending(transactional_id) and self._held.hold(waiting):
+            return  # an entry would only say 51
+        self._decide(waiting)
+
+    def _decide(self, waiting: Waiting) -> None:
+        self._submit(waiting.decide, partial(self._decided, waiting))
+
+    def _decided(self, waiting: Waiting, outcome: Any, throttle_ms: int = 0) -> None:
+        """The entry of its batch is applied, or its fate is told."""
+        self.markers.look(waiting.transactional_id)
+        if isinstance(outcome, ConcurrentTransactions):
+            if isinstance(outcome, Fencing):
+                self.counts.fenced += 1
+            if self._active and self._wait_more(waiting):
+                return
+        self._tell(waiting.reply, outcome, throttle_ms)
+
+    def _wait_more(self, waiting: Waiting) -> bool:
+        """Hold a request that was told 51, or ask at once if its way is free by now. False: tell it."""
+        waiting.tries += 1
+        if waiting.tries >= TRIES_MAX or self._clock() >= waiting.until_s:
+            return False
+        if not self._collides(waiting.transactional_id):
+            self._decide(waiting)
+            return True
+        return self._held.hold(waiting)
+
+    def _collides(self, transactional_id: str) -> bool:
+        """The id's transaction is prepared, and nothing that completes it is proposed or waits to be."""
+        if self.markers.is_pending(transactional_id):
+            return True
+        row = states.get(self._image(), transactional_id)
+        prepared = row is not None and row.state in PREPARED_STATES
+        return prepared and not self.markers.is_completing(transactional_id)
+
+    def _release(self, transactional_id: str) -> None:
+        """The decision that completes its transaction was submitted: these ride in the same entry."""
+        for waiting in self._held.release(transactional_id):
+            self._decide(waiting)
+
+    def _completed(self, marker: Marker) -> None:
+        if marker.committed:
+            self.counts.committed += 1
+        else:
+            self.counts.aborted += 1
+
+    def _tell(self, reply: Told, outcome: Any, throttle_ms: int = 0) -> None:
+        """In a coordinator's words."""
+        if isinstance(outcome, NotController):
+            proposer = self._replica.proposer
+            if self._replica.raft.is_leader and proposer.active_epoch is None:
+                outcome = CoordinatorLoadInProgress("this node becomes the coordinator; come back soon")
+            else:
+                outcome = NotCoordinator(str(outcome))
+        elif isinstance(outcome, RequestTimedOut | StorageFull):
+            outcome = CoordinatorNotAvailable(str(outcome))
+        reply(outcome, throttle_ms)
+
+    # -- describing ---------------------------------------------------------------------------------
+
+    def describe(self, request: DescribeTransactions, context: Context, reply: Reply) -> None:
+        """API key 65. Of a transaction that ends: the partitions whose marker is not known to be written."""
+        if len(request.transactional_ids) > TRANSACTIONS_MAX:
+            raise InvalidRequest(f"{len(request.transactional_ids)} ids; at most {TRANSACTIONS_MAX}")
+        self._submit(partial(self._decide_describe, request), partial(self._tell, reply))
+
+    def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:
+        rows = (describe.describe(view, each, self.markers.written) for each in request.transactional_ids)
+        return Decision((), DescribeTransactionsAnswer(tuple(rows)))
+
+    def explain(self, request: ExplainTransaction, context: Context, reply: Reply) -> None:
+        """API key 20065: why a transaction is where it is."""
+        self._submit(partial(_decide_explain, request), partial(self._tell, reply))
+
+    def list_transactions(self, request: ListTransactions, context: Context, reply: Reply) -> None:
+        """API key 66. An entry proves that this node leads; then another thread reads what is on disk."""
+
+        def proven(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, ApiError):
+                self._tell(reply, outcome, throttle_ms)
+            elif len(self._lists) >= LISTS_WAITING_MAX:
+                reply(CoordinatorLoadInProgress(f"{LISTS_WAITING_MAX} lists wait; come back"), 0)
+            else:
+                self._lists.append((selection, outcome, reply))
+                self._call_later(0.0, self._next_list)
+
+        selection = Selection(request)
+        self._submit(lambda _view, now_ms: Decision((), now_ms), proven)
+
+    def _next_list(self) -> None:
+        if not self._lists or self._lists_running >= LISTS_MAX:
+            return
+        selection, now_ms, reply = self._lists.popleft()
+        self._lists_running += 1
+        self._replica.flush()  # what was applied before the proof is on disk: the thread sees it
+
+        def read() -> ListTransactionsAnswer:
+            with self._replica.store.reader() as view:
+                return _listed(view, selection, now_ms)
+
+        def done(outcome: Any) -> None:
+            self._lists_running -= 1
+            if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
+                outcome = CoordinatorNotAvailable(f"the list could not be read: {outcome!r}")
+            reply(outcome, 0)
+            self._next_list()
+
+        self._background(read, done)
+
+    def _image(self) -> View:
+        return self._replica.image
+
+
+def _decide_add(request: AddPartitions, view: View, now_ms: int) -> Decision[Any]:
+    decided = add_partitions.decide_add_partitions(view, request, now_ms=now_ms)
+    answer = AddPartitionsToTxnAnswer(((request.transactional_id, decided.response),))
+    return Decision(decided.records, answer)
+
+
+def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decision[Any]:
+    """Each id is there once, so that none sees what another one writes."""
+    records: list[Any] = []
+    results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
+    for each in request.transactions:
+        try:
+            if each.verify_only:
+                decided = add_partitions.decide_verify(view, each)
+            else:
+                decided = add_partitions.decide_add_partitions(view, each, now_ms=now_ms)
+        except ApiError as refusal:
+            results.append((each.transactional_id, add_partitions.same_for_all(each, refusal.code)))
+        else:
+            records += decided.records
+            results.append((each.transactional_id, decided.response))
+    return Decision(tuple(records), AddPartitionsToTxnAnswer(tuple(results)))
+
+
+def _no_producer_id() -> ProducerId:
+    raise CoordinatorNotAvailable("this node has no broker role, so no producer ids of its own to give")
+
+
+def _decide_explain(request: ExplainTransaction, view: View, now_ms: int) -> Decision[Any]:
+    row = states.get(view, request.transactional_id)
+    if row is None:
+        raise TransactionalIdNotFound(f"nothing is known of {request.transactional_id!r}")
+    fences = tuple(
+        FenceTold(each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by)
+        for each in row.fences
+    )
+    return Decision((), Explanation(explain(row, now_ms), fences))
+
+
+def _listed(view: View, selection: Selection, now_ms: int) -> ListTransactionsAnswer:
+    """On a thread of its own, which lets the loop run after each slice."""
+    found: list[ListedTransaction] = []
+    after: str | None = None
+    while True:
+        rows, after = describe.list_slice(view, selection, after=after, rows_max=LIST_ROWS_MAX, now_ms=now_ms)
+        found += rows
+        if after is None:
+            return ListTransactionsAnswer(selection.unknown_state_filters, tuple(found))
+        time.sleep(LIST_PAUSE_S)
