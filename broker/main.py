@@ -2,8 +2,8 @@
 
 Sockets   it reaches the controllers over sockets also in the leader's own process (DESIGN 6): what works
           here works as a process of its own.
-Start     listens, then registers, asks for the first block of producer ids, and takes a picture of the
-          cluster; ``start`` waits for none of these, ``ready`` does.
+Start     listens, recovers its logs, then registers; asks for the first block of producer ids, and takes
+          a picture of the cluster. ``start`` waits for none of these, ``ready`` does.
 Stop      asks to be fenced and let go, within LEAVE_S_MAX; the registration stays, for it will be back.
 End       ``fatal`` gets a reason when the cluster refuses this broker, or when one of its tasks has a bug.
 """
@@ -17,6 +17,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from broker.data_plane import DataPlane, after
 from broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
 from broker.metadata_cache import MetadataCache
 from broker.producer_id_source import IdsLeftGauge, ProducerIdSource
@@ -68,11 +69,16 @@ class Broker:
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
         self._tasks: list[asyncio.Task[None]] = []
-        # Three clients, as a controller serves one request of a connection at a time: a heartbeat waits
-        # neither for a mute (allocation over quota) nor for what a client of ours wants to read.
-        membership_client, allocation_client, reading_client = self._clients = tuple(
-            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng) for _ in range(3)
+        # Five clients, as a controller serves one request of a connection at a time: a heartbeat waits
+        # neither for a mute (allocation over quota) nor for what a client of ours wants to read, and a
+        # producer's transaction not for a list of topics.
+        self._clients = tuple(
+            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng) for _ in range(5)
         )
+        membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
+            self._clients
+        )
+        self._data = DataPlane(config, topics_client, coordinator_client, rng=rng, log=log)
         self._cache = MetadataCache(
             reading_client,
             ClusterNode(broker_id, self._host, self._port),
@@ -92,7 +98,7 @@ class Broker:
             ),
             membership,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-            on_heartbeat=self._cache.refresh,
+            on_heartbeat=self._on_heartbeat,
             rng=rng,
             log=log,
         )
@@ -111,6 +117,7 @@ class Broker:
             self._cache,
             self._producer_ids,
             reading_client,
+            self._data,
             log=log,
             coordinator=coordinator,
         )
@@ -127,7 +134,8 @@ class Broker:
     async def start(self) -> None:
         """Listen, and begin to seek the controllers. Raises OSError if the port cannot be had."""
         await self._listener.start(self._host, self._port)
-        for running in (self._registration.run(), self._producer_ids.run(), self._cache.run()):
+        registering = after(self._data.recover(), self._registration.run())
+        for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):
             self._supervise(running)
 
     async def ready(self) -> None:
@@ -141,10 +149,16 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._tasks and not self.fatal.done() and not await self._registration.leave(LEAVE_S_MAX):
             self._log.warning("broker_left_unnoticed", waited_s=LEAVE_S_MAX)
+        self._data.release()
         await self._listener.stop()
         await self._server.stop()
+        await self._data.stop()
         for client in self._clients:
             await client.close()
+
+    def _on_heartbeat(self) -> None:
+        self._cache.refresh()
+        self._data.topics.refresh_soon()
 
     def _supervise(self, running: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(running)

@@ -1,33 +1,33 @@
 """The client listener's service: what real Kafka clients ask any broker.
 
-Answered here from memory: Metadata, FindCoordinator, DescribeCluster, InitProducerId. DescribeQuorum goes
-to the active controller, whose answer it is (Kafka forwards it, too).
+Answered here from memory: FindCoordinator, DescribeCluster, InitProducerId without a transactional id.
+DescribeQuorum goes to the active controller, whose answer it is (Kafka forwards it, too). Topics are
+``topic_requests``', records ``data_plane``'s, transactions the coordinator's, if this node has one.
 Source   spec/kafka.md B2, F3, F4; Kafka KafkaApis.
 """
 
 import asyncio
-import uuid
 from collections.abc import Coroutine
 from typing import Any, Final
 
 from structlog.typing import FilteringBoundLogger
 
+from broker.data_plane import DataPlane
 from broker.metadata_cache import MetadataCache
 from broker.producer_id_source import ProducerIdSource
 from broker.retry import CALL_FAILURES
+from broker.topic_requests import TopicRequests
 from controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    ErrorCode,
     InvalidRequest,
     NotCoordinator,
     RequestTimedOut,
 )
 from records.types import NodeId
 from wire.client import ControllerClient
-from wire.dispatch import Context, Reply, Service
-from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata, TopicQuery
+from wire.dispatch import Api, Context, Reply, Service
 from wire.k10_find_coordinator import (
     FIND_COORDINATOR,
     GROUP,
@@ -43,13 +43,25 @@ from wire.k22_init_producer_id import (
     InitProducerId,
     InitProducerIdAnswer,
 )
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from wire.k26_end_txn import END_TXN
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
+from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS
 
 FORWARDED_MAX: Final = 100
 """Requests under way to the controller; one more is told to come back (14)."""
 
 FORWARD_TIMEOUT_S: Final = 5.0
+
+_COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+)
+"""Served by every node, so that a client which asks the wrong one is told so, and finds the right one."""
 
 
 class BrokerServer:
@@ -61,6 +73,7 @@ class BrokerServer:
         cache: MetadataCache,
         producer_ids: ProducerIdSource,
         controllers: ControllerClient,
+        data: DataPlane,
         *,
         log: FilteringBoundLogger,
         coordinator: Service | None = None,
@@ -69,6 +82,8 @@ class BrokerServer:
         self._cache = cache
         self._producer_ids = producer_ids
         self._controllers = controllers
+        self._data = data
+        self._topic_requests = TopicRequests(cluster_id, cache, data.topics, controllers, data.acls)
         self._coordinator: Service = coordinator or {}
         self._log = log
         self._forwarded: set[asyncio.Task[None]] = set()
@@ -76,8 +91,10 @@ class BrokerServer:
     def service(self) -> Service:
         """By API key. ApiVersions and SASL are the listener's own, transactions the coordinator's."""
         return {
+            **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
-            METADATA.key: (METADATA, self._metadata),
+            **self._topic_requests.service(),
+            **self._data.service(),
             FIND_COORDINATOR.key: (FIND_COORDINATOR, self._find_coordinator),
             INIT_PRODUCER_ID.key: (INIT_PRODUCER_ID, self._init_producer_id),
             DESCRIBE_QUORUM.key: (DESCRIBE_QUORUM, self._describe_quorum),
@@ -86,21 +103,10 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Give up what is under way to the controller."""
+        await self._topic_requests.stop()
         for task in tuple(self._forwarded):
             task.cancel()
         await asyncio.gather(*self._forwarded, return_exceptions=True)
-
-    def _metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
-        picture = self._cache.picture()
-        coordinator = picture.coordinator
-        reply(
-            MetadataAnswer(
-                cluster_id=self._cluster_id,
-                controller_id=-1 if coordinator is None else coordinator.broker_id,
-                brokers=tuple(BrokerNode(b.broker_id, b.host, b.port, b.rack) for b in picture.visible),
-                topics=tuple(_unknown_topic(query) for query in request.topics or ()),
-            )
-        )
 
     def _find_coordinator(self, request: FindCoordinator, context: Context, reply: Reply) -> None:
         if request.key_type not in (GROUP, TRANSACTION):
@@ -125,7 +131,7 @@ class BrokerServer:
     def _ask_coordinator(self, key: int, request: Any, context: Context, reply: Reply) -> None:
         """What concerns a transactional id is the coordinator's: the active controller's node serves it."""
         if key not in self._coordinator:
-            raise NotCoordinator("this node is no controller, so it coordinates no transactions")
+            _not_coordinator(request, context, reply)
         self._coordinator[key][1](request, context, reply)
 
     def _describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
@@ -161,8 +167,5 @@ class BrokerServer:
         task.add_done_callback(self._forwarded.discard)
 
 
-def _unknown_topic(query: TopicQuery) -> TopicMetadata:
-    """No topic exists in this version."""
-    by_id = query.topic_id is not None and query.topic_id != uuid.UUID(int=0)
-    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
+def _not_coordinator(request: Any, context: Context, reply: Reply) -> None:
+    raise NotCoordinator("this node is no controller, so it coordinates no transactions")

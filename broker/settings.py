@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from uuid import UUID
 
+from broker.log.shapes import LogConfig
+from controller.authorization import Acls, AclSyntaxError
 from wire.auth import UsersSyntaxError, parse_users
 from wire.client import Address
 
@@ -40,6 +42,50 @@ class BrokerConfig(Protocol):
     @property
     def sasl_users_file(self) -> Path | None:
         """sasl.plain.users.file: who may speak to listeners that want SASL."""
+
+    @property
+    def acls_file(self) -> Path | None:
+        """authorizer.acls.file: who may write markers here; None: everybody."""
+
+    @property
+    def super_users(self) -> tuple[str, ...]:
+        """super.users."""
+
+    @property
+    def directory(self) -> Path:
+        """log.dirs: the node's one folder."""
+
+    @property
+    def log_segment_bytes(self) -> int:
+        """log.segment.bytes."""
+
+    @property
+    def log_retention_ms(self) -> int:
+        """log.retention.ms."""
+
+    @property
+    def log_retention_bytes(self) -> int:
+        """log.retention.bytes."""
+
+    @property
+    def log_retention_check_ms(self) -> int:
+        """log.retention.check.interval.ms."""
+
+    @property
+    def log_flush_messages(self) -> int:
+        """log.flush.interval.messages."""
+
+    @property
+    def message_bytes_max(self) -> int:
+        """message.max.bytes."""
+
+    @property
+    def partition_verification(self) -> bool:
+        """transaction.partition.verification.enable."""
+
+    @property
+    def producer_id_expiration_ms(self) -> int:
+        """producer.id.expiration.ms."""
 
     @property
     def broker_heartbeat_interval_ms(self) -> int:
@@ -91,6 +137,29 @@ def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, st
         return parse_users(_read(config.sasl_users_file))
     except UsersSyntaxError as error:
         raise SettingsError(f"{config.sasl_users_file}: {error}") from error
+
+
+def cluster_acls(config: BrokerConfig) -> Acls:
+    """Who may do what to the cluster; without a file everybody may do everything. Raises SettingsError."""
+    if config.acls_file is None:
+        return Acls()
+    try:
+        return Acls.parse(_read(config.acls_file), config.super_users)
+    except AclSyntaxError as error:
+        raise SettingsError(f"authorizer.acls.file={config.acls_file}: {error}") from error
+
+
+def log_config(config: BrokerConfig) -> LogConfig:
+    """The settings of a partition's log whose topic sets none of its own."""
+    return LogConfig(
+        segment_bytes=config.log_segment_bytes,
+        retention_ms=config.log_retention_ms,
+        retention_bytes=config.log_retention_bytes,
+        message_bytes_max=config.message_bytes_max,
+        flush_messages=config.log_flush_messages,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+        verification=config.partition_verification,
+    )
 
 
 def _read(file: Path) -> str:

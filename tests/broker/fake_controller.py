@@ -7,6 +7,7 @@ gives the outcomes of the next requests of one API key: an ApiError or a respons
 
 import asyncio
 import itertools
+import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -17,10 +18,20 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
-from controller.errors import ApiError
+from controller.errors import ApiError, ErrorCode
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer
+from controller.transactions.add_partitions import (
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+    same_for_all,
+)
 from records.types import BrokerEpoch, NodeId, ProducerId
 from wire.dispatch import Api, Context, Endpoint, Reply
+from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, PartitionMetadata, TopicMetadata, TopicQuery
+from wire.k19_create_topics import CREATE_TOPICS
+from wire.k20_delete_topics import DELETE_TOPICS
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorumAnswer, QuorumPartition
 from wire.k60_describe_cluster import (
     CONTROLLERS,
@@ -47,6 +58,10 @@ APIS: Final[tuple[Api[Any, Any], ...]] = (
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
     ALLOCATE_PRODUCER_IDS,
+    METADATA,
+    ADD_PARTITIONS_TO_TXN,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
 )
 
 
@@ -78,6 +93,8 @@ class FakeController:
         self.node_id = NodeId(node_id)
         self.leader_id = NodeId(node_id)
         self.brokers: tuple[ClusterNode, ...] = ()
+        self.topics: dict[str, TopicMetadata] = {}
+        self.verdict = ErrorCode.NONE  # of every partition of every transaction
         self.asked: dict[int, list[Any]] = defaultdict(list)
         self.contexts: dict[int, list[Context]] = defaultdict(list)
         self.scripts: dict[int, deque[Any]] = defaultdict(deque)
@@ -141,6 +158,10 @@ class FakeController:
             62: self._register,
             63: self._heartbeat,
             67: self._allocate,
+            METADATA.key: self._metadata,
+            ADD_PARTITIONS_TO_TXN.key: self._verify,
+            CREATE_TOPICS.key: lambda request: CreateTopicsAnswer(()),
+            DELETE_TOPICS.key: lambda request: DeleteTopicsAnswer(()),
         }
 
         def endpoint(request: Any, context: Context, reply: Reply) -> None:
@@ -167,6 +188,41 @@ class FakeController:
             brokers=nodes,
             endpoint_type=request.endpoint_type,
         )
+
+    def _metadata(self, request: Metadata) -> MetadataAnswer:
+        if request.topics is None:
+            return MetadataAnswer(cluster_id=CLUSTER_ID, topics=tuple(self.topics.values()))
+        return MetadataAnswer(cluster_id=CLUSTER_ID, topics=tuple(map(self._topic, request.topics)))
+
+    def _topic(self, query: TopicQuery) -> TopicMetadata:
+        for topic in self.topics.values():
+            if query.name == topic.name or (query.name is None and query.topic_id == topic.topic_id):
+                return topic
+        code = ErrorCode.UNKNOWN_TOPIC_ID if query.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
+
+    def _verify(self, request: AddPartitionsToTxn) -> AddPartitionsToTxnAnswer:
+        return AddPartitionsToTxnAnswer(
+            tuple((each.transactional_id, same_for_all(each, self.verdict)) for each in request.transactions)
+        )
+
+    def add_topic(self, name: str, *leaders: int) -> TopicMetadata:
+        """A topic, with a partition for each of these brokers."""
+        self.topics[name] = TopicMetadata(
+            name=name,
+            topic_id=uuid.uuid4(),
+            partitions=tuple(
+                PartitionMetadata(
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=0,
+                    replica_nodes=(leader,),
+                    isr_nodes=(leader,),
+                )
+                for index, leader in enumerate(leaders)
+            ),
+        )
+        return self.topics[name]
 
     def _register(self, request: RegisterBroker) -> BrokerEpoch:
         return BrokerEpoch(next(self.epochs))

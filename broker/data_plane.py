@@ -1,0 +1,120 @@
+"""What of a broker has to do with records: partitions, and the endpoints that write, read and describe them.
+
+Start   ``recover`` first, then the broker registers: a broker that is seen has its logs.
+Stop    who waits is answered, then the logs are flushed and closed.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.absent import Absent
+from broker.describe_producers import DescribeProducersEndpoint
+from broker.fetch import FetchEndpoint
+from broker.flushing import Flusher
+from broker.log_care import LogCare
+from broker.markers import MarkersEndpoint
+from broker.offsets import OffsetsEndpoint
+from broker.partitions import Partitions
+from broker.produce import ProduceEndpoint
+from broker.settings import BrokerConfig, cluster_acls, log_config
+from broker.topics import TopicCache
+from broker.verification import Verifier
+from records.types import BrokerId
+from wire.client import ControllerClient
+from wire.dispatch import Service
+from wire.k00_produce import PRODUCE
+from wire.k01_fetch import FETCH
+from wire.k02_list_offsets import LIST_OFFSETS
+from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
+from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
+from wire.k61_describe_producers import DESCRIBE_PRODUCERS
+
+
+class DataPlane:
+    """All of it. To be made on the event loop. Raises SettingsError."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics_client: ControllerClient,
+        coordinator_client: ControllerClient,
+        *,
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.acls = cluster_acls(config)
+        self._partitions = Partitions(
+            config.directory, BrokerId(config.node_id), log_config(config), clock_ms=_wall_ms, log=log
+        )
+        self.topics = TopicCache(topics_client, self._partitions, rng=rng, log=log)
+        self._absent = Absent(self._partitions, self.topics)
+        self._verifier = Verifier(coordinator_client, rng=rng, log=log)
+        self._flusher = Flusher(self._partitions)
+        self._care = LogCare(
+            self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms
+        )
+        self._produce = ProduceEndpoint(
+            self._partitions, self._absent, self._verifier, self._flusher, clock_ms=_wall_ms
+        )
+        self._fetch = FetchEndpoint(self._partitions, self._absent)
+        self._offsets = OffsetsEndpoint(self._partitions, self._absent)
+        self._markers = MarkersEndpoint(
+            self._partitions, self._absent, self._flusher, self.acls, clock_ms=_wall_ms
+        )
+        self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent)
+
+    def service(self) -> Service:
+        """By API key."""
+        return {
+            PRODUCE.key: (PRODUCE, self._produce.produce),
+            FETCH.key: (FETCH, self._fetch.fetch),
+            LIST_OFFSETS.key: (LIST_OFFSETS, self._offsets.list_offsets),
+            OFFSET_FOR_LEADER_EPOCH.key: (OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
+            WRITE_TXN_MARKERS.key: (WRITE_TXN_MARKERS, self._markers.write),
+            DESCRIBE_PRODUCERS.key: (DESCRIBE_PRODUCERS, self._describe_producers.describe),
+        }
+
+    async def recover(self) -> None:
+        """Open the logs that are there. Before the broker registers."""
+        await self._partitions.recover()
+        self.topics.refresh_soon()
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What runs as long as the broker does."""
+        return (
+            self.topics.run(),
+            self._verifier.run(),
+            self._care.retain(),
+            self._care.expire_producers(),
+            self._care.flush(),
+        )
+
+    async def stop(self) -> None:
+        """Flush and close the logs. After the listener has stopped."""
+        await self._absent.stop()
+        await self.topics.stop()
+        await self._flusher.stop()
+        await self._partitions.close()
+
+    def release(self) -> None:
+        """Answer the fetches that wait, so that their connections can close."""
+        self._fetch.stop()
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def after(first: Coroutine[Any, Any, None], then: Coroutine[Any, Any, None]) -> None:
+    """One after the other; neither is left unawaited if the first is cancelled."""
+    try:
+        await first
+    except asyncio.CancelledError:
+        then.close()
+        raise
+    await then

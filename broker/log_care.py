@@ -1,0 +1,68 @@
+"""What partition logs need from time to time, in slices that never hold the loop for long.
+
+Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``.
+Producers   those that have not been heard of for ``producer.id.expiration.ms``, PRODUCERS_MAX at a time.
+Flush       of full segments and of producer snapshots, within FLUSH_S, off the loop.
+Source      Kafka LogManager, ProducerStateManager.removeExpiredProducers.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from broker.flushing import Flusher
+from broker.partitions import Partition, Partitions
+
+FLUSH_S: Final = 2.0
+PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a millisecond
+EXPIRY_S: Final = 600.0  # Kafka's producer.id.expiration.check.interval.ms
+
+
+class LogCare:
+    """Three loops over all partitions."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        flusher: Flusher,
+        retention_check_ms: int,
+        *,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._partitions = partitions
+        self._flusher = flusher
+        self._retention_check_s = retention_check_ms / 1000
+        self._clock_ms = clock_ms
+
+    async def retain(self) -> None:
+        """Delete what is too old or too much; forever."""
+        while True:
+            await asyncio.sleep(self._retention_check_s)
+            for partition in self._partitions:
+                if partition.is_open:
+                    self._attempt(partition, lambda each: each.log.retain(self._clock_ms()), "retain")
+                await asyncio.sleep(0)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that nobody has heard of for long; forever."""
+        while True:
+            await asyncio.sleep(EXPIRY_S)
+            for partition in self._partitions:
+                has_more = True
+                while has_more and partition.is_open:
+                    has_more = partition.log.expire_producers(self._clock_ms(), PRODUCERS_MAX)
+                    await asyncio.sleep(0)
+
+    async def flush(self) -> None:
+        """Flush what can wait for some seconds, but not for ever; forever."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            for partition in self._partitions:
+                if partition.is_open and partition.log.flush_wanted:
+                    self._flusher.flush(partition, lambda is_safe: None)
+
+    def _attempt(self, partition: Partition, attempt: Callable[[Partition], object], doing: str) -> None:
+        try:
+            attempt(partition)
+        except OSError as error:
+            self._partitions.fail(partition, error, doing=doing)

@@ -1,0 +1,105 @@
+"""ListOffsets and OffsetForLeaderEpoch: where a time, and where a leader epoch, lies in a partition's log.
+
+LATEST      the high watermark; the last stable offset to who reads only what is committed.
+Others      EARLIEST, MAX_TIMESTAMP, or the first record at or after a time; the tiers of Kafka's remote
+            storage have no records here: -4 is EARLIEST, -5 and -6 find nothing.
+Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; spec/kafka.md C4.
+"""
+
+from typing import Final
+
+from broker.absent import Absent
+from broker.fetch import epoch_error
+from broker.log.shapes import TimedOffset
+from broker.partitions import Partition, Partitions
+from controller.errors import ErrorCode
+from records.types import Offset, Term
+from wire.dispatch import Context, Reply
+from wire.k01_fetch import READ_COMMITTED
+from wire.k02_list_offsets import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    ListOffsets,
+    ListOffsetsAnswer,
+    OffsetFound,
+    OffsetQuery,
+)
+from wire.k03_metadata import TopicQuery
+from wire.k23_offset_for_leader_epoch import (
+    EpochEnd,
+    EpochQuery,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochAnswer,
+)
+
+EARLIEST_LOCAL: Final = -4
+NO_TIME: Final = -1
+
+
+class OffsetsEndpoint:
+    """API keys 2 and 23."""
+
+    def __init__(self, partitions: Partitions, absent: Absent) -> None:
+        self._partitions = partitions
+        self._absent = absent
+
+    def list_offsets(self, request: ListOffsets, context: Context, reply: Reply) -> None:
+        """Where the times asked for lie."""
+
+        def answer() -> None:
+            rows = tuple(self._find_offset(each, request.isolation_level) for each in request.partitions)
+            reply(ListOffsetsAnswer(rows))
+
+        self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
+
+    def offset_for_leader_epoch(self, request: OffsetForLeaderEpoch, context: Context, reply: Reply) -> None:
+        """Where the epochs asked for end."""
+
+        def answer() -> None:
+            reply(OffsetForLeaderEpochAnswer(tuple(self._find_end(each) for each in request.partitions)))
+
+        self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
+
+    def _find_offset(self, query: OffsetQuery, isolation_level: int) -> OffsetFound:
+        partition = self._partitions.find(query.topic, query.index)
+        if partition is None:
+            return OffsetFound(query.topic, query.index, self._absent.code(query.topic, query.index))
+        code = epoch_error(partition, query.current_leader_epoch)
+        if code != ErrorCode.NONE:
+            return OffsetFound(query.topic, query.index, code)
+        try:
+            found = _offset_at(partition, query.timestamp_ms, isolation_level)
+        except OSError as error:
+            self._partitions.fail(partition, error, doing="read")
+            return OffsetFound(query.topic, query.index, ErrorCode.KAFKA_STORAGE_ERROR)
+        if found is None:
+            return OffsetFound(query.topic, query.index)
+        return OffsetFound(
+            query.topic, query.index, ErrorCode.NONE, found.timestamp_ms, found.offset, found.leader_epoch
+        )
+
+    def _find_end(self, query: EpochQuery) -> EpochEnd:
+        partition = self._partitions.find(query.topic, query.index)
+        if partition is None:
+            return EpochEnd(query.topic, query.index, self._absent.code(query.topic, query.index))
+        code = epoch_error(partition, query.current_leader_epoch)
+        if code != ErrorCode.NONE:
+            return EpochEnd(query.topic, query.index, code)
+        found = partition.log.offset_for_epoch(Term(query.leader_epoch))
+        return EpochEnd(query.topic, query.index, ErrorCode.NONE, found.leader_epoch, found.end_offset)
+
+
+def _offset_at(partition: Partition, timestamp_ms: int, isolation_level: int) -> TimedOffset | None:
+    log = partition.log
+    upper = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+    if timestamp_ms == LATEST:
+        return TimedOffset(upper, NO_TIME, partition.leader_epoch)
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        return TimedOffset(log.start, NO_TIME, log.epoch_at(Offset(log.start)))
+    found: TimedOffset | None = None
+    if timestamp_ms == MAX_TIMESTAMP:
+        found = log.offset_of_newest()
+    elif timestamp_ms >= 0:
+        found = log.offset_for_time(timestamp_ms)
+    return found if found is not None and found.offset < upper else None

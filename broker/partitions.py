@@ -1,0 +1,288 @@
+"""The partitions that this broker hosts: their logs are opened, made and deleted as the metadata says.
+
+Places      ``<log.dirs>/<topic>-<partition>``; a log that is being deleted is renamed ``*-delete`` first.
+Start       ``recover`` opens every log before the broker registers; until then nothing is hosted.
+Deletion    only of what a full answer of the active controller, asked for after the log was opened, lacks.
+Offline     a log that an OSError hit: clients are told KAFKA_STORAGE_ERROR (56) until the next start.
+Threads     opening, closing and deleting block, so they run off the loop, one at a time, under a lock.
+Source      Kafka LogManager, ReplicaManager.
+"""
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.log.partition_log import PartitionLog
+from broker.log.shapes import LogConfig
+from records.invariant import CorruptData
+from records.types import BrokerId, Log, Term
+from wire.k03_metadata import TopicMetadata
+
+T = TypeVar("T")
+
+DELETED_SUFFIX: Final = "-delete"
+OWN_LOGS: Final = frozenset(log.directory for log in Log)
+"""The quorum's archives lie in the same folder; they are no partitions of ours."""
+
+
+class Waits(Protocol):
+    """Somebody who waits for a partition to move."""
+
+    def partition_moved(self) -> None:
+        """More can be read, or the partition is gone."""
+
+
+class Partition:
+    """One partition that is hosted here. Its log is used only while ``is_open``."""
+
+    __slots__ = (
+        "_flush_ended", "_moved", "flushing", "index", "is_open", "leader_epoch", "log", "topic", "topic_id",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: uuid.UUID,
+        log: PartitionLog,
+        moved: "Callable[[Partition], None]",
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_epoch = Term(0)
+        self.is_open = True
+        self.flushing = False
+        self.waiting: set[Waits] = set()
+        self._moved = moved
+        self._flush_ended: asyncio.Event | None = None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def wake(self) -> None:
+        """Tell those who wait that they may read more, or nothing any more; soon, all at once."""
+        if self.waiting:
+            self._moved(self)
+
+    def flush_ended(self) -> None:
+        """No thread is in the log now."""
+        if self._flush_ended is not None:
+            self._flush_ended.set()
+
+    async def unused(self) -> None:
+        """Waits until no thread is in the log. Only once the partition is closed to new flushes."""
+        while self.flushing:
+            self._flush_ended = asyncio.Event()
+            await self._flush_ended.wait()
+
+
+class Partitions:
+    """All partitions hosted here."""
+
+    def __init__(
+        self,
+        directory: Path,
+        broker_id: BrokerId,
+        config: LogConfig,
+        *,
+        clock_ms: Callable[[], int],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._directory = directory
+        self.broker_id = broker_id
+        self._config = config
+        self._clock_ms = clock_ms
+        self._log = log
+        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
+        self._offline: dict[tuple[str, int], str] = {}  # why
+        self._lock = asyncio.Lock()
+        self._moved: set[Partition] = set()
+        self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
+        self._opened_at: dict[Partition, int] = {}
+        self.recovered = False
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(tuple(self._by_name.values()))
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """The partition, if it is hosted here and its log is sound."""
+        return self._by_name.get((topic, index))
+
+    def find_by_id(self, topic_id: uuid.UUID, index: int) -> Partition | None:
+        """The same by the topic's id."""
+        return self._by_id.get((topic_id, index))
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """It is hosted here, but its log cannot be used."""
+        return (topic, index) in self._offline
+
+    @property
+    def generation(self) -> int:
+        """To be noted when the controller is asked for all topics; ``retire`` wants it."""
+        return self._generation
+
+    async def recover(self) -> None:
+        """Open every log that an earlier process left."""
+        names = await asyncio.to_thread(_partition_directories, self._directory)
+        for topic, index in names:
+            await self._open(topic, index, None)
+        self.recovered = True
+        if names:
+            self._log.info("logs_recovered", partitions=len(names), offline=len(self._offline))
+
+    async def host(self, topics: Iterable[TopicMetadata]) -> None:
+        """Open, or make, what these topics, as the active controller told them, place on this broker."""
+        if not self.recovered:
+            return
+        for topic in topics:
+            if topic.error_code != 0 or topic.name is None or topic.topic_id is None:
+                continue
+            for each in topic.partitions:
+                if self.broker_id in each.replica_nodes:
+                    await self._host_one(topic.name, each.partition_index, topic.topic_id)
+                    found = self._by_name.get((topic.name, each.partition_index))
+                    if found is not None and each.leader_epoch >= 0:
+                        found.leader_epoch = Term(each.leader_epoch)
+
+    async def retire(self, topic_ids: frozenset[uuid.UUID], generation: int) -> None:
+        """Delete the partitions of topics that are no more.
+
+        ``topic_ids`` are those of a full answer of the active controller to a question that was asked
+        when ``generation`` was the generation: what was opened since is not judged by it.
+        """
+        for partition in self:
+            if partition.topic_id not in topic_ids and self._opened_at[partition] <= generation:
+                async with self._lock:
+                    await self._delete(partition)
+
+    def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
+        """Take a partition offline: after an OSError nobody knows what its log holds."""
+        if not partition.is_open:
+            return
+        self._offline[partition.topic, partition.index] = str(error)
+        self._log.error("partition_offline", partition=str(partition), doing=doing, reason=str(error))
+        self._forget(partition)
+
+    async def close(self) -> None:
+        """Flush and close every log."""
+        async with self._lock:
+            for partition in self:
+                self._forget(partition)
+                await partition.unused()
+                try:
+                    await _off_loop(partition.log.close)
+                except OSError as error:
+                    self._log.error("log_not_closed", partition=str(partition), reason=str(error))
+
+    def moved(self, partition: Partition) -> None:
+        """Those who wait at the partition are told at the end of this turn of the loop, once."""
+        if not self._moved:
+            asyncio.get_running_loop().call_soon(self._tell_moved)
+        self._moved.add(partition)
+
+    def _tell_moved(self) -> None:
+        moved, self._moved = self._moved, set()
+        for waits in {each for partition in moved for each in partition.waiting}:
+            waits.partition_moved()
+
+    async def _host_one(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
+        found = self._by_name.get((topic, index))
+        if (found is not None and found.topic_id == topic_id) or (topic, index) in self._offline:
+            return
+        async with self._lock:
+            found = self._by_name.get((topic, index))
+            if found is not None and found.topic_id == topic_id:
+                return
+            if found is not None:  # its topic was deleted, and another has its name now
+                await self._delete(found)
+            await self._open(topic, index, topic_id)
+
+    async def _open(self, topic: str, index: int, topic_id: uuid.UUID | None) -> None:
+        """Open the log, or make it if ``topic_id`` is given. One that cannot be opened is offline."""
+        directory = self._directory / f"{topic}-{index}"
+        try:
+            log = await _off_loop(
+                lambda: PartitionLog.open(directory, self._config, self._clock_ms(), topic_id)
+            )
+            if log.topic_id is None:
+                raise CorruptData(f"{directory}: partition.metadata is missing")
+        except (OSError, CorruptData) as error:
+            self._offline[topic, index] = str(error)
+            self._log.error(
+                "partition_offline", partition=f"{topic}-{index}", doing="open", reason=str(error)
+            )
+            return
+        if log.repairs:
+            self._log.warning("log_repaired", partition=f"{topic}-{index}", repairs=log.repairs)
+        partition = Partition(topic, index, log.topic_id, log, self.moved)
+        self._generation += 1
+        self._opened_at[partition] = self._generation
+        self._by_name[topic, index] = partition
+        self._by_id[log.topic_id, index] = partition
+
+    async def _delete(self, partition: Partition) -> None:
+        directory = self._directory / str(partition)
+        self._forget(partition)
+        await partition.unused()
+        try:
+            await _off_loop(lambda: _delete_log(partition.log, directory, partition.topic_id))
+        except OSError as error:
+            self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
+            self._offline[partition.topic, partition.index] = str(error)
+            return
+        self._log.info("partition_deleted", partition=str(partition), topic_id=str(partition.topic_id))
+
+    def _forget(self, partition: Partition) -> None:
+        partition.is_open = False
+        self._by_name.pop((partition.topic, partition.index), None)
+        self._by_id.pop((partition.topic_id, partition.index), None)
+        self._opened_at.pop(partition, None)
+        partition.wake()
+
+
+async def _off_loop(blocking: Callable[[], T]) -> T:
+    """Run it in a thread, to its end even if the caller is cancelled meanwhile: no log is left half open."""
+    running = asyncio.get_running_loop().run_in_executor(None, blocking)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait((running,))
+        raise
+
+
+def _partition_directories(root: Path) -> list[tuple[str, int]]:
+    """(topic, index) of every partition's folder, in order; what was being deleted is deleted."""
+    found = []
+    for directory in sorted(root.iterdir()) if root.is_dir() else ():
+        if not directory.is_dir() or directory.name in OWN_LOGS:
+            continue
+        if directory.name.endswith(DELETED_SUFFIX):
+            shutil.rmtree(directory, ignore_errors=True)
+            continue
+        topic, dash, number = directory.name.rpartition("-")
+        if (
+            dash
+            and topic
+            and number.isascii()
+            and number.isdigit()
+            and (directory / "partition.metadata").exists()
+        ):
+            found.append((topic, int(number)))
+    return found
+
+
+def _delete_log(log: PartitionLog, directory: Path, topic_id: uuid.UUID) -> None:
+    log.close()
+    number = directory.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
+    aside = directory.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
+    directory.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)

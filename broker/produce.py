@@ -1,0 +1,209 @@
+"""Produce: batches of clients, appended to the logs of the partitions that are hosted here.
+
+Each partition of a request has its own outcome, and none waits for another's; the answer leaves when the last
+has its own. Most are appended on the spot. What makes one wait:
+
+unknown     a partition that nobody here knows is looked up at the controller, once.
+verified    the first batch of a transaction on this partition, and an epoch older than the partition's: the
+            coordinator is asked (broker/verification.py). What it allows is appended with the guard of the
+            question, so that a marker in between makes the verdict void (KIP-890).
+flushed     ``flush.messages`` demands it. Else an answer means what Kafka's does: the operating system
+            has it.
+
+Source      Kafka ReplicaManager.handleProduceAppend; spec/kafka.md B3, C1, C2; rows 360.6, 588.4.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from broker.absent import Absent
+from broker.flushing import Flusher
+from broker.log.shapes import VerificationGuard
+from broker.partitions import Partition, Partitions
+from broker.verification import Producer, Verifier, verdict
+from controller.errors import (
+    ApiError,
+    CorruptMessage,
+    ErrorCode,
+    InvalidProducerEpoch,
+    InvalidRequiredAcks,
+)
+from records.batch import HEADER_BYTES, TRANSACTIONAL
+from records.types import ProducerId
+from wire.dispatch import Context, Reply
+from wire.errors import message_of
+from wire.k00_produce import PartitionData, PartitionProduced, Produce, ProduceAnswer
+from wire.k03_metadata import TopicQuery
+
+_PRODUCER: Final = struct.Struct(">h4x8x8xqhi")  # attributes | ... | producer id | epoch | base sequence
+_PRODUCER_AT: Final = 21
+
+
+class _Pending:
+    """The outcomes of one request, in its order, and how many are still open."""
+
+    __slots__ = ("_left", "_reply", "_rows", "request")
+
+    def __init__(self, request: Produce, reply: Reply) -> None:
+        self.request = request
+        self._reply = reply
+        self._left = len(request.partitions)
+        self._rows: list[PartitionProduced | None] = [None] * self._left
+
+    def done(self, position: int, row: PartitionProduced) -> None:
+        """The outcome of the partition at that position of the request; the last one sends the answer."""
+        self._rows[position] = row
+        self._left -= 1
+        if self._left == 0:
+            self._reply(ProduceAnswer(tuple(each for each in self._rows if each is not None)))
+
+    def refused(self, position: int, code: int, message: str | None = None) -> None:
+        """Nothing was appended there."""
+        data = self.request.partitions[position]
+        self.done(position, PartitionProduced(data.topic, data.index, code, error_message=message))
+
+
+class ProduceEndpoint:
+    """API key 0."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        absent: Absent,
+        verifier: Verifier,
+        flusher: Flusher,
+        *,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._partitions = partitions
+        self._absent = absent
+        self._verifier = verifier
+        self._flusher = flusher
+        self._clock_ms = clock_ms
+
+    def produce(self, request: Produce, context: Context, reply: Reply) -> None:
+        """The endpoint. Raises InvalidRequest on acks that Kafka does not know."""
+        if request.acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks {request.acks}: expected -1, 0 or 1")
+        if not request.partitions:
+            reply(ProduceAnswer(()))
+            return
+        pending = _Pending(request, reply)
+        for position, data in enumerate(request.partitions):
+            partition = self._partitions.find(data.topic, data.index)
+            if partition is None:
+                self._seek(pending, position, data)
+            else:
+                self._begin(pending, position, partition, data.records)
+
+    def _seek(self, pending: _Pending, position: int, data: PartitionData) -> None:
+        """The partition is not here: look it up, then look again."""
+
+        def again() -> None:
+            partition = self._partitions.find(data.topic, data.index)
+            if partition is None:
+                pending.refused(position, self._absent.code(data.topic, data.index))
+            else:
+                self._begin(pending, position, partition, data.records)
+
+        self._absent.look_up_first((TopicQuery(data.topic),), again)
+
+    def _begin(self, pending: _Pending, position: int, partition: Partition, records: bytes | None) -> None:
+        """Append, or first ask the coordinator."""
+        if records is None or len(records) < HEADER_BYTES:
+            pending.refused(position, CorruptMessage.code, "a record batch of magic 2 was expected")
+            return
+        attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        if not attributes & TRANSACTIONAL:
+            self._append(pending, position, partition, records, None, None)
+            return
+        transactional_id = pending.request.transactional_id
+        if transactional_id is None:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            pending.refused(position, code, "a transactional batch without a transactional id")
+            return
+        producer = Producer(transactional_id, ProducerId(producer_id), epoch)
+        try:
+            guard = partition.log.verification_guard(producer.producer_id, epoch, sequence, self._clock_ms())
+        except ApiError as error:
+            self._refuse(pending, position, partition, producer, error)
+            return
+        if guard is None:  # its transaction is open here: the coordinator will end it
+            self._append(pending, position, partition, records, None, producer)
+            return
+
+        def told(code: ErrorCode) -> None:
+            if code != ErrorCode.NONE:
+                pending.refused(position, verdict(code, pending.request.version), _SAID)
+            elif not partition.is_open:
+                pending.refused(position, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                self._append(pending, position, partition, records, guard, producer)
+
+        self._verifier.ask(producer, partition.topic, partition.index, told)
+
+    def _append(
+        self,
+        pending: _Pending,
+        position: int,
+        partition: Partition,
+        records: bytes,
+        guard: VerificationGuard | None,
+        producer: Producer | None,
+    ) -> None:
+        try:
+            appended = partition.log.append(records, self._clock_ms(), partition.leader_epoch, guard)
+        except ApiError as error:
+            self._refuse(pending, position, partition, None if guard is not None else producer, error)
+            return
+        except OSError as error:
+            self._partitions.fail(partition, error, doing="append")
+            pending.refused(position, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        if not appended.duplicate:
+            partition.wake()
+        row = PartitionProduced(
+            partition.topic,
+            partition.index,
+            ErrorCode.NONE,
+            appended.base_offset,
+            appended.log_append_time_ms,
+            partition.log.start,
+        )
+        if appended.flush_due and pending.request.acks != 0:
+            self._flush(pending, position, partition, row)
+        else:
+            pending.done(position, row)
+
+    def _flush(self, pending: _Pending, position: int, partition: Partition, row: PartitionProduced) -> None:
+        def flushed(is_safe: bool) -> None:
+            if is_safe:
+                pending.done(position, row)
+            else:
+                pending.refused(position, ErrorCode.KAFKA_STORAGE_ERROR)
+
+        self._flusher.flush(partition, flushed)
+
+    def _refuse(
+        self,
+        pending: _Pending,
+        position: int,
+        partition: Partition,
+        producer: Producer | None,
+        error: ApiError,
+    ) -> None:
+        """The log refused. Of an old epoch the coordinator knows why it is old: timed out, or fenced."""
+        if producer is None or not isinstance(error, InvalidProducerEpoch):
+            pending.refused(position, error.code, message_of(error))
+            return
+
+        def told(code: ErrorCode) -> None:
+            if code in (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE):
+                code = InvalidProducerEpoch.code  # the partition knows better: it has seen a newer one
+            pending.refused(position, verdict(code, pending.request.version), message_of(error))
+
+        self._verifier.ask(producer, partition.topic, partition.index, told)
+
+
+_SAID: Final = "so says the transaction coordinator"

@@ -1,0 +1,149 @@
+"""Metadata, CreateTopics and DeleteTopics of the client listener.
+
+Metadata    answers from the cache; unknown topics are asked for, and created if both the client and the
+            controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
+            leader, are asked for anew; if nobody leads for the moment, the cache is what there is.
+Forwarded   CreateTopics and DeleteTopics go to the active controller in this broker's name; their answer
+            leaves when this broker has seen what they did.
+Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from broker.metadata_cache import MetadataCache
+from broker.retry import CALL_FAILURES
+from broker.topics import TopicCache
+from controller.authorization import Acls, Operation
+from controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
+from wire.client import ControllerClient
+from wire.dispatch import Api, Context, Reply, Service
+from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata, TopicQuery
+from wire.k19_create_topics import CREATE_TOPICS
+from wire.k20_delete_topics import DELETE_TOPICS
+
+FORWARDED_MAX: Final = 100  # requests that wait for the controller; one more is told to come back
+FORWARD_TIMEOUT_S_MAX: Final = 30.0
+NO_ID: Final = uuid.UUID(int=0)
+
+
+class TopicRequests:
+    """Endpoints about topics."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        cache: MetadataCache,
+        topics: TopicCache,
+        controllers: ControllerClient,
+        acls: Acls,
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._cache = cache
+        self._topics = topics
+        self._controllers = controllers
+        self._acls = acls
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def service(self) -> Service:
+        """By API key."""
+        return {
+            METADATA.key: (METADATA, self._metadata),
+            CREATE_TOPICS.key: (CREATE_TOPICS, self._forwarding(CREATE_TOPICS, Operation.CREATE)),
+            DELETE_TOPICS.key: (DELETE_TOPICS, self._forwarding(DELETE_TOPICS, Operation.DELETE)),
+        }
+
+    async def stop(self) -> None:
+        """Give up what is under way."""
+        for task in tuple(self._waiting):
+            task.cancel()
+        await asyncio.gather(*self._waiting, return_exceptions=True)
+
+    def _metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+        if request.topics == ():
+            reply(self._answer(()))
+            return
+        found = None if request.topics is None else [self._find(query) for query in request.topics]
+        if found is not None and all(each is not None and _is_led(each) for each in found):
+            reply(self._answer(tuple(each for each in found if each is not None)))
+            return
+        self._spawn(self._fresh_metadata(request, reply))
+
+    async def _fresh_metadata(self, request: Metadata, reply: Reply) -> None:
+        if request.topics is None:
+            await self._topics.refresh()
+            reply(self._answer(self._topics.all()))
+            return
+        answered = await self._topics.look_up(request.topics, create=request.allow_auto_topic_creation)
+        told = {each.name: each for each in answered or () if each.name is not None}
+        told_ids = {each.topic_id: each for each in answered or () if each.topic_id is not None}
+        rows = []
+        for query in request.topics:
+            row = self._find(query) or told.get(query.name or "") or told_ids.get(query.topic_id or NO_ID)
+            if row is None and answered is None:
+                row = _told(query, ErrorCode.LEADER_NOT_AVAILABLE)
+            rows.append(row or _unknown(query))
+        reply(self._answer(tuple(rows)))
+
+    def _find(self, query: TopicQuery) -> TopicMetadata | None:
+        if query.name is not None and _is_named(query):
+            return self._topics.find(query.name)
+        return None if query.topic_id is None else self._topics.find_by_id(query.topic_id)
+
+    def _answer(self, topics: tuple[TopicMetadata, ...]) -> MetadataAnswer:
+        picture = self._cache.picture()
+        coordinator = picture.coordinator
+        return MetadataAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=-1 if coordinator is None else coordinator.broker_id,
+            brokers=tuple(BrokerNode(b.broker_id, b.host, b.port, b.rack) for b in picture.visible),
+            topics=topics,
+        )
+
+    def _forwarding(self, api: Api[Any, Any], operation: Operation) -> Callable[[Any, Context, Reply], None]:
+        def forward(request: Any, context: Context, reply: Reply) -> None:
+            self._acls.require(context.principal, operation)
+            self._spawn(self._forward(api, request, reply))
+
+        return forward
+
+    async def _forward(self, api: Api[Any, Any], request: Any, reply: Reply) -> None:
+        outcome: Any
+        timeout_s = min(max(request.timeout_ms, 1_000) / 1000, FORWARD_TIMEOUT_S_MAX)
+        try:
+            outcome = await self._controllers.call(api, request, timeout_s=timeout_s)
+        except ApiError as error:
+            outcome = error
+        except CALL_FAILURES as error:
+            outcome = RequestTimedOut(f"the active controller did not answer: {error}")
+        else:
+            await self._topics.refresh()
+        reply(outcome)
+
+    def _spawn(self, waiting: Coroutine[Any, Any, None]) -> None:
+        if len(self._waiting) >= FORWARDED_MAX:
+            waiting.close()
+            raise CoordinatorLoadInProgress(f"{FORWARDED_MAX} requests wait for the controller")
+        task = asyncio.get_running_loop().create_task(waiting)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+
+def _is_named(query: TopicQuery) -> bool:
+    return query.topic_id is None or query.topic_id == NO_ID
+
+
+def _is_led(topic: TopicMetadata) -> bool:
+    """Every partition has a leader: there is no reason to look again."""
+    return all(each.leader_id >= 0 for each in topic.partitions)
+
+
+def _unknown(query: TopicQuery) -> TopicMetadata:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_named(query) else ErrorCode.UNKNOWN_TOPIC_ID
+    return _told(query, code)
+
+
+def _told(query: TopicQuery, code: ErrorCode) -> TopicMetadata:
+    return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)

@@ -1,0 +1,151 @@
+"""Which topics there are: names, ids, partitions and leaders, as the active controller tells them.
+
+Asked       for all of them after every heartbeat, and for those that somebody names and nobody here knows.
+Fresh       who wants to see what was done a moment ago waits for an answer to a question asked after that.
+Hosted      what an answer places on this broker is hosted before anybody hears of that answer.
+Source      Metadata of the controller listener; Kafka MetadataCache.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterable
+from random import Random
+from typing import Final, TypeAlias
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.partitions import Partitions
+from broker.retry import CALL_FAILURES, Retry
+from controller.errors import ErrorCode
+from wire.client import ControllerClient
+from wire.k03_metadata import METADATA, Metadata, TopicMetadata, TopicQuery
+
+CALL_TIMEOUT_S: Final = 2.0
+REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
+LOOK_UPS_MAX: Final = 100  # questions about single topics under way; one more is not asked
+_Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
+
+UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class TopicCache:
+    """The topics as last told."""
+
+    def __init__(
+        self,
+        controllers: ControllerClient,
+        partitions: Partitions,
+        *,
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._controllers = controllers
+        self._partitions = partitions
+        self._retry = Retry("ask for the topics", rng=rng, log=log)
+        self._by_name: dict[str, TopicMetadata] = {}
+        self._names: dict[uuid.UUID, str] = {}
+        self._wanted = asyncio.Event()
+        self._refreshing = asyncio.Lock()
+        self._questions = 0  # about all topics, asked so far
+        self.is_certain = False  # the last question was answered: what is not here does not exist
+        self._answered = 0  # the number of the last of them that was answered
+        self._look_ups: dict[
+            tuple[frozenset[TopicQuery], bool], asyncio.Future[list[TopicMetadata] | None]
+        ] = {}
+
+    def find(self, name: str) -> TopicMetadata | None:
+        """The topic of that name."""
+        return self._by_name.get(name)
+
+    def find_by_id(self, topic_id: uuid.UUID) -> TopicMetadata | None:
+        """The topic of that id."""
+        name = self._names.get(topic_id)
+        return None if name is None else self._by_name.get(name)
+
+    def all(self) -> tuple[TopicMetadata, ...]:
+        """Every topic, by name."""
+        return tuple(self._by_name[name] for name in sorted(self._by_name))
+
+    def refresh_soon(self) -> None:
+        """Ask for all topics, when there is time."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Refresh whenever that is wished; forever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self.refresh()
+            await asyncio.sleep(REFRESH_PAUSE_S_MIN)
+
+    async def refresh(self) -> bool:
+        """Ask for all topics, or wait for who does. True: what is here now was true after this was called."""
+        questions = self._questions
+        async with self._refreshing:
+            if self._answered > questions:
+                return True  # somebody else asked after we came
+            self._questions += 1
+            question = self._questions
+            generation = self._partitions.generation
+            topics = await self._ask(Metadata(None, allow_auto_topic_creation=False))
+            if topics is None:
+                return False
+            self._by_name = {each.name: each for each in topics if each.name is not None}
+            self._names = {each.topic_id: name for name, each in self._by_name.items() if each.topic_id}
+            await self._partitions.retire(frozenset(self._names), generation)
+            await self._partitions.host(topics)
+            self._answered = question
+            return True
+
+    async def look_up(
+        self, queries: Iterable[TopicQuery], *, create: bool = False
+    ) -> list[TopicMetadata] | None:
+        """Ask about these topics, and let the controller create those it does not know if ``create``.
+
+        None: the controller did not answer, or too much is asked for at once.
+        """
+        key = (frozenset(queries), create)
+        asking = self._look_ups.get(key)
+        if asking is None:
+            if len(self._look_ups) >= LOOK_UPS_MAX:
+                return None
+            asking = asyncio.ensure_future(self._look_up(*key))
+            self._look_ups[key] = asking
+            asking.add_done_callback(lambda _: self._look_ups.pop(key, None))
+        return await asyncio.shield(asking)
+
+    async def stop(self) -> None:
+        """Give up what is under way."""
+        for asking in tuple(self._look_ups.values()):
+            asking.cancel()
+        await asyncio.gather(*self._look_ups.values(), return_exceptions=True)
+
+    async def _look_up(self, queries: frozenset[TopicQuery], create: bool) -> list[TopicMetadata] | None:
+        in_order = sorted(queries, key=lambda query: (query.name or "", str(query.topic_id)))
+        topics = await self._ask(Metadata(tuple(in_order), allow_auto_topic_creation=create))
+        for each in topics or ():
+            self._merge(each)
+        await self._partitions.host(topics or ())
+        return topics
+
+    async def _ask(self, request: Metadata) -> list[TopicMetadata] | None:
+        try:
+            answer = await self._controllers.call(METADATA, request, timeout_s=CALL_TIMEOUT_S)
+        except CALL_FAILURES as error:
+            self._retry.failed(error)
+            self.is_certain = False
+            return None
+        self._retry.succeeded()
+        self.is_certain = True
+        return list(answer.topics)
+
+    def _merge(self, topic: TopicMetadata) -> None:
+        if topic.name is None or topic.error_code not in (ErrorCode.NONE, *UNKNOWN):
+            return
+        before = self._by_name.pop(topic.name, None)
+        if before is not None and before.topic_id is not None:
+            self._names.pop(before.topic_id, None)
+        if topic.error_code == ErrorCode.NONE:
+            self._by_name[topic.name] = topic
+            if topic.topic_id is not None:
+                self._names[topic.topic_id] = topic.name

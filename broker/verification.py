@@ -1,0 +1,180 @@
+"""Asks the coordinator what it knows of a transactional producer before its batch is appended (KIP-890).
+
+Why         a batch that comes late, after its transaction has ended, would open one that nobody ends; and
+            a producer that nobody here remembers may be fenced (KIP-360, row 360.6). The coordinator knows.
+Rounds      one AddPartitionsToTxn v5, VerifyOnly, at a time; what comes meanwhile shares the next.
+Answers     become what the client of a Produce may be told (spec/kafka.md B3, E3): see ``verdict``.
+No verdict  is ever remembered: the next transaction's first batch is asked about anew.
+Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple, TypeAlias
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.retry import CALL_FAILURES, Retry
+from controller.errors import ApiError, ErrorCode
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
+from records.transaction_log import TopicPartitions
+from records.types import ProducerId
+from wire.client import ControllerClient
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+
+CALL_TIMEOUT_S: Final = 2.0
+"""Of one round, finding the coordinator included. After it the client is told to try again."""
+
+QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is told to try again
+TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
+TIMED_OUT_FROM: Final = 10
+"""The first Produce version that is told UNKNOWN_PRODUCER_ID (59) of a timed-out epoch: librdkafka's, which
+aborts and goes on with either code; kafkajs and aiokafka (below) take 49 for abortable (measured, E3)."""
+
+Told: TypeAlias = Callable[[ErrorCode], None]
+
+_LATER: Final = frozenset(
+    (
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
+    """What the coordinator's ``code`` about a partition means to a Produce of that version.
+
+    Source   Kafka AddPartitionsToTxnManager, KafkaApis; 90 is never told by a partition leader (row 588.4).
+    """
+    if code in _LATER:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # retried by every client without a search for the leader
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.UNKNOWN_PRODUCER_ID and produce_version < TIMED_OUT_FROM:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+class Producer(NamedTuple):
+    """Who is asked about."""
+
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: int
+
+
+class _Question(NamedTuple):
+    producer: Producer
+    topic: str
+    partition: int
+    told: Told
+
+
+class Verifier:
+    """The questions that wait, and the coordinator that they go to."""
+
+    def __init__(
+        self,
+        coordinator: ControllerClient,
+        *,
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._coordinator = coordinator
+        self._retry = Retry("verify a transaction", rng=rng, log=log)
+        self._questions: deque[_Question] = deque()
+        self._asked = asyncio.Event()
+
+    def ask(self, producer: Producer, topic: str, index: int, told: Told) -> None:
+        """Call ``told`` with the coordinator's code for that partition; NONE: it is in the transaction."""
+        if len(self._questions) >= QUESTIONS_MAX:
+            told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return
+        self._questions.append(_Question(producer, topic, index, told))
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Ask, one round after the other; forever."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            while self._questions:
+                await self._round(self._take())
+
+    def _take(self) -> list[_Question]:
+        """The questions of the next round: of a transactional id only those about one producer and epoch."""
+        taken: list[_Question] = []
+        left: list[_Question] = []
+        producers: dict[str, Producer] = {}
+        while self._questions:
+            question = self._questions.popleft()
+            producer = question.producer
+            known = producers.get(producer.transactional_id)
+            if known == producer or (known is None and len(producers) < TRANSACTIONS_MAX):
+                producers[producer.transactional_id] = producer
+                taken.append(question)
+            else:
+                left.append(question)
+        self._questions.extend(left)
+        return taken
+
+    async def _round(self, questions: list[_Question]) -> None:
+        codes: dict[tuple[str, str, int], ErrorCode] = {}
+        missing = ErrorCode.REQUEST_TIMED_OUT
+        try:
+            answer = await self._coordinator.call(
+                ADD_PARTITIONS_TO_TXN, _request(questions), timeout_s=CALL_TIMEOUT_S
+            )
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError):
+                missing = error.code
+            self._retry.failed(error)
+        else:
+            self._retry.succeeded()
+            codes = _codes(answer)
+        for each in questions:
+            each.told(codes.get((each.producer.transactional_id, each.topic, each.partition), missing))
+
+
+def _request(questions: list[_Question]) -> AddPartitionsToTxn:
+    asked: dict[Producer, dict[str, dict[int, None]]] = {}
+    for each in questions:
+        asked.setdefault(each.producer, {}).setdefault(each.topic, {})[each.partition] = None
+    return AddPartitionsToTxn(
+        tuple(
+            AddPartitions(
+                producer.transactional_id,
+                producer.producer_id,
+                producer.producer_epoch,
+                tuple(TopicPartitions(topic, tuple(indexes)) for topic, indexes in topics.items()),
+                verify_only=True,
+            )
+            for producer, topics in asked.items()
+        ),
+        batched=True,
+    )
+
+
+def _codes(answer: AddPartitionsToTxnAnswer) -> dict[tuple[str, str, int], ErrorCode]:
+    return {
+        (transactional_id, topic, index): code
+        for transactional_id, result in answer.results
+        if isinstance(result, AddPartitionsAnswer)
+        for topic, partitions in result.errors
+        for index, code in partitions
+    }
