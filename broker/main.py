@@ -28,7 +28,7 @@ from broker.settings import BrokerConfig, BrokerIdentity, client_credentials, ow
 from controller.authorization import ANONYMOUS
 from controller.brokers import Endpoint, RegisterBroker
 from records.invariant import InvariantViolation
-from records.types import BrokerId
+from records.types import BrokerId, ProducerId
 from wire.client import ControllerClient
 from wire.dispatch import Service
 from wire.k60_describe_cluster import ClusterNode
@@ -141,6 +141,10 @@ class Broker:
     async def ready(self) -> None:
         """Waits until the broker is registered and not fenced."""
         await self._registration.unfenced()
+
+    def claim_producer_id(self) -> ProducerId:
+        """One of this broker's ids, for the node's own coordinator. Raises CoordinatorLoadInProgress."""
+        return self._producer_ids.claim()
 
     async def stop(self) -> None:
         """Leave the cluster cleanly if it answers in time, then close everything."""

@@ -1,6 +1,7 @@
 """The controller's client: finds the active controller, and finds it again when it moves.
 
-Retried     what was refused with NOT_CONTROLLER, and what was lost with its connection: every request
+Retried     what was refused with NOT_CONTROLLER or NOT_COORDINATOR (the coordinator is the active
+            controller), and what was lost with its connection: every request
             of the controller listener may be asked twice (a second AllocateProducerIds wastes a block, and
             repeats none). With backoff and jitter, inside the caller's timeout.
 Not retried authorization and every other refusal: raised at once.
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from controller.errors import ApiError, ErrorCode, NotController, UnsupportedVersion
+from controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
 from wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected, RequestTimeout
 from wire.dispatch import Api, Q, R
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
@@ -71,8 +72,8 @@ class ControllerClient:
     async def call(self, api: Api[Q, R], request: Q, *, timeout_s: float) -> R:
         """The active controller's answer.
 
-        Raises at once any ApiError but NotController; it speaks of the last attempt only. After
-        ``timeout_s`` raises what stood in the way: NotController and NotConnected if no attempt was done,
+        Raises at once any ApiError but NotController and NotCoordinator; it speaks of the last attempt only.
+        After ``timeout_s`` raises what stood in the way: these two and NotConnected if no attempt was done,
         RequestTimeout and ConnectionLost if nobody knows.
         """
         deadline = self._clock() + timeout_s
@@ -84,7 +85,7 @@ class ControllerClient:
                 connection = await self._controller(left_s)
                 attempt_s = min(deadline - self._clock(), self._attempt_timeout_s)
                 return await self._attempt(connection, api, request, attempt_s)
-            except (NotController, NotConnected) as error:
+            except (NotController, NotCoordinator, NotConnected) as error:
                 failure: Exception = error
             except (ConnectionLost, RequestTimeout) as error:
                 failure = unknown = error
@@ -103,7 +104,7 @@ class ControllerClient:
     async def _attempt(self, connection: Connection, api: Api[Q, R], request: Q, timeout_s: float) -> R:
         try:
             return await connection.call(api, request, timeout_s=timeout_s)
-        except NotController:
+        except (NotController, NotCoordinator):
             self._leave(connection)
             connection.retire()
             raise
