@@ -130,7 +130,7 @@ class MarkerSender:
 
     @property
     def waiting(self) -> int:
-        """Markers that are not known to be written."""
+        """Markers not known to be written: of all jobs, so ask now and then only."""
         return sum(len(job.missing) for job in self._jobs.values())
 
     def is_pending(self, transactional_id: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, start_http_server
 
+from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
 
 HOST: Final = "127.0.0.1"  # loopback only, as every listener
@@ -53,6 +54,7 @@ class NodeMetrics:
         self._ids_left = Gauge(
             "fencepost_producer_ids_left", "Ids this broker can hand out without asking", registry=registry
         )
+        self._transactions = _TransactionMetrics(registry)
         self._stall = Gauge(
             "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
         )
@@ -86,6 +88,10 @@ class NodeMetrics:
         """Set how many ids the broker has at hand."""
         self._ids_left.set(count)
 
+    def transactions(self, counts: TransactionCounts) -> None:
+        """Take the coordinator's totals, which start anew, and set what is so now."""
+        self._transactions.take(counts)
+
     def loop_stalled(self, seconds: float) -> None:
         """Remember the longest time the loop stood still."""
         if seconds > self._stall_seconds_max:
@@ -102,6 +108,59 @@ class NodeMetrics:
             thread.join()
 
         return stop
+
+
+class _TransactionMetrics:
+    """The coordinator's numbers; those of what is so now are 0 on a node that does not coordinate."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        completed = Counter(
+            "fencepost_transactions_completed_total",
+            "Transactions whose every marker is written, by outcome",
+            ["outcome"],
+            registry=registry,
+        )
+        self._committed, self._aborted = completed.labels("committed"), completed.labels("aborted")
+        self._timed_out = Counter(
+            "fencepost_transactions_timed_out_total",
+            "Open transactions aborted as their time was over",
+            registry=registry,
+        )
+        self._fenced = Counter(
+            "fencepost_transactions_fenced_total",
+            "Open transactions aborted as another instance asked for their id",
+            registry=registry,
+        )
+        self._open_max = Gauge(
+            "fencepost_active_transaction_open_time_max_seconds",  # KIP-939 active-transaction-open-time-max
+            "For how long the oldest open transaction has been open",
+            registry=registry,
+        )
+        self._held = Gauge(
+            "fencepost_transaction_requests_held",
+            "Requests that wait for a transaction to complete",
+            registry=registry,
+        )
+        self._markers = Gauge(
+            "fencepost_transaction_markers_waiting",
+            "Markers not known to be written",
+            registry=registry,
+        )
+
+    def take(self, counts: TransactionCounts) -> None:
+        """See NodeMetrics.transactions."""
+        for counter, count in (
+            (self._committed, counts.committed),
+            (self._aborted, counts.aborted),
+            (self._timed_out, counts.timed_out),
+            (self._fenced, counts.fenced),
+        ):
+            if count:
+                counter.inc(count)
+        counts.committed = counts.aborted = counts.timed_out = counts.fenced = 0
+        self._open_max.set(counts.open_ms_max / 1000)
+        self._held.set(counts.held)
+        self._markers.set(counts.markers_waiting)
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop, metrics: NodeMetrics) -> Callable[[], None]:
