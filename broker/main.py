@@ -146,10 +146,6 @@ class Broker:
         """One of this broker's ids, for the node's own coordinator. Raises CoordinatorLoadInProgress."""
         return self._producer_ids.claim()
 
-    def claim_producer_id(self) -> ProducerId:
-        """An id nobody has, for the coordinator on this very node. Raises CoordinatorLoadInProgress."""
-        return self._producer_ids.claim()
-
     async def stop(self) -> None:
         """Leave the cluster cleanly if it answers in time, then close everything."""
         for task in self._tasks:
