@@ -120,11 +120,17 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         if config.metrics_port is not None:
             stack.callback(metrics.serve(config.metrics_port))
         parts: list[Part] = []
+        controller: Controller | None = None
         if config.is_controller:
             zookeeper = await stack.enter_async_context(_zookeeper(config, log))
-            parts.append(Controller(config, identity, log, metrics, zookeeper))
+            controller = Controller(config, identity, log, metrics, zookeeper)
+            parts.append(controller)
         if config.is_broker:
-            parts.append(Broker(config, identity, log, metrics))
+            coordinator = None if controller is None else controller.transactions.service
+            broker = Broker(config, identity, log, metrics, coordinator=coordinator)
+            parts.append(broker)
+            if controller is not None:  # clients meet the coordinator here, and its ids are of our block
+                controller.transactions.claim = broker.claim_producer_id
         for part in parts:
             part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
             stack.push_async_callback(_stop, part, log)

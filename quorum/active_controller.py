@@ -24,9 +24,10 @@ from controller.errors import StorageFull
 from controller.view import View
 from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
 from quorum.crash_points import Reach, reach_in
-from quorum.credentials import read_acls, read_secret, read_users
+from quorum.credentials import read_acls, read_own, read_secret, read_users
 from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
+from quorum.marker_links import MarkerLinks
 from quorum.messages import Message
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
@@ -34,6 +35,8 @@ from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import FOLLOWER, use_clock
 from quorum.replica import Replica, ReplicaConfig
 from quorum.server import ControllerServer
+from quorum.transaction_server import TransactionServer
+from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
 from wire.listener import Listener
@@ -101,17 +104,35 @@ class Controller:
             on_answering=self._on_answering,
             log=self._log,
         )
+        acls = read_acls(config)
         self.server = ControllerServer(
             config,
             identity.cluster_id,
             self.replica,
             self.submit,
             self._metrics,
-            read_acls(config),
+            acls,
             lambda: self._controllers,
             zookeeper=None if zookeeper is None else Heard(zookeeper, self._waking),
             clock=time.monotonic,
             reach=_crash_points(),
+            log=self._log,
+        )
+        self._marker_links = MarkerLinks(read_own(config))
+        self.transactions = TransactionServer(
+            TransactionTimes(
+                timeout_ms_max=config.transaction_timeout_ms_max,
+                timeouts_interval_ms=config.transaction_timeouts_interval_ms,
+                expiration_ms=config.transactional_id_expiration_ms,
+                expiry_interval_ms=config.transactional_id_expiry_interval_ms,
+            ),
+            self.replica,
+            self.submit,
+            acls,
+            send=self._marker_links.send,
+            call_later=self._call_later,
+            background=self._background,
+            clock=time.monotonic,
             log=self._log,
         )
         listener = config.controller_listener
@@ -138,7 +159,7 @@ class Controller:
         )
         self._address = own
         self._listener = Listener(
-            self.server.service,
+            {**self.server.service, **self.transactions.service},
             name=CONTROLLER_LISTENER,
             log=self._log,
             security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
@@ -171,6 +192,7 @@ class Controller:
         for timer in self._timers.values():
             timer.cancel()
         await self._listener.stop()
+        await self._marker_links.stop()
         await self._links.stop()
         self.replica.close()
         self._log.info("controller_stopped", handed_over=asked)
@@ -245,6 +267,9 @@ class Controller:
         metrics.raft_leader_id(replica.raft.leader_id)
         metrics.raft_epoch(replica.raft.term)
         self.server.publish()
+        if replica.proposer.active:
+            self.transactions.beat(replica.proposer.now_ms())
+        metrics.transactions(self.transactions.counts)
         metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
         if replica.proposer.last_commit_s:
             metrics.commit_latency_seconds(replica.proposer.last_commit_s)
@@ -276,6 +301,7 @@ class Controller:
     def _on_active(self, now_ms: int) -> None:
         self._log.info("controller_activated", epoch=self.replica.raft.term)
         self.server.activated(now_ms)
+        self.transactions.activated(now_ms)
         self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)
 
     def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
@@ -286,9 +312,20 @@ class Controller:
 
     def _on_deposed(self) -> None:
         self.server.deposed()
+        self.transactions.deposed()
 
     def _on_answering(self, answers: Sequence[Answer]) -> None:
         self.server.count(answers)
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        if delay_s:
+            self._loop.call_later(delay_s, self._unless_stopped, call)
+        else:
+            self._loop.call_soon(self._unless_stopped, call)
+
+    def _unless_stopped(self, call: Callable[[], None]) -> None:
+        if not self._stopped:
+            call()
 
     def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         future = self._loop.run_in_executor(None, work)

@@ -52,6 +52,18 @@ def read_users(config: NodeConfig, listener_name: str) -> dict[str, str] | None:
         raise ConfigError(f"sasl.plain.users.file={config.sasl_users_file}: {error}") from error
 
 
+def read_own(config: NodeConfig) -> tuple[str, str] | None:
+    """User and password for the brokers' client listeners; None: they want none. Raises ConfigError."""
+    listener = config.client_listener
+    wanted = listener is None or config.security_protocol(listener.name) == SASL_PLAINTEXT
+    if not wanted or config.sasl_username is None or config.sasl_password_file is None:
+        return None
+    password = _read("sasl.password.file", config.sasl_password_file).rstrip("\r\n")
+    if not password:
+        raise ConfigError(f"sasl.password.file={config.sasl_password_file}: expected a password, it is empty")
+    return config.sasl_username, password
+
+
 def _read(key: str, file: Path) -> str:
     try:
         return file.read_text()
