@@ -136,10 +136,13 @@ def get(view: View, transactional_id: str) -> Transaction | None:
 
 
 def is_key(transactional_id: str) -> bool:
-    """It can be a key of the image, and so an id: not empty, at most TRANSACTIONAL_ID_BYTES_MAX."""
+    """It can be a key of the image, and so an id: 1 to TRANSACTIONAL_ID_BYTES_MAX bytes of UTF-8."""
     if len(transactional_id) > TRANSACTIONAL_ID_BYTES_MAX:
         return False
-    return 0 < len(transactional_id.encode(errors="replace")) <= TRANSACTIONAL_ID_BYTES_MAX
+    try:
+        return 0 < len(transactional_id.encode()) <= TRANSACTIONAL_ID_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 # -- what a decision writes ------------------------------------------------------------------------------

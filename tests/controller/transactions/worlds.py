@@ -1,0 +1,184 @@
+"""A coordinator in memory: its image, its clock, and the producer ids that it can claim."""
+
+import uuid
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from controller.decision import Decision
+from controller.replay import replay_record
+from controller.transactions import states
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    decide_add_partitions,
+    decide_verify,
+)
+from controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
+from controller.transactions.expiry import Expired, TimedOut, decide_expire, decide_timeouts
+from controller.transactions.init_producer_id import (
+    InitProducerId,
+    InitProducerIdAnswer,
+    decide_init_producer_id,
+    needs_producer_id,
+)
+from controller.transactions.markers import decide_complete, marker_of
+from controller.transactions.states import State, Transaction, record_of
+from controller.view import EmptyView, ImageHeader, Overlay
+from records.schema import PartitionRecord, TopicRecord
+from records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
+from records.types import ImageVersion, NodeId, ProducerId, Term
+
+ID = "payments"
+ORDERS, AUDIT = "orders", "audit"
+TIMEOUT_MS = 60_000
+MAX_TIMEOUT_MS = 900_000
+NOW_MS = 1_700_000_000_000
+
+
+class Coordinator:
+    """Decides and applies at once. What a decision raises is raised; nothing is written then."""
+
+    def __init__(self, *rows: Transaction, next_producer_id: int = 1000) -> None:
+        self.view = Overlay(EmptyView())
+        self.view.header = ImageHeader(ImageVersion(7), Term(3), NodeId(1), (0, 0, 0))
+        for number, (name, partitions) in enumerate(((ORDERS, 4), (AUDIT, 1)), 1):
+            topic_id = uuid.UUID(int=number)
+            replay_record(self.view, TopicRecord(name=name, topic_id=topic_id))
+            for index in range(partitions):
+                record = PartitionRecord(
+                    partition_id=index, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1, leader_epoch=0
+                )
+                replay_record(self.view, record)
+        for row in rows:
+            place(self.view, row)
+        self.now_ms = NOW_MS
+        self.activated_ms = 0
+        self.written: list[Any] = []
+        self.claimed: list[ProducerId] = []
+        self._ids: Iterator[int] = count(next_producer_id)
+
+    def claim(self) -> ProducerId:
+        producer_id = ProducerId(next(self._ids))
+        self.claimed.append(producer_id)
+        return producer_id
+
+    def applied(self, decision: Decision[Any]) -> Any:
+        """Replay what was decided; the answer, raised if it is a refusal."""
+        header = self.view.header
+        for record in decision.records:
+            replay_record(self.view, record)
+        self.written += decision.records
+        self.view.header = msgspec.structs.replace(header, version=ImageVersion(header.version + 1))
+        if isinstance(decision.response, Exception):
+            raise decision.response
+        return decision.response
+
+    def row(self, transactional_id: str = ID) -> Transaction:
+        row = states.get(self.view, transactional_id)
+        if row is None:
+            raise LookupError(transactional_id)
+        return row
+
+    def pair(self, transactional_id: str = ID) -> tuple[int, int]:
+        row = self.row(transactional_id)
+        return row.producer_id, row.producer_epoch
+
+    def init(
+        self,
+        producer_id: int = -1,
+        epoch: int = -1,
+        *,
+        of: str | None = ID,
+        timeout_ms: int = TIMEOUT_MS,
+        version: int = 4,
+        client_id: str = "",
+    ) -> tuple[int, int]:
+        request = InitProducerId(of, timeout_ms, ProducerId(producer_id), epoch, version, client_id)
+        fresh = self.claim() if needs_producer_id(self.view, request, self.now_ms) else None
+        answer: InitProducerIdAnswer = self.applied(
+            decide_init_producer_id(
+                self.view, request, now_ms=self.now_ms, fresh=fresh, max_timeout_ms=MAX_TIMEOUT_MS
+            )
+        )
+        return answer.producer_id, answer.producer_epoch
+
+    def add(
+        self, producer_id: int, epoch: int, *topics: TopicPartitions, of: str = ID
+    ) -> AddPartitionsAnswer:
+        request = AddPartitions(of, ProducerId(producer_id), epoch, topics or (partitions(ORDERS, 0),))
+        answer: AddPartitionsAnswer = self.applied(
+            decide_add_partitions(self.view, request, now_ms=self.now_ms)
+        )
+        return answer
+
+    def verify(
+        self, producer_id: int, epoch: int, *topics: TopicPartitions, of: str = ID
+    ) -> AddPartitionsAnswer:
+        request = AddPartitions(of, ProducerId(producer_id), epoch, topics, verify_only=True)
+        answer: AddPartitionsAnswer = self.applied(decide_verify(self.view, request))
+        return answer
+
+    def end(self, producer_id: int, epoch: int, *, committed: bool, of: str = ID, version: int = 4) -> Any:
+        request = EndTxn(of, ProducerId(producer_id), epoch, committed, version)
+        fresh = self.claim() if needs_producer_id_at_end(self.view, request) else None
+        answer = self.applied(decide_end_txn(self.view, request, now_ms=self.now_ms, fresh=fresh))
+        return None if answer is None else (answer.producer_id, answer.producer_epoch)
+
+    def complete(self, of: str = ID) -> bool:
+        """Every marker of the id's PrepareX is written."""
+        marker = marker_of(self.view, of)
+        version = ImageVersion(0) if marker is None else marker.version
+        return bool(self.applied(decide_complete(self.view, of, version, now_ms=self.now_ms)))
+
+    def time_out(self, after_ms: int = 0, *, grace_ms: int = 0) -> tuple[str, ...]:
+        self.now_ms += after_ms
+        answer: TimedOut = self.applied(
+            decide_timeouts(self.view, self.now_ms, activated_ms=self.activated_ms, grace_ms=grace_ms)
+        )
+        return answer.transactional_ids
+
+    def expire(self, expiration_ms: int) -> tuple[str, ...]:
+        answer: Expired = self.applied(decide_expire(self.view, self.now_ms, expiration_ms))
+        return answer.transactional_ids
+
+
+def partitions(topic: str, *indexes: int) -> TopicPartitions:
+    return TopicPartitions(topic, indexes)
+
+
+def place(view: Overlay, row: Transaction) -> None:
+    """Make ``row`` so by legal records, whatever its state is."""
+    path = {
+        State.EMPTY: (),
+        State.ONGOING: (State.ONGOING,),
+        State.PREPARE_COMMIT: (State.ONGOING, State.PREPARE_COMMIT),
+        State.PREPARE_ABORT: (State.ONGOING, State.PREPARE_ABORT),
+        State.COMPLETE_COMMIT: (State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT),
+        State.COMPLETE_ABORT: (State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_ABORT),
+    }[row.state]
+    for state in (State.EMPTY, *path):
+        replay_record(view, record_of(msgspec.structs.replace(row, state=state)))
+
+
+def transaction(
+    state: State = State.EMPTY, producer_id: int = 42, epoch: int = 5, **given: Any
+) -> Transaction:
+    """A row as it stands in life, of an instance that began with this epoch, unless said otherwise."""
+    open_ = state in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
+    fields: dict[str, Any] = {
+        "partitions": (partitions(ORDERS, 0, 1),) if open_ else (),
+        "updated_ms": NOW_MS - 1000,
+        "started_ms": -1 if state is State.EMPTY else NOW_MS - 1000,
+        "instance_epoch": epoch,
+        "init_version": 4,
+        **given,
+    }
+    return Transaction(ID, ProducerId(producer_id), epoch, TIMEOUT_MS, state, **fields)
+
+
+def records_of(coordinator: Coordinator) -> list[TransactionStateRecord | TransactionForgotten]:
+    """What was written, in order."""
+    return list(coordinator.written)
