@@ -177,8 +177,8 @@ def record_of(row: Transaction) -> TransactionStateRecord:
 def replay(view: MutableView, record: TransactionStateRecord) -> None:
     """Total. Only legal transitions are in the log, and no pair comes back."""
     before = view.get(TRANSACTIONS, record.transactional_id)
+    _require_legal(before, record)
     state = State(record.status)
-    _require_legal(before, state, record)
     version, started_epoch = ImageVersion(0), Term(0)
     if state in PREPARED_STATES:
         version = ImageVersion(view.header.version + 1)  # the entry's: the header is still the one before it
@@ -222,9 +222,9 @@ def replay_forgotten(view: MutableView, record: TransactionForgotten) -> None:
     view.delete(TRANSACTIONS, record.transactional_id)
 
 
-def _require_legal(before: Transaction | None, state: State, record: TransactionStateRecord) -> None:
+def _require_legal(before: Transaction | None, record: TransactionStateRecord) -> None:
     came_from = None if before is None else before.state
-    if state not in TRANSITIONS[came_from]:
+    if record.status not in TRANSITIONS[came_from]:  # an IntEnum equals its number
         invariant(False, "an illegal transition of a transaction", came_from=came_from, record=record)
     if before is not None and before.producer_id == record.producer_id:
         forward = record.producer_epoch >= before.producer_epoch
