@@ -21,13 +21,19 @@ class Operation(enum.StrEnum):
 
     CLUSTER_ACTION = "CLUSTER_ACTION"
     ALTER = "ALTER"
+    CREATE = "CREATE"
+    DELETE = "DELETE"
     DESCRIBE = "DESCRIBE"
     IDEMPOTENT_WRITE = "IDEMPOTENT_WRITE"
 
 
-IMPLIED_BY: Final = {Operation.DESCRIBE: (Operation.ALTER, Operation.CLUSTER_ACTION)}
-"""What also allows an operation. Kafka: ALTER implies DESCRIBE. CLUSTER_ACTION does here: a broker
-forwards its clients' DescribeQuorum in its own name."""
+IMPLIED_BY: Final = {
+    Operation.DESCRIBE: (Operation.ALTER, Operation.CLUSTER_ACTION),
+    Operation.CREATE: (Operation.CLUSTER_ACTION,),
+    Operation.DELETE: (Operation.CLUSTER_ACTION,),
+}
+"""What also allows an operation. Kafka: ALTER implies DESCRIBE. CLUSTER_ACTION implies what a broker
+forwards for its clients in its own name: DescribeQuorum, CreateTopics, DeleteTopics."""
 
 
 class AclSyntaxError(ValueError):

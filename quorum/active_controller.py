@@ -116,6 +116,7 @@ class Controller:
             zookeeper=None if zookeeper is None else Heard(zookeeper, self._waking),
             clock=time.monotonic,
             reach=_crash_points(),
+            rng=self._rng,
             log=self._log,
         )
         self._marker_links = MarkerLinks(read_own(config))

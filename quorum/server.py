@@ -7,13 +7,14 @@ refused principal, and who leads as far as this node knows (DescribeCluster of c
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import Any, Final
 
 from controller import brokers, producer_ids
 from controller.authorization import Acls, Operation
 from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
-from controller.errors import ApiError, ErrorCode
+from controller.errors import ApiError, ErrorCode, NotController
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.quota import AllocationQuota
 from controller.view import View
@@ -24,6 +25,7 @@ from quorum.migrator import Migrator
 from quorum.proposer import Answer, Decide
 from quorum.proposer import Reply as Told
 from quorum.replica import Replica
+from quorum.topic_server import TopicServer
 from quorum.zookeeper_port import ZookeeperPort
 from records.types import BrokerId, NodeId, Offset, Term
 from wire.dispatch import Context, Reply, Service
@@ -69,8 +71,10 @@ class ControllerServer:
         zookeeper: ZookeeperPort | None,
         clock: Callable[[], float],
         reach: Reach,
+        rng: Random,
         log: Any,
     ) -> None:
+        self.topics = TopicServer(config, submit, acls, rng)
         self._config = config
         self._cluster_id = cluster_id
         self._replica = replica
@@ -108,7 +112,7 @@ class ControllerServer:
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        return {
+        own = {
             api.key: (api, endpoint)
             for api, endpoint in (
                 (ALLOCATE_PRODUCER_IDS, self.allocate),
@@ -121,6 +125,7 @@ class ControllerServer:
                 (MIGRATE, self.migrate),
             )
         }
+        return {**own, **self.topics.service}
 
     # -- producer ids -------------------------------------------------------------------------------
 
@@ -269,26 +274,40 @@ class ControllerServer:
         )
 
     def metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
-        """API key 3, which Kafka's controllers lack: for clients that find their way by nothing else.
+        """API key 3, which Kafka's controllers lack: topics for brokers, and who leads for Kafka's clients.
 
-        kafka-python's admin is one. Only the leader is named, as only the leader can answer what follows.
+        kafka-python's admin is one that finds its way by nothing else: only the leader is named, as only
+        the leader can answer what follows, and any node names it. Topics are a linearizable read.
         """
-        leader = self._replica.raft.leader_id
-        known = self._controllers()
-        reply(
-            MetadataAnswer(
-                cluster_id=self._cluster_id,
-                controller_id=leader if leader in known else -1,
-                brokers=(BrokerNode(leader, *known[leader]),) if leader in known else (),
-                topics=tuple(
+        if request.topics == ():
+            reply(self._metadata_answer(()))
+            return
+
+        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, NotController):
+                asked = tuple(
                     TopicMetadata(
-                        name=each.name,
-                        topic_id=each.topic_id,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        name=each.name, topic_id=each.topic_id, error_code=ErrorCode.LEADER_NOT_AVAILABLE
                     )
                     for each in request.topics or ()
-                ),
-            )
+                )
+                reply(self._metadata_answer(asked, outcome.code), throttle_ms)
+            elif isinstance(outcome, ApiError):
+                reply(outcome, throttle_ms)
+            else:
+                reply(self._metadata_answer(outcome), throttle_ms)
+
+        self.topics.describe(request, context, answer)
+
+    def _metadata_answer(self, topics: tuple[TopicMetadata, ...], error_code: int = 0) -> MetadataAnswer:
+        leader = self._replica.raft.leader_id
+        known = self._controllers()
+        return MetadataAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=leader if leader in known else -1,
+            brokers=(BrokerNode(leader, *known[leader]),) if leader in known else (),
+            topics=topics,
+            error_code=error_code,
         )
 
     def _brokers_answer(self, view: View, request: DescribeCluster) -> DescribeClusterAnswer:

@@ -77,13 +77,16 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataAnswer:
-    """``controller_id`` is one of ``brokers``, or -1."""
+    """``controller_id`` is one of ``brokers``, or -1. ``error_code`` is told from version 13 on: then no
+    topic was looked up, and a call of ours raises it.
+    """
 
     cluster_id: str | None
     controller_id: int = -1
     brokers: tuple[BrokerNode, ...] = ()
     topics: tuple[TopicMetadata, ...] = ()
     cluster_authorized_operations: int = OPERATIONS_OMITTED
+    error_code: int = 0
 
 
 _REQUEST: Final = Message(3, "request")
@@ -123,7 +126,7 @@ def _encode_request(version: int, request: Metadata) -> bytes:
 
 
 def _encode_response(version: int, answer: MetadataAnswer, throttle_ms: int) -> bytes:
-    return _encode(version, answer, throttle_ms, error_code=0)
+    return _encode(version, answer, throttle_ms, error_code=answer.error_code)
 
 
 def _refusal(version: int, request: Metadata | None, error: ApiError, throttle_ms: int) -> bytes:

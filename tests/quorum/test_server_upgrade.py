@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -56,6 +57,7 @@ class Stage:
             zookeeper=self.port,
             clock=lambda: 0.0,
             reach=lambda _point: None,
+            rng=Random(1),
             log=Silence(),
         )
         self.server.activated(0)

@@ -1,0 +1,175 @@
+"""Topics on the controller listener: CreateTopics, DeleteTopics, and what Metadata says of them.
+
+Every answer rides on an entry, as everything that depends on the image: a broker that was told of a
+topic, or that there is none, was told by a real leader.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Final
+
+from controller.authorization import Acls, Operation
+from controller.brokers import BROKERS
+from controller.decision import Decision
+from controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidTopic
+from controller.replay import replay_record
+from controller.topic_creation import TopicRules, decide_create, require_valid_name
+from controller.topic_deletion import decide_delete
+from controller.topics import (
+    PARTITIONS,
+    TOPICS,
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    Topic,
+    find,
+    find_by_id,
+)
+from controller.view import Overlay, View
+from quorum.config import NodeConfig
+from quorum.proposer import Decide
+from quorum.proposer import Reply as Told
+from wire.dispatch import Context, Reply, Service
+from wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
+from wire.k19_create_topics import CREATE_TOPICS
+from wire.k20_delete_topics import DELETE_TOPICS
+
+
+class TopicServer:
+    """Endpoints of one node. Nothing is kept here: topics are in the image."""
+
+    def __init__(
+        self, config: NodeConfig, submit: Callable[[Decide, Told], None], acls: Acls, rng: Random
+    ) -> None:
+        self._rules = rules_of(config)
+        self._auto_create = config.auto_create_topics
+        self._submit = submit
+        self._acls = acls
+        self._rng = rng
+
+    @property
+    def service(self) -> Service:
+        """API key to (codec, endpoint)."""
+        return {
+            CREATE_TOPICS.key: (CREATE_TOPICS, self.create),
+            DELETE_TOPICS.key: (DELETE_TOPICS, self.delete),
+        }
+
+    def create(self, request: CreateTopics, context: Context, reply: Reply) -> None:
+        """API key 19."""
+        self._acls.require(context.principal, Operation.CREATE)
+        self._submit(lambda view, now_ms: decide_create(view, request, self._rules, self._rng), reply)
+
+    def delete(self, request: DeleteTopics, context: Context, reply: Reply) -> None:
+        """API key 20."""
+        self._acls.require(context.principal, Operation.DELETE)
+        self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply)
+
+    def describe(self, request: Metadata, context: Context, reply: Told) -> None:
+        """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
+
+        A topic that is asked for by name, is not there and may be made is created with the defaults.
+        """
+        creates = self._auto_create and request.allow_auto_topic_creation and self._may_create(context)
+        self._submit(lambda view, now_ms: self._decide_describe(view, request, creates), reply)
+
+    def _may_create(self, context: Context) -> bool:
+        try:
+            self._acls.require(context.principal, Operation.CREATE)
+        except ClusterAuthorizationFailed:
+            return False
+        return True
+
+    def _decide_describe(self, view: View, request: Metadata, creates: bool) -> Decision[Any]:
+        if request.topics is None:
+            every = (topic for _, topic in view.scan(TOPICS))
+            return Decision((), tuple(_described(view, every)))
+        absent = [each.name for each in request.topics if each.name and find(view, each.name) is None]
+        if not (creates and absent):
+            return Decision((), _answers(view, request.topics, {}))
+        wanted = CreateTopics(tuple(NewTopic(name) for name in dict.fromkeys(absent)))
+        made = decide_create(view, wanted, self._rules, self._rng)
+        after = Overlay(view)
+        for record in made.records:
+            replay_record(after, record)
+        refused = {each.name: each.error_code for each in made.response.topics if each.error_code}
+        return Decision(made.records, _answers(after, request.topics, refused))
+
+
+def rules_of(config: NodeConfig) -> TopicRules:
+    """What the properties of a node say of topics."""
+    return TopicRules(
+        partitions_default=config.partitions_default,
+        replication_factor_default=config.replication_factor_default,
+        allow_unreplicated=config.allow_unreplicated,
+        delete_topics=config.delete_topics,
+        configs=(
+            ("flush.messages", str(config.log_flush_messages)),
+            ("max.message.bytes", str(config.message_bytes_max)),
+            ("retention.bytes", str(config.log_retention_bytes)),
+            ("retention.ms", str(config.log_retention_ms)),
+            ("segment.bytes", str(config.log_segment_bytes)),
+        ),
+    )
+
+
+def _answers(
+    view: View, queries: Iterable[TopicQuery], refused: dict[str, ErrorCode]
+) -> tuple[TopicMetadata, ...]:
+    """One for each topic asked for. ``refused``: why a topic that is not there could not be created."""
+    answers: list[TopicMetadata] = []
+    for query in queries:
+        topic = find_by_id(view, query.topic_id) if query.topic_id is not None else None
+        if query.name is not None:
+            topic = find(view, query.name)
+        if topic is not None:
+            answers += _described(view, (topic,))
+        else:
+            answers.append(_unknown(query, refused))
+    return tuple(answers)
+
+
+def _unknown(query: TopicQuery, refused: dict[str, ErrorCode]) -> TopicMetadata:
+    if query.name is None:
+        return TopicMetadata(name=None, topic_id=query.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    code = refused.get(query.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if code in _COMES:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    try:
+        require_valid_name(query.name)
+    except InvalidTopic as error:
+        code = error.code
+    return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
+
+
+_COMES: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
+"""No broker is there yet to keep a replica: the client asks again, as for a leader that is not elected."""
+
+
+def _described(view: View, topics: Iterable[Topic]) -> Iterable[TopicMetadata]:
+    live = {broker_id for broker_id, broker in view.items(BROKERS) if not broker.fenced}
+    for topic in topics:
+        yield TopicMetadata(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                _partition(view, topic.topic_id, index, live) for index in range(topic.partition_count)
+            ),
+        )
+
+
+def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[Any]) -> PartitionMetadata:
+    kept = view.get(PARTITIONS, (topic_id, index))
+    if kept is None:  # it is there, or its topic is not: see controller.topics
+        return PartitionMetadata(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+    led = kept.leader in live
+    return PartitionMetadata(
+        partition_index=index,
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        leader_id=kept.leader if led else -1,
+        leader_epoch=kept.leader_epoch,
+        replica_nodes=kept.replicas,
+        isr_nodes=kept.replicas,
+        offline_replicas=() if led else tuple(each for each in kept.replicas if each not in live),
+    )
