@@ -215,7 +215,7 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if there < HEADER_BYTES:
         raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
     (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp,
-     max_timestamp, producer_id, producer_epoch, sequence, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+     max_timestamp, producer_id, epoch, sequence, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
     if magic != _MAGIC:
         raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
     size: int = length + _LENGTH_COUNTS_FROM
@@ -229,7 +229,7 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         )
     return BatchHeader(
         base_offset, size, leader_epoch, attributes, last_offset_delta, base_timestamp, max_timestamp, count,
-        producer_id, producer_epoch, sequence,
+        producer_id, epoch, sequence,
     )  # fmt: skip
 
 

@@ -3,15 +3,26 @@
 Threads     one owner thread calls everything; ``flush`` alone may run in another thread beside it.
 Flush       ``append`` and ``append_marker`` return when the bytes are with the operating system; what must
             survive a power cut is answered after ``flush()``.
+Replicas    there is one: the high watermark is the end of the log.
 Errors      refusals are ``controller.errors.ApiError``; an OSError means that nobody knows what is on the
-            disk: the partition is offline until it is opened again.
+            disk: nothing is appended any more until the log is opened again.
 Source      Kafka UnifiedLog; spec/kafka.md C.
 """
 
+import errno
+import shutil
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
+from broker.log import search
+from broker.log.checkpoints import load_topic_id, save_topic_id, sync_path
+from broker.log.durability import Durability
+from broker.log.recovery import header_placed, recover, snapshot_path
+from broker.log.segment import Segment
 from broker.log.shapes import (
+    NO_TIMESTAMP,
+    UNLIMITED,
     Aborted,
     Appended,
     EpochEnd,
@@ -21,17 +32,39 @@ from broker.log.shapes import (
     TimedOffset,
     VerificationGuard,
 )
+from broker.log.validation import check_produced, with_append_time
+from controller.errors import OffsetOutOfRange
+from records.batch import BatchHeader, batch_header, stamp
+from records.end_marker import EndMarker, encode_end_marker
+from records.invariant import CorruptData, invariant
 from records.types import ImageVersion, Offset, ProducerId, Term
+
+DELETED_SUFFIX: Final = "-delete"
+"""A directory with this at its end is a log that was deleted by half: remove it. Kafka's suffix."""
 
 
 class PartitionLog:
     """One partition's log, open. Use ``open``."""
 
-    config: LogConfig
-    directory: Path
-    topic_id: UUID | None
-    repairs: tuple[str, ...]
-    """What opening had to mend, in sentences; empty after a clean close."""
+    def __init__(self, directory: Path, config: LogConfig, now_ms: int, topic_id: UUID | None) -> None:
+        """Use ``open``."""
+        self.directory = directory
+        self.config = config  # may be replaced at any time
+        self.topic_id = topic_id
+        self._durability = Durability(directory)
+        self._offline = False
+        self._load(now_ms)
+
+    def _load(self, now_ms: int) -> None:
+        recovered = recover(self.directory, self.config.index_interval_bytes, now_ms)
+        self.repairs = tuple(recovered.repairs)
+        """What opening had to mend, in sentences; empty after a clean close."""
+        self._segments = recovered.segments
+        self._epochs = recovered.epochs
+        self._states = recovered.states
+        self._end = recovered.end
+        self._places = search.Places(self._segments)
+        self._durability.begin(recovered)
 
     @classmethod
     def open(
@@ -42,32 +75,51 @@ class PartitionLog:
         ``topic_id`` is written to a new log's partition.metadata and must be that of an old one.
         Raises   CorruptData: another topic's directory.
         """
-        raise NotImplementedError
+        if not directory.is_dir():
+            directory.mkdir(parents=True)
+            sync_path(directory.parent)
+        known = load_topic_id(directory)
+        if topic_id is not None and known is None:
+            save_topic_id(directory, topic_id)
+        elif topic_id is not None and known != topic_id:
+            raise CorruptData(f"{directory}: belongs to topic id {known}, expected {topic_id}")
+        return cls(directory, config, now_ms, topic_id if topic_id is not None else known)
 
     @property
     def start(self) -> Offset:
         """The first offset kept."""
-        raise NotImplementedError
+        return self._segments[0].base
 
     @property
     def end(self) -> Offset:
         """The offset that the next record gets."""
-        raise NotImplementedError
+        return self._end
 
     @property
     def high_watermark(self) -> Offset:
         """What consumers may read: everything before it. With one replica it is ``end``."""
-        raise NotImplementedError
+        return self._end
 
     @property
     def last_stable_offset(self) -> Offset:
         """What read_committed consumers may read: everything before it."""
-        raise NotImplementedError
+        unstable = self._states.first_unstable()
+        return self._end if unstable is None else max(unstable, self.start)
+
+    @property
+    def size(self) -> int:
+        """Bytes of batches."""
+        return sum(segment.size for segment in self._segments)
 
     @property
     def flush_wanted(self) -> bool:
         """A full segment or a snapshot of the producers waits for ``flush``; some seconds are fine."""
-        raise NotImplementedError
+        return self._durability.is_wanted
+
+    @property
+    def leader_epoch(self) -> Term:
+        """The newest leader epoch in the log, NO_EPOCH of an empty one."""
+        return self._epochs.latest
 
     def append(
         self, records: bytes, now_ms: int, leader_epoch: Term, guard: VerificationGuard | None = None
@@ -78,7 +130,29 @@ class PartitionLog:
                  UnsupportedCompressionType, OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState
                  (also: a transaction's first batch without the current ``guard``).
         """
-        raise NotImplementedError
+        config = self.config
+        headers = check_produced(records, config, now_ms)
+        first = headers[0]
+        if first.producer_id >= 0:
+            known = self._states.duplicate(first)
+            if known is not None:
+                append_time = known.timestamp_ms if config.log_append_time else NO_TIMESTAMP
+                base = Offset(known.last_offset - known.offset_delta)
+                return Appended(base, known.last_offset, duplicate=True, log_append_time_ms=append_time)
+            self._states.check(first, guard, verification=config.verification)
+        base = self._end
+        batches, headers = self._stamped(records, headers, leader_epoch, now_ms)
+        self._write(batches, headers, leader_epoch)
+        if first.producer_id >= 0:
+            self._states.take(headers[0], base, now_ms)
+        self._snapshot_if_due(len(batches))
+        return Appended(
+            base,
+            Offset(self._end - 1),
+            duplicate=False,
+            log_append_time_ms=now_ms if config.log_append_time else NO_TIMESTAMP,
+            flush_due=self._end - self._durability.durable_end >= config.flush_messages,
+        )
 
     def append_marker(
         self,
@@ -93,10 +167,26 @@ class PartitionLog:
         """End a producer's transaction here. ``version`` 0: the sender knows none (an admin's abort).
 
         Without ``leader_epoch`` it is that of the batch before it.
-
         Raises   InvalidProducerEpoch, TransactionCoordinatorFenced.
         """
-        raise NotImplementedError
+        marker = EndMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            version=version,
+        )
+        if not self._states.check_marker(marker):
+            return MarkerOutcome(None)
+        epoch = leader_epoch if leader_epoch is not None else max(self._epochs.latest, Term(0))
+        offset = self._end
+        batch = encode_end_marker(marker, base_offset=offset, leader_epoch=epoch, now_ms=now_ms)
+        self._write(batch, (batch_header(batch),), epoch)
+        ended = self._states.take_marker(marker, offset, now_ms, now_ms)
+        if ended is not None and not committed:
+            self._segments[-1].index_aborted(ended)
+        self._snapshot_if_due(len(batch))
+        return MarkerOutcome(offset)
 
     def read(self, offset: Offset, bytes_max: int, upper: Offset, *, at_least_one: bool = True) -> bytes:
         """Whole batches, from the one that holds ``offset``, up to ``upper``; b"" if there is none.
@@ -104,62 +194,200 @@ class PartitionLog:
         At most ``bytes_max`` bytes, except that with ``at_least_one`` a larger first batch comes whole.
         Raises   OffsetOutOfRange: ``offset`` is not in [start, end].
         """
-        raise NotImplementedError
+        if not self.start <= offset <= self._end:
+            raise OffsetOutOfRange(f"offset {offset}, the log holds [{self.start}, {self._end})")
+        upper = min(upper, self._end)
+        if offset >= upper:
+            return b""
+        return self._places.read(offset, bytes_max, upper, self._end, at_least_one=at_least_one)
 
     def aborted(self, offset: Offset, upper: Offset) -> tuple[Aborted, ...]:
         """The aborted transactions that touch [offset, upper)."""
-        raise NotImplementedError
+        found: list[Aborted] = []
+        for segment in self._places.segments_from(offset):
+            touching, is_complete = segment.aborted(offset, upper)
+            found += touching
+            if is_complete:
+                break
+        return tuple(found)
 
     def offset_for_time(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record whose time is at or after ``timestamp_ms``; None if there is none."""
-        raise NotImplementedError
+        return search.first_since(self._segments, timestamp_ms)
 
     def offset_of_newest(self) -> TimedOffset | None:
-        """The record with the greatest time (ListOffsets -3); None of an empty log."""
-        raise NotImplementedError
+        """The first record with the greatest time (ListOffsets -3); None without a time in the log."""
+        newest = max(segment.max_timestamp_ms for segment in self._segments)
+        return search.first_since(self._segments, newest) if newest != NO_TIMESTAMP else None
 
     def epoch_at(self, offset: Offset) -> Term:
         """The leader epoch of an offset, NO_EPOCH if none is known (ListOffsets answers it)."""
-        raise NotImplementedError
+        return self._epochs.at(offset)
 
     def offset_for_epoch(self, leader_epoch: Term) -> EpochEnd:
         """The greatest epoch at or below ``leader_epoch``, and where it ends (OffsetForLeaderEpoch)."""
-        raise NotImplementedError
+        return self._epochs.end_of(leader_epoch, self._end)
 
     def verification_guard(
         self, producer_id: ProducerId, producer_epoch: int, base_sequence: int, now_ms: int
     ) -> VerificationGuard | None:
         """Begin to ask the coordinator about a transactional batch; None: its transaction is open here."""
-        raise NotImplementedError
+        return self._states.verification_guard(producer_id, producer_epoch, base_sequence, now_ms)
 
     def knows(self, producer_id: ProducerId) -> bool:
         """There is state of this producer: without it, sequence 0 is verified first (KIP-360)."""
-        raise NotImplementedError
+        return producer_id in self._states.table
 
     def producer(self, producer_id: ProducerId) -> ProducerRow | None:
         """The state of one producer."""
-        raise NotImplementedError
+        return self._states.row(producer_id)
 
     def producers(self) -> tuple[ProducerRow, ...]:
         """Every active producer, by id."""
-        raise NotImplementedError
+        rows = (self._states.row(producer_id) for producer_id in sorted(self._states.table))
+        return tuple(row for row in rows if row is not None)
 
     def expire_producers(self, now_ms: int, limit: int) -> bool:
         """Look at ``limit`` more producers, forget the expired. True: there are more to look at."""
-        raise NotImplementedError
+        return self._states.expire(now_ms, self.config.producer_expiration_ms, limit)
 
     def flush(self) -> Offset:
-        """Flush what was appended to the disk; from any thread. Everything before the answer is safe."""
-        raise NotImplementedError
+        """Flush what was appended to the disk; from any thread. Everything before the answer is safe.
+
+        Raises   OSError, from then on always.
+        """
+        return self._durability.flush()
 
     def truncate_to(self, offset: Offset, now_ms: int) -> None:
         """Cut every batch that holds ``offset`` or comes after it, and the producers' state with them."""
-        raise NotImplementedError
+        invariant(offset >= self.start, "a log is cut before its start", offset=offset, start=self.start)
+        if offset >= self._end:
+            return
+        with self._durability.held():
+            for snapshot in self._durability.forget_snapshots(offset):
+                snapshot_path(self.directory, snapshot).unlink()
+            kept = [segment for segment in self._segments if segment.base < offset] or self._segments[:1]
+            for segment in reversed(self._segments[len(kept) :]):
+                segment.delete()
+            kept[-1].cut(kept[-1].locate(offset))
+            for segment in kept:
+                segment.close()
+            sync_path(self.directory)
+            self._load(now_ms)
 
     def retain(self, now_ms: int) -> int:
-        """Delete segments past retention.ms or retention.bytes; returns how many. Producers stay known."""
-        raise NotImplementedError
+        """Delete segments past retention.ms or retention.bytes; returns how many. Producers stay known.
+
+        A segment goes only when a producer snapshot after it is on the disk: ``flush`` sees to it.
+        """
+        active = self._segments[-1]
+        if active.size and self._is_expired(active, now_ms):
+            self._roll()
+        gone = 0
+        excess = self.size - self.config.retention_bytes if self.config.retention_bytes != UNLIMITED else -1
+        for segment, following in zip(self._segments, self._segments[1:], strict=False):
+            too_much = excess >= segment.size
+            if not (too_much or self._is_expired(segment, now_ms)):
+                break
+            if self._durability.newest_snapshot < following.base:
+                break
+            excess -= segment.size
+            gone += 1
+        self._forget_segments(gone)
+        return gone
 
     def close(self) -> None:
-        """Flush, save the producers, let go of the files."""
-        raise NotImplementedError
+        """Flush, save the producers, let go of the files. Raises OSError; the files are let go of anyway."""
+        try:
+            self._segments[-1].index_time()
+            if self._durability.newest_snapshot != self._end:
+                self._durability.request_snapshot(self._end, dict(self._states.table))
+            self._durability.flush()
+        finally:
+            self._let_go()
+
+    def delete(self) -> None:
+        """Close it and remove its directory. Killed half-way, a directory with ``DELETED_SUFFIX`` is left."""
+        self._let_go()
+        doomed = self.directory.with_name(self.directory.name + DELETED_SUFFIX)
+        self.directory.rename(doomed)
+        sync_path(self.directory.parent)
+        shutil.rmtree(doomed)
+
+    def _stamped(
+        self, records: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term, now_ms: int
+    ) -> tuple[bytes, tuple[BatchHeader, ...]]:
+        """The batches and their headers with the offsets that they get."""
+        stamped: list[bytes] = []
+        placed: list[BatchHeader] = []
+        end, position = self._end, 0
+        for header in headers:
+            batch = stamp(records[position : position + header.size], end, leader_epoch)
+            if self.config.log_append_time:
+                batch = with_append_time(batch, now_ms)
+            stamped.append(batch)
+            placed.append(batch_header(batch))
+            position += header.size
+            end = placed[-1].end
+        return b"".join(stamped), tuple(placed)
+
+    def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
+        """Into the active segment, or a new one, and its indexes. Raises OSError, from then on always."""
+        invariant(leader_epoch >= self._epochs.latest, "a leader epoch goes back", epoch=leader_epoch)
+        if self._offline:
+            raise OSError(errno.EIO, "an earlier write failed", str(self.directory))
+        end = headers[-1].end
+        try:
+            if not self._segments[-1].has_room(len(batches), end, self.config.segment_bytes):
+                self._roll()
+            active = self._segments[-1]
+            position = active.append(batches)
+            for header in headers:
+                active.index(header_placed(header, position), self.config.index_interval_bytes)
+                position += header.size
+            self._epochs.assign(leader_epoch, self._end)
+        except OSError:
+            self._offline = True
+            raise
+        self._end = end
+
+    def _roll(self) -> None:
+        """The active segment is full: its index is completed, a new one begins at the end."""
+        self._segments[-1].index_time()
+        self._segments[-1].close()
+        self._segments.append(Segment.create(self.directory, self._end))
+        self._durability.rolled(self._segments[-1])
+        self._request_snapshot()
+
+    def _snapshot_if_due(self, size: int) -> None:
+        if self._durability.wrote(self._end, size):
+            self._request_snapshot()
+
+    def _request_snapshot(self) -> None:
+        self._durability.request_snapshot(self._end, dict(self._states.table))
+        self._durability.prune({segment.base for segment in self._segments})
+
+    def _is_expired(self, segment: Segment, now_ms: int) -> bool:
+        retention_ms = self.config.retention_ms
+        if retention_ms == UNLIMITED or segment.max_timestamp_ms == NO_TIMESTAMP:
+            return False
+        return now_ms - segment.max_timestamp_ms > retention_ms
+
+    def _forget_segments(self, count: int) -> None:
+        """Delete the oldest segments."""
+        if count == 0:
+            return
+        with self._durability.held():
+            gone, self._segments[:count] = self._segments[:count], []
+            for segment in gone:
+                segment.delete()
+        self._places.clear()
+        self._epochs.forget_before(self.start)
+        self._epochs.save()
+        self._durability.prune({segment.base for segment in self._segments})
+
+    def _let_go(self) -> None:
+        self._durability.close()
+        self._offline = True
+        for segment in self._segments:
+            segment.close()

@@ -1,0 +1,140 @@
+"""The small text files beside the segments: ``leader-epoch-checkpoint`` and ``partition.metadata``.
+
+Source   Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile, PartitionMetadataFile.
+"""
+
+import base64
+import binascii
+import os
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
+from records.invariant import CorruptData
+from records.types import Offset, Term
+
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_FILE: Final = "partition.metadata"
+EPOCHS_MAX: Final = 1_000_000  # lines; one per change of leader while the log is kept
+
+
+class LeaderEpochs:
+    """At which offset each leader epoch began, kept in a file that is replaced whole."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / EPOCHS_FILE
+        self._starts: list[tuple[Term, Offset]] = []
+
+    def load(self) -> bool:
+        """Read the file. False: there is none, or it is no use; nothing is known then."""
+        try:
+            self._starts = _parse(self._path.read_text("ascii"))
+        except (FileNotFoundError, CorruptData, ValueError):
+            self._starts = []
+            return False
+        return True
+
+    @property
+    def latest(self) -> Term:
+        """The newest epoch, NO_EPOCH without one."""
+        return self._starts[-1][0] if self._starts else NO_EPOCH
+
+    def assign(self, epoch: Term, offset: Offset, *, save: bool = True) -> None:
+        """The batch at ``offset`` is of ``epoch``, which is at least the newest."""
+        if epoch > self.latest:
+            self._starts.append((epoch, offset))
+            if save:
+                self.save()
+
+    def at(self, offset: Offset) -> Term:
+        """The epoch of the batch at ``offset``."""
+        number = bisect_right([start for _, start in self._starts], offset)
+        return self._starts[number - 1][0] if number else NO_EPOCH
+
+    def end_of(self, epoch: Term, log_end: Offset) -> EpochEnd:
+        """The greatest epoch at or below ``epoch`` and its end, as Kafka answers OffsetForLeaderEpoch."""
+        if not self._starts or epoch > self.latest or epoch < 0:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        if epoch == self.latest:
+            return EpochEnd(epoch, log_end)
+        number = bisect_right([known for known, _ in self._starts], epoch)
+        found = self._starts[number - 1][0] if number else epoch
+        return EpochEnd(found, self._starts[number][1])
+
+    def forget_after(self, end: Offset) -> None:
+        """The log ends at ``end``."""
+        while self._starts and self._starts[-1][1] >= end:
+            self._starts.pop()
+
+    def forget_before(self, start: Offset) -> None:
+        """The log begins at ``start``: the epoch that it begins in begins there now."""
+        epoch = self.at(start)
+        kept = [(known, begin) for known, begin in self._starts if begin > start]
+        self._starts = [(epoch, start), *kept] if epoch != NO_EPOCH else kept
+
+    def save(self) -> None:
+        """Replace the file. Not flushed: if it is lost, the batches tell their epochs again."""
+        lines = ["0", str(len(self._starts)), *(f"{epoch} {start}" for epoch, start in self._starts)]
+        replace_file(self._path, "\n".join(lines).encode("ascii") + b"\n")
+
+
+def _parse(text: str) -> list[tuple[Term, Offset]]:
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines) - 2 or len(lines) > EPOCHS_MAX:
+        raise CorruptData(f"{EPOCHS_FILE}: expected version 0, a count and as many lines")
+    starts = []
+    for line in lines[2:]:
+        epoch, start = line.split()
+        starts.append((Term(int(epoch)), Offset(int(start))))
+    if any(one[0] >= other[0] or one[1] >= other[1] for one, other in pairwise(starts)):
+        raise CorruptData(f"{EPOCHS_FILE}: epochs or offsets go back")
+    return starts
+
+
+def load_topic_id(directory: Path) -> UUID | None:
+    """The topic whose partition a directory holds; None if it does not say.
+
+    Raises   CorruptData naming the file.
+    """
+    path = directory / PARTITION_FILE
+    try:
+        lines = dict(line.split(": ", 1) for line in path.read_text("ascii").splitlines() if line)
+        raw = base64.urlsafe_b64decode(lines["topic_id"] + "==")
+        if lines["version"] != "0":
+            raise CorruptData(f"{path}: version {lines['version']}, expected 0")
+        return UUID(bytes=raw)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, binascii.Error) as error:
+        raise CorruptData(f"{path}: expected a version and a topic_id: {error}") from error
+
+
+def save_topic_id(directory: Path, topic_id: UUID) -> None:
+    """Write partition.metadata, durably."""
+    text = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
+    replace_file(directory / PARTITION_FILE, f"version: 0\ntopic_id: {text}\n".encode(), durable=True)
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Put new content in place of a file's old one: a reader sees the one or the other."""
+    replacement = path.with_name(f"{path.name}.tmp")
+    with replacement.open("wb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    replacement.replace(path)
+    if durable:
+        sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Flush a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

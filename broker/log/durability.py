@@ -1,0 +1,175 @@
+"""What of a partition's log is on the disk, and what waits for it.
+
+Threads     ``flush`` runs in any thread, one at a time; everything else is the owner's. Files are flushed
+            by their names, so the owner may close its descriptors meanwhile.
+Order       batches, then indexes and epochs, then the producer snapshot: a snapshot on the disk says that
+            everything before its offset is there too. Recovery begins at the newest.
+Snapshots   of the producers are due when a segment is full, every ``SNAPSHOT_EVERY_BYTES``, and at the end;
+            ``flush`` writes them, so that the owner never waits for 100,000 producers to be encoded.
+Errors      after a failed flush nobody knows what is on the disk (the pages may count as clean): every
+            later flush fails too, until the log is opened again.
+"""
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+from broker.log.checkpoints import EPOCHS_FILE, replace_file, sync_path
+from broker.log.producer_snapshot import encode_producers
+from broker.log.producer_state import Producer
+from broker.log.recovery import Recovered, snapshot_path
+from broker.log.segment import SUFFIXES, Segment
+from records.types import Offset, ProducerId
+
+SNAPSHOT_EVERY_BYTES: Final = 64 * 1024 * 1024
+"""A start after a crash reads at most about so much again: a second or two."""
+
+SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before it
+
+_Table = dict[ProducerId, Producer]
+
+
+class Durability:
+    """Flushes one log."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._syncing = threading.Lock()  # one flush at a time
+        self._lock = threading.Lock()  # guards the five below, which the owner and a flush share
+        self._unflushed: list[Path] = []  # segments; the last one is the active one
+        self._unflushed_indexes: set[Path] = set()
+        self._names_changed = True
+        self._snapshot_due: tuple[Offset, _Table] | None = None
+        self._snapshots: list[Offset] = []
+        self._snapshot_bytes = 0  # appended since a snapshot was due
+        self._failed = False
+        self._closed = False
+        self.written_end = Offset(0)
+        self.durable_end = Offset(0)
+
+    def begin(self, log: Recovered) -> None:
+        """The log was opened: only what lies before its recovery point is known to be on the disk."""
+        first = max(n for n, segment in enumerate(log.segments) if n == 0 or segment.base <= log.durable_end)
+        with self._lock:
+            self._unflushed = [segment.path for segment in log.segments[first:]]
+            self._unflushed_indexes = set(self._unflushed)
+            self._names_changed = True
+            self._snapshot_due = None
+            self._snapshots = list(log.snapshots)
+            self._snapshot_bytes = 0
+            self.written_end = log.end
+            self.durable_end = log.durable_end
+
+    @property
+    def is_wanted(self) -> bool:
+        """A full segment or a snapshot waits for ``flush``."""
+        return len(self._unflushed) > 1 or self._snapshot_due is not None
+
+    @property
+    def newest_snapshot(self) -> Offset:
+        """Producers' state up to there does not need the log any more."""
+        with self._lock:
+            return self._snapshots[-1] if self._snapshots else Offset(-1)
+
+    def wrote(self, end: Offset, size: int) -> bool:
+        """The log was written up to ``end``. True: a snapshot of the producers is due."""
+        self.written_end = end
+        self._snapshot_bytes += size
+        return self._snapshot_bytes >= SNAPSHOT_EVERY_BYTES
+
+    def rolled(self, active: Segment) -> None:
+        """A new segment takes the appends."""
+        with self._lock:
+            self._unflushed.append(active.path)
+            self._unflushed_indexes.add(active.path)
+            self._names_changed = True
+
+    def request_snapshot(self, end: Offset, table: _Table) -> None:
+        """Save these producers, who are those before ``end``, with the next flush."""
+        self._snapshot_bytes = 0
+        with self._lock:
+            self._snapshot_due = (end, table)
+
+    def flush(self) -> Offset:
+        """Put everything written so far on the disk; returns the offset before which that is so.
+
+        Does nothing once the log is closed. Raises OSError.
+        """
+        with self._syncing:
+            if self._closed:
+                return self.durable_end
+            if self._failed:
+                raise OSError(errno.EIO, "an earlier flush failed", str(self._directory))
+            try:
+                self._flush()
+            except OSError:
+                self._failed = True
+                raise
+            return self.durable_end
+
+    def held(self) -> threading.Lock:
+        """No flush runs while it is held: for who cuts files away."""
+        return self._syncing
+
+    def close(self) -> None:
+        """No flush runs any more, nor is one running."""
+        with self._syncing:
+            self._closed = True
+
+    def forget_snapshots(self, end: Offset) -> tuple[Offset, ...]:
+        """The log is cut at ``end``: those after it, which are no longer true, the newest first."""
+        with self._lock:
+            gone = tuple(offset for offset in reversed(self._snapshots) if offset > end)
+            self._snapshots = [offset for offset in self._snapshots if offset <= end]
+            self._snapshot_due = None
+        return gone
+
+    def prune(self, bases: set[Offset]) -> None:
+        """Delete snapshots that are neither at the base of a segment nor among the newest."""
+        with self._lock:
+            newest = set(self._snapshots[-SNAPSHOTS_KEPT:])
+            gone = [offset for offset in self._snapshots if offset not in newest | bases]
+            self._snapshots = [offset for offset in self._snapshots if offset not in gone]
+        for offset in gone:
+            snapshot_path(self._directory, offset).unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        with self._lock:
+            end = self.written_end
+            segments, names_changed, due = tuple(self._unflushed), self._names_changed, self._snapshot_due
+        if end > self.durable_end:
+            for path in segments:
+                _sync_content(path)
+        if names_changed:
+            sync_path(self._directory)
+        self.durable_end = end
+        with self._lock:
+            del self._unflushed[: len(segments) - 1]
+            self._names_changed = self._names_changed and self._unflushed[-1] != segments[-1]
+        if due is not None and due[0] <= end:
+            self._save_snapshot(*due)
+
+    def _save_snapshot(self, end: Offset, table: _Table) -> None:
+        with self._lock:
+            indexes = tuple(self._unflushed_indexes)
+        for path in indexes:
+            for suffix in SUFFIXES[1:]:
+                sync_path(path.with_suffix(suffix))
+        sync_path(self._directory / EPOCHS_FILE)
+        replace_file(snapshot_path(self._directory, end), encode_producers(table), durable=True)
+        with self._lock:
+            self._unflushed_indexes -= set(indexes) - {self._unflushed[-1]}
+            if self._snapshot_due is not None and self._snapshot_due[0] == end:
+                self._snapshot_due = None
+            self._snapshots = sorted({*self._snapshots, end})
+
+
+def _sync_content(path: Path) -> None:
+    """Flush the bytes and the length of a file; its other attributes may be lost."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)

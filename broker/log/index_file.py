@@ -1,0 +1,106 @@
+"""Kafka's three index files of a segment: sorted entries of a fixed size, searched in the file.
+
+``.index``      relative offset i32 (of the last record of a batch), position i32 (of that batch).
+``.timeindex``  timestamp i64 (the greatest so far), relative offset i32 (of the last record of its batch).
+``.txnindex``   version i16 = 0, producer id i64, first offset i64, last offset i64 (of the marker), last
+                stable offset i64 after it; aborted transactions only, in the order of their markers.
+Disk            nothing here is believed after a crash: what lies past the recovery point is written again
+                from the log. Big-endian. Not preallocated, as Kafka's are: a zero entry is never written.
+Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; spec/kafka.md C4.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+OFFSET_ENTRY: Final = struct.Struct(">ii")
+TIME_ENTRY: Final = struct.Struct(">qi")
+ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
+
+_READ_ENTRIES: Final = 512  # at a time, when one after the other is read
+
+Entry = tuple[Any, ...]
+
+
+class IndexFile:
+    """One index file. Every segment has all three: one that is missing was lost. ``cut`` makes it."""
+
+    __slots__ = ("_descriptor", "_entry", "count", "last", "path")
+
+    def __init__(self, path: Path, entry: struct.Struct) -> None:
+        self.path = path
+        self._entry = entry
+        self._descriptor = -1
+        self.count = 0
+        self.last: Entry | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Learn from the file what is in it; a part of an entry at its end is not counted."""
+        try:
+            self.count = self.path.stat().st_size // self._entry.size
+        except FileNotFoundError:
+            self.count = 0
+        self.last = self[self.count - 1] if self.count else None
+
+    def __getitem__(self, number: int) -> Entry:
+        """The entry of that number, from 0. Raises struct.error if the file is shorter."""
+        size = self._entry.size
+        return self._entry.unpack(os.pread(self._open(), size, number * size))
+
+    def append(self, *entry: int) -> None:
+        """Write one more entry."""
+        os.write(self._open(), self._entry.pack(*entry))
+        self.count += 1
+        self.last = entry
+
+    def count_below(self, field: int, bound: int) -> int:
+        """How many entries have less than ``bound`` in that field, by which the file is sorted."""
+        low, high = 0, self.count
+        if self.last is not None and self.last[field] < bound:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle][field] < bound:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def entries(self, first: int = 0) -> Iterator[Entry]:
+        """Every entry from number ``first`` on."""
+        size = self._entry.size
+        for number in range(first, self.count, _READ_ENTRIES):
+            length = min(_READ_ENTRIES, self.count - number) * size
+            yield from self._entry.iter_unpack(os.pread(self._open(), length, number * size))
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` entries; a part of an entry goes too."""
+        os.ftruncate(self._open(), count * self._entry.size)
+        self.refresh()
+
+    def is_sorted(self, field: int) -> bool:
+        """Every entry has more in that field than the one before it, and nothing is negative."""
+        previous = -1
+        for entry in self.entries():
+            if entry[field] <= previous or min(entry) < -1:
+                return False
+            previous = entry[field]
+        return True
+
+    def is_whole(self) -> bool:
+        """The file is there and ends with an entry."""
+        return self.path.exists() and self.path.stat().st_size % self._entry.size == 0
+
+    def close(self) -> None:
+        """Let go of the file; it opens again by itself."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._descriptor

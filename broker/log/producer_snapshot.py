@@ -1,0 +1,122 @@
+"""The file ``<offset, 20 digits>.snapshot``: the state of every producer before that offset.
+
+Layout   version i16 = 1 | crc u32 | count i32 | count x (producerId i64 | epoch i16 | lastSequence i32 |
+         lastOffset i64 | offsetDelta i32 | timestamp i64 | coordinatorEpoch i32 | transactionFirst i64);
+         that is Kafka's. After it, ours: magic u32 | count i32 | count x (producerId i64 |
+         marker version u64 | seen i64 | batches u8 | batches x (lastSequence i32 | lastOffset i64 |
+         offsetDelta i32 | timestamp i64)). Big-endian; producers by id.
+CRC      CRC-32C of everything after it, ours included. Kafka's reader ignores bytes after its own.
+Why      Kafka forgets all but the last batch of a producer at a restart; here duplicates of all five are
+         still known, and so are the markers, when the log is opened again.
+Source   Kafka ProducerSnapshot v1, ProducerStateManager; spec/kafka.md C5.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from crc32c import crc32c
+
+from broker.log.producer_state import CACHED_BATCHES_MAX, CachedBatch, Producer
+from broker.log.shapes import NO_OFFSET, NO_SEQUENCE
+from records.end_marker import NO_VERSION
+from records.invariant import CorruptData
+from records.types import ImageVersion, Offset, ProducerId
+
+VERSION: Final = 1
+
+_HEAD: Final = struct.Struct(">hI")
+_COUNT: Final = struct.Struct(">i")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_OURS: Final = struct.Struct(">Ii")
+_OURS_MAGIC: Final = 0x46504F53
+_MEMORY: Final = struct.Struct(">qQqB")
+_BATCH: Final = struct.Struct(">iqiq")
+
+
+def encode_producers(table: Mapping[ProducerId, Producer]) -> bytes:
+    """The content of the file. Inverse: ``decode_producers``."""
+    entries = [_COUNT.pack(len(table))]
+    memories = [_OURS.pack(_OURS_MAGIC, len(table))]
+    for producer_id in sorted(table):
+        state = table[producer_id]
+        last = state.batches[-1] if state.batches else _NO_BATCH
+        entries.append(
+            _ENTRY.pack(
+                producer_id, state.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+                state.last_timestamp_ms, state.coordinator_epoch, state.transaction_first,
+            )
+        )  # fmt: skip
+        memories.append(_MEMORY.pack(producer_id, state.marker_version, state.seen_ms, len(state.batches)))
+        memories += [_BATCH.pack(*batch) for batch in state.batches]
+    body = b"".join((*entries, *memories))
+    return _HEAD.pack(VERSION, crc32c(body)) + body
+
+
+def decode_producers(content: bytes) -> dict[ProducerId, Producer]:
+    """Inverse of ``encode_producers``; a file that Kafka wrote is read as well.
+
+    Raises   CorruptData.
+    """
+    if len(content) < _HEAD.size:
+        raise CorruptData(f"{len(content)} bytes, expected at least {_HEAD.size}")
+    version, crc = _HEAD.unpack_from(content)
+    computed = crc32c(memoryview(content)[_HEAD.size :])
+    if version != VERSION or crc != computed:
+        raise CorruptData(f"version {version} and CRC {crc:#010x}, expected {VERSION} and {computed:#010x}")
+    try:
+        table, position = _decode_entries(content)
+        if position < len(content):
+            position = _decode_memories(content, position, table)
+    except struct.error as error:
+        raise CorruptData(f"cut short: {error}") from error
+    if position != len(content):
+        raise CorruptData(f"{len(content) - position} bytes after the last producer")
+    return table
+
+
+def _decode_entries(content: bytes) -> tuple[dict[ProducerId, Producer], int]:
+    table: dict[ProducerId, Producer] = {}
+    position = _HEAD.size
+    (count,) = _COUNT.unpack_from(content, position)
+    position += _COUNT.size
+    for _ in range(count):
+        (producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch,
+         transaction_first) = _ENTRY.unpack_from(content, position)  # fmt: skip
+        position += _ENTRY.size
+        batches = (CachedBatch(last_sequence, Offset(last_offset), delta, timestamp_ms),)
+        table[ProducerId(producer_id)] = Producer(
+            epoch,
+            batches if last_offset >= 0 else (),
+            coordinator_epoch,
+            timestamp_ms,
+            Offset(transaction_first),
+            NO_VERSION,
+            timestamp_ms,
+        )
+    return table, position
+
+
+def _decode_memories(content: bytes, position: int, table: dict[ProducerId, Producer]) -> int:
+    magic, count = _OURS.unpack_from(content, position)
+    position += _OURS.size
+    if magic != _OURS_MAGIC or count != len(table):
+        raise CorruptData(f"magic {magic:#x} and {count} memories of {len(table)} producers")
+    for _ in range(count):
+        producer_id, marker_version, seen_ms, batch_count = _MEMORY.unpack_from(content, position)
+        position += _MEMORY.size
+        state = table.get(producer_id)
+        if state is None or batch_count > CACHED_BATCHES_MAX:
+            raise CorruptData(f"{batch_count} batches of producer {producer_id}")
+        batches = []
+        for _ in range(batch_count):
+            last_sequence, last_offset, delta, timestamp_ms = _BATCH.unpack_from(content, position)
+            batches.append(CachedBatch(last_sequence, Offset(last_offset), delta, timestamp_ms))
+            position += _BATCH.size
+        table[producer_id] = state._replace(
+            batches=tuple(batches), marker_version=ImageVersion(marker_version), seen_ms=seen_ms
+        )
+    return position
+
+
+_NO_BATCH: Final = CachedBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)

@@ -1,0 +1,287 @@
+"""What a partition knows of each producer: its last batches, its epoch, its open transaction.
+
+Pure. ``check`` and ``check_marker`` may refuse and change nothing; ``take`` and ``take_marker`` are total and
+are the only ones that change state: an append and a recovery from the log do the same.
+
+Duplicate   the same epoch and the very sequences of one of the last 5 batches: answered with its offset.
+Epoch       never goes back; a new one begins with sequence 0 and forgets the batches of the old one.
+Sequence    follows the last one; after 2^31 - 1 comes 0. A producer without state may begin anywhere: its
+            first sequence is verified with the coordinator by the caller (KIP-360).
+Marker      a version that is not newer than that of the producer's last marker is a late duplicate: it can
+            never end a later transaction. The memory lasts as long as the producer's state.
+Kept        states outlive their records, until ``expire`` finds them unused for the expiration time.
+Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; spec/kafka.md C1-C5.
+"""
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from broker.log.shapes import (
+    NO_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    ProducerRow,
+    VerificationGuard,
+)
+from controller.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from records.batch import BatchHeader
+from records.end_marker import NO_VERSION, EndMarker
+from records.types import ImageVersion, Offset, ProducerId
+
+CACHED_BATCHES_MAX: Final = 5
+"""Kafka's: as many requests as an idempotent producer may have in flight."""
+
+SEQUENCE_MAX: Final = 2**31 - 1
+VERIFICATIONS_MAX: Final = 100_000  # begun and not ended; the oldest is forgotten: its sender asks again
+NO_COORDINATOR_EPOCH: Final = -1
+
+
+class CachedBatch(NamedTuple):
+    """One of a producer's last batches."""
+
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int  # last offset - first offset
+    timestamp_ms: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Undoes the wrap after SEQUENCE_MAX."""
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class Producer(NamedTuple):
+    """The state of one producer. Replaced, never changed, so that a copy of the table costs little."""
+
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: tuple[CachedBatch, ...] = ()  # the oldest first, of this epoch
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    last_timestamp_ms: int = -1  # as the batch or marker says
+    transaction_first: Offset = NO_OFFSET
+    marker_version: ImageVersion = NO_VERSION
+    seen_ms: int = -1  # the partition's own clock at the last append: what expiry goes by
+
+    @property
+    def last_sequence(self) -> int:
+        """NO_SEQUENCE without a batch in this epoch."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Ended(NamedTuple):
+    """A transaction that a marker ended, as the transaction index has it."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset  # of the marker
+    last_stable_offset: Offset  # after it
+
+
+class _Verification:
+    """A question to the coordinator: which batches it was asked for."""
+
+    __slots__ = ("begun_ms", "epoch", "guard", "lowest_sequence")
+
+    def __init__(self, guard: VerificationGuard, epoch: int, sequence: int, begun_ms: int) -> None:
+        self.guard = guard
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        self.begun_ms = begun_ms
+
+
+class ProducerStates:
+    """Every producer of one partition."""
+
+    def __init__(self) -> None:
+        self.table: dict[ProducerId, Producer] = {}
+        self._open: OrderedDict[Offset, ProducerId] = OrderedDict()  # transactions by their first offset
+        self._verifications: OrderedDict[ProducerId, _Verification] = OrderedDict()  # the oldest first
+        self._guards_given = 0
+        self._sweep: list[ProducerId] = []
+
+    def restore(self, table: dict[ProducerId, Producer]) -> None:
+        """Begin with what a snapshot holds."""
+        self.table = table
+        opened = sorted(
+            (state.transaction_first, producer_id)
+            for producer_id, state in table.items()
+            if state.transaction_first != NO_OFFSET
+        )
+        self._open = OrderedDict(opened)
+
+    def first_unstable(self) -> Offset | None:
+        """The first offset of the oldest open transaction; None if none is open."""
+        return next(iter(self._open)) if self._open else None
+
+    def duplicate(self, batch: BatchHeader) -> CachedBatch | None:
+        """What the batch is a repetition of."""
+        state = self.table.get(batch.producer_id)
+        if state is None or state.epoch != batch.producer_epoch:
+            return None
+        delta = batch.last_offset_delta
+        last = _advanced(batch.base_sequence, delta)
+        for cached in state.batches:
+            if cached.last_sequence == last and cached.offset_delta == delta:
+                return cached
+        return None
+
+    def check(self, batch: BatchHeader, guard: VerificationGuard | None, *, verification: bool) -> None:
+        """May the producer append this batch, which is no duplicate?
+
+        Raises   InvalidTxnState, InvalidProducerEpoch, OutOfOrderSequence.
+        """
+        producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        state = self.table.get(producer_id)
+        is_open = state is not None and state.transaction_first != NO_OFFSET
+        asked = self._verifications.get(producer_id) if self._verifications else None
+        if batch.is_transactional and not is_open and verification:
+            if guard is None or asked is None or asked.guard != guard:
+                raise InvalidTxnState(
+                    f"producer {producer_id}: the transaction was not verified, or ended meanwhile"
+                )
+        if state is not None and epoch < state.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {producer_id} sent epoch {epoch}, the partition knows {state.epoch}"
+            )
+        if asked is not None and asked.epoch == epoch and sequence > asked.lowest_sequence:
+            raise OutOfOrderSequence(
+                f"producer {producer_id} sent sequence {sequence} before {asked.lowest_sequence}"
+            )
+        if state is not None and state.epoch != NO_PRODUCER_EPOCH:
+            expected = 0 if epoch != state.epoch else _advanced(state.last_sequence, 1)
+            if sequence != expected:
+                raise OutOfOrderSequence(
+                    f"producer {producer_id}, epoch {epoch}: sequence {sequence}, expected {expected}"
+                )
+        if is_open and not batch.is_transactional:
+            raise InvalidTxnState(f"producer {producer_id} has a transaction open, the batch is of none")
+
+    def take(self, batch: BatchHeader, base_offset: Offset, now_ms: int) -> None:
+        """A data batch of a producer is in the log."""
+        state = self.table.get(batch.producer_id) or _UNKNOWN
+        delta = batch.last_offset_delta
+        timestamp_ms = batch.max_timestamp_ms
+        cached = CachedBatch(
+            _advanced(batch.base_sequence, delta), Offset(base_offset + delta), delta, timestamp_ms
+        )
+        kept = state.batches[1 - CACHED_BATCHES_MAX :] if state.epoch == batch.producer_epoch else ()
+        first = state.transaction_first
+        if batch.is_transactional:
+            if first == NO_OFFSET:
+                first = base_offset
+                self._open[first] = batch.producer_id
+            self._verifications.pop(batch.producer_id, None)
+        self.table[batch.producer_id] = Producer(
+            batch.producer_epoch, (*kept, cached), state.coordinator_epoch, timestamp_ms, first,
+            state.marker_version, now_ms,
+        )  # fmt: skip
+
+    def check_marker(self, marker: EndMarker) -> bool:
+        """Is the marker to be appended? False: it is a late duplicate, the answer is the first one's: NONE.
+
+        Raises   InvalidProducerEpoch, TransactionCoordinatorFenced.
+        """
+        state = self.table.get(marker.producer_id)
+        if state is None:
+            return True
+        if marker.version != NO_VERSION and marker.version <= state.marker_version:
+            return False
+        if marker.producer_epoch < state.epoch:
+            raise InvalidProducerEpoch(
+                f"a marker for producer {marker.producer_id} of epoch {marker.producer_epoch}, "
+                f"the partition knows {state.epoch}"
+            )
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"a marker of coordinator epoch {marker.coordinator_epoch}, "
+                f"the partition knows {state.coordinator_epoch}"
+            )
+        return True
+
+    def take_marker(self, marker: EndMarker, offset: Offset, timestamp_ms: int, now_ms: int) -> Ended | None:
+        """A marker is in the log. Returns the transaction that it ended, if one was open."""
+        producer_id = marker.producer_id
+        state = self.table.get(producer_id) or _UNKNOWN
+        self._verifications.pop(producer_id, None)  # asked before the marker: the answer is stale
+        self.table[producer_id] = Producer(
+            marker.producer_epoch,
+            state.batches if state.epoch == marker.producer_epoch else (),
+            marker.coordinator_epoch,
+            timestamp_ms,
+            NO_OFFSET,
+            max(marker.version, state.marker_version),
+            now_ms,
+        )
+        if state.transaction_first == NO_OFFSET:
+            return None
+        del self._open[state.transaction_first]
+        unstable = self.first_unstable()
+        stable = Offset(offset + 1) if unstable is None else unstable
+        return Ended(producer_id, state.transaction_first, offset, stable)
+
+    def verification_guard(
+        self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int
+    ) -> VerificationGuard | None:
+        """The guard of the question that is asked; a new one if none is. None: the transaction is open."""
+        state = self.table.get(producer_id)
+        if state is not None and state.transaction_first != NO_OFFSET:
+            return None
+        asked = self._verifications.get(producer_id)
+        if asked is None:
+            if len(self._verifications) >= VERIFICATIONS_MAX:
+                self._verifications.popitem(last=False)
+            self._guards_given += 1
+            asked = _Verification(VerificationGuard(self._guards_given), epoch, sequence, now_ms)
+            self._verifications[producer_id] = asked
+        elif epoch > asked.epoch:
+            asked.epoch, asked.lowest_sequence = epoch, sequence
+        elif epoch == asked.epoch:
+            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
+        return asked.guard
+
+    def expire(self, now_ms: int, expiration_ms: int, limit: int) -> bool:
+        """Look at the next ``limit`` producers of a sweep. True: the sweep is not at its end."""
+        if not self._sweep:
+            self._sweep = list(self.table)
+            self._forget_verifications(now_ms - expiration_ms)
+        for _ in range(min(limit, len(self._sweep))):
+            producer_id = self._sweep.pop()
+            state = self.table.get(producer_id)
+            if state is None or state.transaction_first != NO_OFFSET:
+                continue
+            if now_ms - state.seen_ms >= expiration_ms:
+                del self.table[producer_id]
+        return bool(self._sweep)
+
+    def _forget_verifications(self, begun_before_ms: int) -> None:
+        while self._verifications:
+            producer_id, asked = next(iter(self._verifications.items()))
+            if asked.begun_ms > begun_before_ms:
+                return
+            del self._verifications[producer_id]
+
+    def row(self, producer_id: ProducerId) -> ProducerRow | None:
+        """One producer, as DescribeProducers shows it."""
+        state = self.table.get(producer_id)
+        if state is None:
+            return None
+        return ProducerRow(
+            producer_id,
+            state.epoch,
+            state.last_sequence,
+            state.last_timestamp_ms,
+            state.coordinator_epoch,
+            state.transaction_first,
+        )
+
+
+def _advanced(sequence: int, count: int) -> int:
+    """The sequence ``count`` later: after SEQUENCE_MAX comes 0; after NO_SEQUENCE as well."""
+    return (sequence + count) & SEQUENCE_MAX
+
+
+_UNKNOWN: Final = Producer()

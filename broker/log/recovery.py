@@ -1,0 +1,283 @@
+"""Opening a partition's log: what a crash, or a disk, left of it.
+
+Recovery point  the offset of the newest sound producer snapshot. It is written only after everything before
+                it is on the disk (durability.py), so only what follows it is read again, CRCs included.
+Tail            is cut to its last whole batch; whole files after a cut or a gap go.
+Indexes         are written again from the recovery point on. If one before it is missing or senseless, the
+                log is read again from the snapshot before its segment.
+Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
+Killed here     at any line: the next opening finds the same or less to mend.
+Source          Kafka LogLoader; spec/kafka.md C5.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from broker.log.producer_snapshot import decode_producers
+from broker.log.producer_state import Producer, ProducerStates
+from broker.log.segment import SUFFIXES, Placed, Segment
+from records.batch import (
+    BATCH_BYTES_MAX,
+    HEADER_BYTES,
+    BatchHeader,
+    batch_header,
+    checked_header,
+    decode_batch,
+)
+from records.end_marker import end_marker
+from records.invariant import CorruptData
+from records.types import Offset, ProducerId
+from snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segments
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})\.snapshot")
+
+_Table = dict[ProducerId, Producer]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log, ready to be appended to; ``segments`` has at least one."""
+
+    directory: Path
+    epochs: LeaderEpochs
+    interval_bytes: int
+    now_ms: int
+    states: ProducerStates = field(default_factory=ProducerStates)
+    segments: list[Segment] = field(default_factory=list)
+    snapshots: list[Offset] = field(default_factory=list)  # ascending; the last one is sound
+    end: Offset = LOG_START
+    durable_end: Offset = LOG_START  # the recovery point
+    repairs: list[str] = field(default_factory=list)
+
+
+def recover(directory: Path, index_interval_bytes: int, now_ms: int) -> Recovered:
+    """Open what is in a directory. Producers whose batches are read again count as seen ``now_ms``."""
+    log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms)
+    _tidy(log)
+    names = (_SNAPSHOT_NAME.fullmatch(path.name) for path in directory.iterdir())
+    log.snapshots = sorted(Offset(int(matched[1])) for matched in names if matched is not None)
+    log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
+    if not log.epochs.load() and any(segment.size for segment in log.segments):
+        _read_epochs(log)
+    while not _attempt(log):
+        _drop_snapshot(log, log.snapshots[-1], "the log does not reach it")
+    log.epochs.forget_after(log.end)
+    log.epochs.save()
+    for segment in log.segments[:-1]:
+        segment.close()
+    return log
+
+
+def snapshot_path(directory: Path, offset: Offset) -> Path:
+    """The producer snapshot of everything before ``offset``."""
+    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def header_placed(header: BatchHeader, position: int) -> Placed:
+    """What a segment's indexes need to know of a batch."""
+    return Placed(
+        position, header.size, header.base_offset, header.end, header.leader_epoch, header.max_timestamp_ms
+    )
+
+
+def _attempt(log: Recovered) -> bool:
+    """Recover with the newest sound snapshot. False: the log does not reach it."""
+    point, table = _newest_snapshot(log)
+    if not log.segments:
+        log.segments = [Segment.create(log.directory, point)]
+        if point > LOG_START:
+            log.repairs.append(f"the segments are gone: the log goes on at offset {point}")
+    broken = _first_senseless(log, point)
+    if broken is not None:
+        first, older = _snapshot_before(log, broken)
+        log.states.restore(older)
+        if _read_again(log, first, point) < point:
+            return False
+        for segment in log.segments:
+            segment.sync_indexes()  # they are believed from the next opening on
+    log.states.restore(table)
+    log.end = _read_again(log, point, None)
+    log.durable_end = point
+    return log.end >= point
+
+
+def _tidy(log: Recovered) -> None:
+    """Away with what a killed process left: half a replacement, indexes of a deleted segment."""
+    for path in log.directory.glob("*.tmp"):
+        path.unlink()
+    for suffix in SUFFIXES[1:]:
+        for path in log.directory.glob(f"*{suffix}"):
+            if not path.with_suffix(".log").exists():
+                path.unlink()
+
+
+def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
+    """The recovery point and the producers at it, from the newest sound snapshot."""
+    start = log.segments[0].base if log.segments else LOG_START
+    while log.snapshots:
+        offset = log.snapshots[-1]
+        try:
+            table = decode_producers(snapshot_path(log.directory, offset).read_bytes())
+        except CorruptData as error:
+            _drop_snapshot(log, offset, str(error))
+            continue
+        return max(offset, start), table
+    if start > LOG_START:
+        log.repairs.append(f"no producer snapshot: producers without records from {start} on are forgotten")
+    return start, {}
+
+
+def _snapshot_before(log: Recovered, offset: Offset) -> tuple[Offset, _Table]:
+    """The newest sound snapshot at or before ``offset``; the log's start and nobody without one."""
+    for candidate in reversed(log.snapshots):
+        if log.segments[0].base <= candidate <= offset:
+            try:
+                return candidate, decode_producers(snapshot_path(log.directory, candidate).read_bytes())
+            except CorruptData:
+                continue
+    return log.segments[0].base, {}
+
+
+def _drop_snapshot(log: Recovered, offset: Offset, reason: str) -> None:
+    path = snapshot_path(log.directory, offset)
+    path.unlink()
+    log.snapshots.remove(offset)
+    log.repairs.append(f"{path.name}: removed, {reason}")
+
+
+def _drop_segments(log: Recovered, number: int, reason: str) -> None:
+    for segment in log.segments[number:]:
+        segment.delete()
+        log.repairs.append(f"{segment.path.name}: removed, {reason}")
+    del log.segments[number:]
+
+
+def _read_epochs(log: Recovered) -> None:
+    log.repairs.append(f"{EPOCHS_FILE}: made again from the batches")
+    for segment in log.segments:
+        try:
+            for placed in segment.walk():
+                log.epochs.assign(placed.leader_epoch, placed.base_offset, save=False)
+        except CorruptData:
+            return  # a torn tail, which is read again
+
+
+def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
+    """The base of the first segment before the recovery point with an index that cannot be."""
+    for number, segment in enumerate(log.segments):
+        if segment.base >= point:
+            break
+        is_full = number < len(log.segments) - 1
+        reason = _senseless(segment, is_full=is_full)
+        if reason is not None:
+            log.repairs.append(f"{segment.path.stem}: indexes made again, {reason}")
+            return segment.base
+    return None
+
+
+def _senseless(segment: Segment, *, is_full: bool) -> str | None:
+    offsets, times, aborts = segment.offsets, segment.times, segment.aborts
+    if not (offsets.is_whole() and times.is_whole() and aborts.is_whole()):
+        return "one is missing or ends inside an entry"
+    if is_full and segment.size and not times.count:
+        return "the time index is empty"
+    if offsets.last is not None and offsets.last[1] >= segment.size:
+        return "one points past the segment"
+    if not (offsets.is_sorted(0) and offsets.is_sorted(1) and times.is_sorted(0) and aborts.is_sorted(3)):
+        return "the entries of one go back"
+    return None
+
+
+def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
+    """Read what lies from ``first`` to ``end`` into indexes, epochs and producers; cut at the first bad byte.
+
+    Returns   where it came to: ``end`` or the log's end, unless something was cut or ``first`` is not there.
+    """
+    expected = first
+    begin = max((n for n, segment in enumerate(log.segments) if segment.base <= first), default=0)
+    number = begin
+    while number < len(log.segments) and (end is None or expected < end):
+        segment = log.segments[number]
+        if number > begin and segment.base != expected:
+            _drop_segments(log, number, f"it begins at offset {segment.base}, expected {expected}")
+            break
+        position = _skip_to(log, segment, max(expected, segment.base))
+        if position is None:
+            return segment.base
+        ahead = _ReadAhead(segment)
+        try:
+            while position < segment.size and (end is None or expected < end):
+                header = _take_batch(log, segment, ahead.batch_at(position), expected)
+                segment.index(header_placed(header, position), log.interval_bytes)
+                position += header.size
+                expected = header.end
+        except CorruptData as error:
+            log.repairs.append(f"{segment.path.name}: cut at position {position} of {segment.size}, {error}")
+            segment.cut(position)
+            _drop_segments(log, number + 1, "what was before it is lost")
+            break
+        number += 1
+        if number < len(log.segments) and position == segment.size:
+            segment.index_time()
+    return expected
+
+
+def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int | None:
+    """Where the batch of ``offset`` begins, or will; indexes are cut there. None: it is not reached."""
+    position = segment.cut_indexes(offset)
+    if offset == segment.base:
+        return 0
+    try:
+        for placed in segment.walk(position):
+            segment.index(placed, log.interval_bytes)
+            if placed.end >= offset:
+                return placed.position + placed.size if placed.end == offset else None
+    except CorruptData:
+        pass
+    return None
+
+
+class _ReadAhead:
+    """A segment's bytes, read in large pieces."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._piece = b""
+        self._piece_at = 0
+
+    def batch_at(self, position: int) -> memoryview:
+        """The batch at ``position``, whole if the file has it whole, and what was read after it."""
+        at = position - self._piece_at
+        if not self._is_whole(at):
+            self._piece, self._piece_at, at = self._segment.bytes_at(position, READ_AHEAD_BYTES), position, 0
+            if not self._is_whole(at):
+                self._piece = self._segment.bytes_at(position, BATCH_BYTES_MAX)
+        return memoryview(self._piece)[at:]
+
+    def _is_whole(self, at: int) -> bool:
+        there = len(self._piece) - at
+        return there >= HEADER_BYTES and there >= batch_header(self._piece, at).size
+
+
+def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:
+    """One batch that was not known to be on the disk: its place and CRC are checked. Raises CorruptData."""
+    header = checked_header(content)
+    if header.base_offset != expected:
+        raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+    if header.leader_epoch < log.epochs.at(expected):
+        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {log.epochs.at(expected)}")
+    if header.producer_id >= 0 and not header.is_control:
+        log.states.take(header, expected, log.now_ms)
+    elif header.is_control:
+        marker = end_marker(decode_batch(content)[0])
+        if marker is not None:
+            ended = log.states.take_marker(marker, expected, header.max_timestamp_ms, log.now_ms)
+            if ended is not None and not marker.committed:
+                segment.index_aborted(ended)
+    log.epochs.assign(header.leader_epoch, expected, save=False)
+    return header

@@ -1,0 +1,112 @@
+"""Where things lie in a log: the segment and position of an offset, the offset of a time.
+
+A consumer that reads on asks for the offset that its last answer ended with: those places are remembered, so
+that nothing is searched for it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from broker.log.segment import Placed, Segment
+from broker.log.shapes import TimedOffset
+from broker.log.validation import LOG_APPEND_TIME, opened_records
+from records.batch import batch_header
+from records.record_walk import record_times
+from records.types import Offset
+
+PLACES_MAX: Final = 64  # remembered; as many consumers read on without a search
+OPEN_SEGMENTS_MAX: Final = 4  # full ones, whose files are kept open
+
+
+class Places:
+    """The segments of a log, by offset. ``segments`` is the log's own list."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._remembered: dict[Offset, tuple[Segment, int]] = {}
+        self._opened: list[Segment] = []  # the longest unused first
+
+    def clear(self) -> None:
+        """Segments went away."""
+        self._remembered.clear()
+        self._opened.clear()
+
+    def segments_from(self, offset: Offset) -> Iterator[Segment]:
+        """The segment that holds ``offset``, and those after it."""
+        yield from self._segments[self._number(offset) :]
+
+    def read(
+        self, offset: Offset, bytes_max: int, upper: Offset, end: Offset, *, at_least_one: bool
+    ) -> bytes:
+        """Whole batches of one segment, from the one that holds ``offset``, which is before ``upper``."""
+        number = self._number(offset)
+        segment = self._segments[number]
+        if number == len(self._segments) - 1:
+            segment_end = end
+        else:
+            segment_end = self._segments[number + 1].base
+            self._keep_open(segment)
+        position = self._position(segment, offset)
+        limit = segment.size if upper >= segment_end else self._position(segment, upper)
+        content, next_offset = segment.read(position, bytes_max, limit, at_least_one=at_least_one)
+        if next_offset is None:
+            next_offset = min(upper, segment_end)
+        if content:
+            self._remember(next_offset, segment, position + len(content))
+        return content
+
+    def _number(self, offset: Offset) -> int:
+        last = len(self._segments) - 1
+        if offset >= self._segments[last].base:
+            return last
+        return bisect_right(self._segments, offset, key=lambda segment: segment.base) - 1
+
+    def _position(self, segment: Segment, offset: Offset) -> int:
+        remembered = self._remembered.get(offset)
+        if remembered is not None and remembered[0] is segment:
+            return remembered[1]
+        position = segment.locate(offset)
+        self._remember(offset, segment, position)
+        return position
+
+    def _remember(self, offset: Offset, segment: Segment, position: int) -> None:
+        if len(self._remembered) >= PLACES_MAX and offset not in self._remembered:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[offset] = (segment, position)
+
+    def _keep_open(self, segment: Segment) -> None:
+        if segment in self._opened:
+            self._opened.remove(segment)
+        elif len(self._opened) >= OPEN_SEGMENTS_MAX:
+            self._opened.pop(0).close()
+        self._opened.append(segment)
+
+
+def first_since(segments: Sequence[Segment], timestamp_ms: int) -> TimedOffset | None:
+    """The first record whose time is at or after ``timestamp_ms``."""
+    for segment in segments:
+        if segment.max_timestamp_ms < timestamp_ms:
+            continue
+        number = segment.times.count_below(0, timestamp_ms)
+        before = segment.base + (segment.times[number - 1][1] if number else 0)
+        for placed in segment.walk(segment.floor(Offset(before))):
+            if placed.max_timestamp_ms >= timestamp_ms:
+                found = _record_since(segment, placed, timestamp_ms)
+                if found is not None:
+                    return found
+    return None
+
+
+def _record_since(segment: Segment, placed: Placed, timestamp_ms: int) -> TimedOffset | None:
+    """The first such record of a batch; None if its header promised too much."""
+    batch = segment.bytes_at(placed.position, placed.size)
+    header = batch_header(batch)
+    if header.attributes & LOG_APPEND_TIME:
+        return TimedOffset(placed.base_offset, header.max_timestamp_ms, placed.leader_epoch)
+    body, start = opened_records(batch, header)
+    for offset_delta, timestamp_delta in record_times(body, start, header.record_count):
+        time_ms = header.base_timestamp_ms + timestamp_delta
+        if time_ms >= timestamp_ms:
+            return TimedOffset(Offset(placed.base_offset + offset_delta), time_ms, placed.leader_epoch)
+    return None

@@ -1,0 +1,238 @@
+"""A segment: a file of record batches and its three indexes, named by the first offset.
+
+Place       a batch is found by the offset index, then by walking headers: at most
+            ``index_interval_bytes`` of them.
+Reading     by ``pread``, in whole batches. Bytes are given out as they lie in the file.
+Errors      a write that fails is undone: what follows the last whole batch is cut off again. OSError.
+Source      Kafka LogSegment.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.log.checkpoints import sync_path
+from broker.log.index_file import ABORTED_ENTRY, OFFSET_ENTRY, TIME_ENTRY, IndexFile
+from broker.log.producer_state import Ended
+from broker.log.shapes import NO_TIMESTAMP, Aborted
+from records.batch import HEADER_BYTES
+from records.invariant import CorruptData, invariant
+from records.types import Offset, ProducerId, Term
+
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+_WALK_BYTES: Final = 8192  # read at a time when headers are walked: two index intervals
+_WALKED: Final = struct.Struct(">qii")  # base offset, batch length, leader epoch
+_TIMES: Final = struct.Struct(">iqq")  # last offset delta, base timestamp, max timestamp; from byte 23
+_LENGTH_COUNTS_FROM: Final = 12
+
+
+class Placed(NamedTuple):
+    """A batch by its header, and where it lies in its segment. The CRC is not checked."""
+
+    position: int
+    size: int
+    base_offset: Offset
+    end: Offset
+    leader_epoch: Term
+    max_timestamp_ms: int
+
+
+class Segment:
+    """One segment, open for reading, and for appending if it is the last."""
+
+    def __init__(self, directory: Path, base: Offset) -> None:
+        """What is on the disk; ``size`` and ``max_timestamp_ms`` are what the files say."""
+        self.base = base
+        self.path = directory / f"{base:020d}.log"
+        self.offsets = IndexFile(self.path.with_suffix(".index"), OFFSET_ENTRY)
+        self.times = IndexFile(self.path.with_suffix(".timeindex"), TIME_ENTRY)
+        self.aborts = IndexFile(self.path.with_suffix(".txnindex"), ABORTED_ENTRY)
+        self._descriptor = -1
+        self._unindexed_bytes = 0  # since the last entry of the offset index
+        self._newest_offset = base  # last offset of the batch with the greatest time
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.size = self.path.stat().st_size
+        self._trust_times()
+
+    @classmethod
+    def create(cls, directory: Path, base: Offset) -> "Segment":
+        """Make the empty files of a new segment."""
+        for suffix in SUFFIXES:
+            (directory / f"{base:020d}{suffix}").touch()
+        return cls(directory, base)
+
+    def append(self, batches: bytes) -> int:
+        """Write whole batches; ``index`` each of them then. Returns their position.
+
+        Raises   OSError: nothing is written.
+        """
+        position = self.size
+        try:
+            written = os.write(self._open(), batches)
+            while written < len(batches):
+                written += os.write(self._open(), batches[written:])
+        except OSError:
+            os.ftruncate(self._open(), position)
+            raise
+        self.size = position + len(batches)
+        return position
+
+    def index(self, placed: Placed, interval_bytes: int) -> None:
+        """Count the batch after the last one counted; one in ``interval_bytes`` gets index entries."""
+        last_offset = Offset(placed.end - 1)
+        if placed.max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = placed.max_timestamp_ms
+            self._newest_offset = last_offset
+        if self._unindexed_bytes > interval_bytes:
+            self.offsets.append(last_offset - self.base, placed.position)
+            self.index_time()
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += placed.size
+
+    def index_time(self) -> None:
+        """Enter the greatest time so far, if it is not there. A full segment's index always has it."""
+        last = self.times.last
+        if self.max_timestamp_ms > (last[0] if last is not None else NO_TIMESTAMP):
+            self.times.append(self.max_timestamp_ms, self._newest_offset - self.base)
+
+    def index_aborted(self, ended: Ended) -> None:
+        """A transaction was aborted; its marker lies here."""
+        self.aborts.append(0, *ended)
+
+    def aborted(self, offset: Offset, upper: Offset) -> tuple[list[Aborted], bool]:
+        """Those that touch [offset, upper); and whether later segments cannot have any."""
+        found: list[Aborted] = []
+        for _, producer_id, first, _, stable in self.aborts.entries(self.aborts.count_below(3, offset)):
+            if first < upper:
+                found.append(Aborted(ProducerId(producer_id), Offset(first)))
+            if stable >= upper:
+                return found, True
+        return found, False
+
+    def locate(self, offset: Offset) -> int:
+        """The position of the batch that holds ``offset``; ``size`` if it lies after the last one."""
+        for placed in self.walk(self.floor(offset)):
+            if placed.end > offset:
+                return placed.position
+        return self.size
+
+    def floor(self, offset: Offset) -> int:
+        """A position at or before that of the batch that holds ``offset``, by the index."""
+        number = self.offsets.count_below(0, offset - self.base + 1)
+        position: int = self.offsets[number - 1][1] if number else 0
+        return position
+
+    def read(
+        self, position: int, bytes_max: int, limit: int, *, at_least_one: bool
+    ) -> tuple[bytes, Offset | None]:
+        """Whole batches from ``position`` on, none at or after the position ``limit``.
+
+        With them comes the offset after the last; None if ``limit`` is reached.
+        """
+        content = os.pread(self._open(), max(0, min(bytes_max, limit - position)), position)
+        if position + len(content) == limit:
+            return content, None
+        whole, end = self._whole(content, position)
+        if whole == 0 and at_least_one and position < limit:
+            first = next(self.walk(position))
+            return self.bytes_at(position, first.size), first.end
+        return content[:whole], end
+
+    def _whole(self, content: bytes, position: int) -> tuple[int, Offset]:
+        """How many bytes of ``content`` are whole batches, walking only from the last index entry in it."""
+        number = self.offsets.count_below(1, position + len(content))
+        indexed: int = self.offsets[number - 1][1] if number else 0
+        at, end = max(0, indexed - position), Offset(-1)
+        while at + HEADER_BYTES <= len(content):
+            base_offset, length, _ = _WALKED.unpack_from(content, at)
+            size = length + _LENGTH_COUNTS_FROM
+            if size < HEADER_BYTES:
+                raise CorruptData(f"{self.path}, position {position + at}: a batch of {size} bytes")
+            if at + size > len(content):
+                break
+            end = Offset(base_offset + _TIMES.unpack_from(content, at + 23)[0] + 1)
+            at += size
+        if end < 0 < at:  # the indexed batch itself is cut short: its predecessor ends where it begins
+            end = Offset(_WALKED.unpack(os.pread(self._open(), _WALKED.size, position + at))[0])
+        return at, end
+
+    def bytes_at(self, position: int, size: int) -> bytes:
+        """Bytes as they lie there; fewer at the end."""
+        return os.pread(self._open(), size, position)
+
+    def walk(self, position: int = 0) -> Iterator[Placed]:
+        """Every batch from ``position`` on, by its header. Raises CorruptData: it leads nowhere."""
+        chunk, chunk_at = b"", position
+        while position < self.size:
+            at = position - chunk_at
+            if at + HEADER_BYTES > len(chunk):
+                chunk = os.pread(self._open(), min(_WALK_BYTES, self.size - position), position)
+                chunk_at, at = position, 0
+                if len(chunk) < HEADER_BYTES:
+                    raise CorruptData(f"{self.path}, position {position}: {len(chunk)} bytes of a header")
+            base_offset, length, leader_epoch = _WALKED.unpack_from(chunk, at)
+            delta, _, max_timestamp_ms = _TIMES.unpack_from(chunk, at + 23)
+            size = length + _LENGTH_COUNTS_FROM
+            if size < HEADER_BYTES or position + size > self.size or delta < 0:
+                raise CorruptData(f"{self.path}, position {position}: a batch of {size} bytes")
+            end = Offset(base_offset + delta + 1)
+            yield Placed(position, size, Offset(base_offset), end, Term(leader_epoch), max_timestamp_ms)
+            position += size
+
+    def cut_indexes(self, offset: Offset) -> int:
+        """Forget what the indexes say of ``offset`` and after; count from the last entry that is left.
+
+        Returns   the position of that entry's batch: count from it on; 0 without one.
+        """
+        relative = offset - self.base
+        self.offsets.cut(self.offsets.count_below(0, relative))
+        self.times.cut(self.times.count_below(1, relative))
+        self.aborts.cut(self.aborts.count_below(3, offset))
+        self._trust_times()
+        return self.offsets.last[1] if self.offsets.last is not None else 0
+
+    def cut(self, position: int) -> None:
+        """Keep the first ``position`` bytes of the batches."""
+        invariant(position <= self.size, "a segment is cut where it is not", position=position)
+        os.ftruncate(self._open(), position)
+        self.size = position
+
+    def sync_indexes(self) -> None:
+        """Flush the three indexes to the disk."""
+        for index in (self.offsets, self.times, self.aborts):
+            sync_path(index.path)
+
+    def has_room(self, size: int, end: Offset, segment_bytes: int) -> bool:
+        """Another ``size`` bytes, up to offset ``end``, belong here; an empty segment takes any batch."""
+        fits = self.size + size <= segment_bytes and end - self.base <= RELATIVE_OFFSET_MAX
+        return fits or self.size == 0
+
+    def close(self) -> None:
+        """Let go of the files; they open again by themselves."""
+        for index in (self.offsets, self.times, self.aborts):
+            index.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def delete(self) -> None:
+        """Away with its files."""
+        self.close()
+        for suffix in SUFFIXES:
+            self.path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def _trust_times(self) -> None:
+        """The time index covers every batch up to the last one that the offset index has."""
+        last = self.times.last
+        self.max_timestamp_ms = last[0] if last is not None else NO_TIMESTAMP
+        self._newest_offset = Offset(self.base + (last[1] if last is not None else 0))
+        self._unindexed_bytes = 0
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        return self._descriptor
