@@ -28,12 +28,12 @@ _SMALL: Final = tuple(bytes((value,)) for value in range(0x80))
 class Reader:
     """A position in one message. Its methods raise what ``read`` turns into CorruptData."""
 
-    __slots__ = ("_buffer", "_end", "_left", "flexible", "position")
+    __slots__ = ("_buffer", "_elements_max", "_end", "_left", "flexible", "position")
 
     def __init__(self, buffer: Buffer, *, flexible: bool, elements_max: int = ELEMENTS_MAX) -> None:
         self._buffer = buffer
         self._end = len(buffer)
-        self._left = elements_max
+        self._elements_max = self._left = elements_max
         self.flexible = flexible
         self.position = 0
 
@@ -143,7 +143,7 @@ class Reader:
     def _spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise CorruptData("too many elements in one message")
+            raise CorruptData(f"more than {self._elements_max} elements in one message")
 
     def _take(self, size: int) -> Buffer:
         position = self.position

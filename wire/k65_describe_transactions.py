@@ -47,7 +47,7 @@ def _row(described: DescribedTransaction) -> dict[str, Any]:
 
 def _refusal(version: int, request: DescribeTransactions | None, error: ApiError, throttle_ms: int) -> bytes:
     asked = request.transactional_ids if request is not None else ()
-    rows = tuple(DescribedTransaction(each, error.code) for each in asked)
+    rows = tuple(DescribedTransaction(each, error.code, started_ms=0) for each in asked)
     return _encode_response(version, DescribeTransactionsAnswer(rows), throttle_ms)
 
 

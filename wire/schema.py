@@ -59,15 +59,15 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 class _Budget:
     """How many elements are left of ``elements_max`` while one message is read."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_elements_max", "_left")
 
     def __init__(self, elements_max: int) -> None:
-        self._left = elements_max
+        self._elements_max = self._left = elements_max
 
     def spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise CorruptData("too many elements in one message")
+            raise CorruptData(f"more than {self._elements_max} elements in one message")
 
 
 class _Field(NamedTuple):

@@ -1,0 +1,461 @@
+"""Rows of the APIs that a partition's leader serves."""
+
+import dataclasses
+import uuid
+from typing import Any
+
+from controller.errors import ErrorCode
+from tests.wire.row import Row, ms
+from wire import k00_produce as k00
+from wire import k01_fetch as k01
+from wire import k02_list_offsets as k02
+from wire import k23_offset_for_leader_epoch as k23
+from wire import k27_write_txn_markers as k27
+from wire import k61_describe_producers as k61
+
+ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+
+
+# Produce
+
+
+def visible_produce(version: int, said: k00.Produce) -> k00.Produce:
+    return dataclasses.replace(said, version=version)
+
+
+def visible_produced(version: int, said: k00.ProduceAnswer) -> k00.ProduceAnswer:
+    rows = tuple(
+        dataclasses.replace(
+            each,
+            error_code=48 if each.error_code == 120 and version < 11 else each.error_code,
+            log_start_offset=each.log_start_offset if version >= 5 else -1,
+            record_errors=each.record_errors if version >= 8 else (),
+            error_message=each.error_message if version >= 8 else None,
+        )
+        for each in said.partitions
+    )
+    return k00.ProduceAnswer(rows)
+
+
+def flat_produce(version: int, entity: Any) -> k00.Produce:
+    partitions = tuple(
+        k00.PartitionData(topic.name, each.index, each.records)
+        for topic in entity.topic_data
+        for each in topic.partition_data
+    )
+    return k00.Produce(entity.transactional_id, entity.acks, ms(entity.timeout), partitions, version)
+
+
+def flat_produced(version: int, entity: Any) -> k00.ProduceAnswer:
+    rows = []
+    for topic in entity.responses:
+        for each in topic.partition_responses:
+            errors = tuple(
+                k00.RecordError(error.batch_index, error.batch_index_error_message)
+                for error in getattr(each, "record_errors", ())
+            )
+            row = k00.PartitionProduced(
+                topic.name,
+                each.index,
+                each.error_code.value,
+                each.base_offset,
+                ms(each.log_append_time),
+                getattr(each, "log_start_offset", -1),
+                errors,
+                getattr(each, "error_message", None),
+            )
+            rows.append(row)
+    return k00.ProduceAnswer(tuple(rows))
+
+
+PRODUCE = Row(
+    k00.PRODUCE,
+    k00.Produce(
+        "transfers",
+        -1,
+        30_000,
+        (
+            k00.PartitionData("orders", 3, b"batch" * 100),
+            k00.PartitionData("orders", 4, None),
+            k00.PartitionData("payments", 0, b""),
+        ),
+        9,
+    ),
+    k00.ProduceAnswer(
+        (
+            k00.PartitionProduced("orders", 3, 0, 1234, 1_700_000_000_123, 7),
+            k00.PartitionProduced(
+                "orders", 4, ErrorCode.INVALID_RECORD, record_errors=(k00.RecordError(2, "no key"),)
+            ),
+            k00.PartitionProduced("payments", 0, ErrorCode.TRANSACTION_ABORTABLE, error_message="abort"),
+        )
+    ),
+    visible_produce,
+    visible_produced,
+    flat_produce,
+    flat_produced,
+)
+
+
+# Fetch
+
+
+def visible_fetch(version: int, said: k01.Fetch) -> k01.Fetch:
+    partitions = tuple(
+        dataclasses.replace(
+            each,
+            topic=each.topic if version < 13 else None,
+            topic_id=each.topic_id if version >= 13 else None,
+            current_leader_epoch=each.current_leader_epoch if version >= 9 else -1,
+            last_fetched_epoch=each.last_fetched_epoch if version >= 12 else -1,
+            log_start_offset=each.log_start_offset if version >= 5 else -1,
+        )
+        for each in said.partitions
+    )
+    session_id, session_epoch = (said.session_id, said.session_epoch) if version >= 7 else (0, -1)
+    return dataclasses.replace(
+        said, partitions=partitions, session_id=session_id, session_epoch=session_epoch, version=version
+    )
+
+
+def visible_fetched(version: int, said: k01.FetchAnswer) -> k01.FetchAnswer:
+    rows = tuple(
+        dataclasses.replace(
+            each,
+            topic=each.topic if version < 13 else None,
+            topic_id=each.topic_id if version >= 13 else None,
+            log_start_offset=each.log_start_offset if version >= 5 else -1,
+        )
+        for each in said.partitions
+    )
+    return k01.FetchAnswer(*((said.error_code, said.session_id) if version >= 7 else (0, 0)), rows)
+
+
+def flat_fetch(version: int, entity: Any) -> k01.Fetch:
+    partitions = tuple(
+        k01.FetchPartition(
+            getattr(topic, "topic", None),
+            getattr(topic, "topic_id", None),
+            each.partition,
+            getattr(each, "current_leader_epoch", -1),
+            each.fetch_offset,
+            getattr(each, "last_fetched_epoch", -1),
+            getattr(each, "log_start_offset", -1),
+            each.partition_max_bytes,
+        )
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    replica_id = entity.replica_id if version < 15 else entity.replica_state.replica_id
+    return k01.Fetch(
+        replica_id,
+        ms(entity.max_wait),
+        entity.min_bytes,
+        entity.max_bytes,
+        entity.isolation_level,
+        getattr(entity, "session_id", 0),
+        getattr(entity, "session_epoch", -1),
+        partitions,
+        version,
+    )
+
+
+def flat_fetched(version: int, entity: Any) -> k01.FetchAnswer:
+    rows = []
+    for topic in entity.responses:
+        for each in topic.partitions:
+            aborted = each.aborted_transactions
+            if aborted is not None:
+                aborted = tuple(k01.AbortedTransaction(t.producer_id, t.first_offset) for t in aborted)
+            row = k01.FetchedPartition(
+                getattr(topic, "topic", None),
+                getattr(topic, "topic_id", None),
+                each.partition_index,
+                each.error_code.value,
+                each.high_watermark,
+                each.last_stable_offset,
+                getattr(each, "log_start_offset", -1),
+                aborted,
+                each.records,
+            )
+            rows.append(row)
+    if version < 7:
+        return k01.FetchAnswer(partitions=tuple(rows))
+    return k01.FetchAnswer(entity.error_code.value, entity.session_id, tuple(rows))
+
+
+FETCH = Row(
+    k01.FETCH,
+    k01.Fetch(
+        4,
+        500,
+        1,
+        52_428_800,
+        k01.READ_COMMITTED,
+        17,
+        2,
+        (
+            k01.FetchPartition("orders", ID_A, 0, 5, 1000, 4, 10, 1_048_576),
+            k01.FetchPartition("orders", ID_A, 9, -1, 0, -1, -1, 100),
+            k01.FetchPartition("payments", None, 1, 6, 2, 3, 4, 5),
+        ),
+        12,
+    ),
+    k01.FetchAnswer(
+        0,
+        0,
+        (
+            k01.FetchedPartition(
+                "orders",
+                ID_A,
+                0,
+                high_watermark=2000,
+                last_stable_offset=1900,
+                log_start_offset=10,
+                aborted=(k01.AbortedTransaction(77, 1001), k01.AbortedTransaction(78, 1002)),
+                records=b"batch" * 1000,
+            ),
+            k01.FetchedPartition("orders", ID_A, 9, ErrorCode.OFFSET_OUT_OF_RANGE, 1, 2, 3),
+            k01.FetchedPartition("payments", None, 1, aborted=()),
+        ),
+    ),
+    visible_fetch,
+    visible_fetched,
+    flat_fetch,
+    flat_fetched,
+)
+
+
+# ListOffsets
+
+
+def _visible_list(version: int, said: k02.ListOffsets) -> k02.ListOffsets:
+    epoch = [each.current_leader_epoch if version >= 4 else -1 for each in said.partitions]
+    return k02.ListOffsets(
+        tuple(
+            dataclasses.replace(each, current_leader_epoch=epoch[i]) for i, each in enumerate(said.partitions)
+        ),
+        said.replica_id,
+        said.isolation_level if version >= 2 else 0,
+        said.timeout_ms if version >= 10 else 0,
+    )
+
+
+def _visible_listed(version: int, said: k02.ListOffsetsAnswer) -> k02.ListOffsetsAnswer:
+    return k02.ListOffsetsAnswer(
+        tuple(
+            dataclasses.replace(each, leader_epoch=each.leader_epoch if version >= 4 else -1)
+            for each in said.partitions
+        )
+    )
+
+
+def _flat_list(version: int, entity: Any) -> k02.ListOffsets:
+    partitions = tuple(
+        k02.OffsetQuery(
+            topic.name, each.partition_index, each.timestamp, getattr(each, "current_leader_epoch", -1)
+        )
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    timeout_ms = ms(entity.timeout) if version >= 10 else 0
+    return k02.ListOffsets(partitions, entity.replica_id, getattr(entity, "isolation_level", 0), timeout_ms)
+
+
+def _flat_listed(version: int, entity: Any) -> k02.ListOffsetsAnswer:
+    rows = (
+        k02.OffsetFound(
+            topic.name,
+            each.partition_index,
+            each.error_code.value,
+            each.timestamp,
+            each.offset,
+            getattr(each, "leader_epoch", -1),
+        )
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    return k02.ListOffsetsAnswer(tuple(rows))
+
+
+LIST_OFFSETS = Row(
+    k02.LIST_OFFSETS,
+    k02.ListOffsets(
+        (
+            k02.OffsetQuery("orders", 0, k02.LATEST, 5),
+            k02.OffsetQuery("orders", 1, k02.EARLIEST),
+            k02.OffsetQuery("payments", 0, 1_700_000_000_000),
+        ),
+        -1,
+        1,
+        250,
+    ),
+    k02.ListOffsetsAnswer(
+        (
+            k02.OffsetFound("orders", 0, 0, -1, 99, 5),
+            k02.OffsetFound("orders", 1, ErrorCode.FENCED_LEADER_EPOCH),
+            k02.OffsetFound("payments", 0, 0, 1_700_000_000_001, 7, 0),
+        )
+    ),
+    _visible_list,
+    _visible_listed,
+    _flat_list,
+    _flat_listed,
+)
+
+
+# OffsetForLeaderEpoch
+
+
+def _flat_epochs(version: int, entity: Any) -> k23.OffsetForLeaderEpoch:
+    partitions = tuple(
+        k23.EpochQuery(topic.topic, each.partition, each.leader_epoch, each.current_leader_epoch)
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    return k23.OffsetForLeaderEpoch(partitions, getattr(entity, "replica_id", -1))
+
+
+def _flat_ends(version: int, entity: Any) -> k23.OffsetForLeaderEpochAnswer:
+    rows = (
+        k23.EpochEnd(topic.topic, each.partition, each.error_code.value, each.leader_epoch, each.end_offset)
+        for topic in entity.topics
+        for each in topic.partitions
+    )
+    return k23.OffsetForLeaderEpochAnswer(tuple(rows))
+
+
+OFFSET_FOR_LEADER_EPOCH = Row(
+    k23.OFFSET_FOR_LEADER_EPOCH,
+    k23.OffsetForLeaderEpoch((k23.EpochQuery("orders", 0, 4, 5), k23.EpochQuery("orders", 1, 3)), 7),
+    k23.OffsetForLeaderEpochAnswer(
+        (k23.EpochEnd("orders", 0, 0, 4, 1000), k23.EpochEnd("orders", 1, ErrorCode.UNKNOWN_LEADER_EPOCH))
+    ),
+    lambda version, said: dataclasses.replace(said, replica_id=said.replica_id if version >= 3 else -1),
+    flat_request=_flat_epochs,
+    flat_response=_flat_ends,
+)
+
+
+# WriteTxnMarkers
+
+
+def visible_markers(version: int, said: k27.WriteTxnMarkers) -> k27.WriteTxnMarkers:
+    return k27.WriteTxnMarkers(
+        tuple(
+            dataclasses.replace(each, transaction_version=each.transaction_version if version >= 2 else 0)
+            for each in said.markers
+        )
+    )
+
+
+def flat_markers(version: int, entity: Any) -> k27.WriteTxnMarkers:
+    """Without the image version: kio, like Kafka, does not know our tag."""
+    return k27.WriteTxnMarkers(
+        tuple(
+            k27.TxnMarker(
+                each.producer_id,
+                each.producer_epoch,
+                each.transaction_result,
+                tuple((topic.name, topic.partition_indexes) for topic in each.topics),
+                each.coordinator_epoch,
+                getattr(each, "transaction_version", 0),
+            )
+            for each in entity.markers
+        )
+    )
+
+
+def flat_marked(version: int, entity: Any) -> k27.WriteTxnMarkersAnswer:
+    return k27.WriteTxnMarkersAnswer(
+        tuple(
+            (
+                each.producer_id,
+                tuple(
+                    (topic.name, tuple((p.partition_index, p.error_code.value) for p in topic.partitions))
+                    for topic in each.topics
+                ),
+            )
+            for each in entity.markers
+        )
+    )
+
+
+WRITE_TXN_MARKERS = Row(
+    k27.WRITE_TXN_MARKERS,
+    k27.WriteTxnMarkers(
+        (
+            k27.TxnMarker(77, 3, True, (("orders", (0, 1, 9)), ("payments", (2,))), 6, 1),
+            k27.TxnMarker(78, 32767, False, (("orders", (0,)),), 7),
+        )
+    ),
+    k27.WriteTxnMarkersAnswer(
+        (
+            (77, (("orders", ((0, 0), (1, 0), (9, 3))), ("payments", ((2, 6),)))),
+            (78, (("orders", ((0, ErrorCode.TRANSACTION_COORDINATOR_FENCED),)),)),
+        )
+    ),
+    visible_markers,
+    flat_request=flat_markers,
+    flat_response=flat_marked,
+)
+
+
+# DescribeProducers
+
+
+def _flat_describe(version: int, entity: Any) -> k61.DescribeProducers:
+    return k61.DescribeProducers(tuple((each.name, each.partition_indexes) for each in entity.topics))
+
+
+def _flat_described(version: int, entity: Any) -> k61.DescribeProducersAnswer:
+    rows = []
+    for topic in entity.topics:
+        for each in topic.partitions:
+            producers = tuple(
+                k61.ActiveProducer(
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    producer.last_sequence,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
+                    producer.current_txn_start_offset,
+                )
+                for producer in each.active_producers
+            )
+            code = each.error_code.value
+            rows.append(
+                k61.PartitionProducers(topic.name, each.partition_index, code, each.error_message, producers)
+            )
+    return k61.DescribeProducersAnswer(tuple(rows))
+
+
+DESCRIBE_PRODUCERS = Row(
+    k61.DESCRIBE_PRODUCERS,
+    k61.DescribeProducers((("orders", (0, 1)), ("payments", (2,)))),
+    k61.DescribeProducersAnswer(
+        (
+            k61.PartitionProducers(
+                "orders",
+                0,
+                producers=(
+                    k61.ActiveProducer(77, 3, 41, 1_700_000_000_000, 6, 1000),
+                    k61.ActiveProducer(78, 0),
+                ),
+            ),
+            k61.PartitionProducers("orders", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, "ask 2"),
+            k61.PartitionProducers("payments", 2),
+        )
+    ),
+    flat_request=_flat_describe,
+    flat_response=_flat_described,
+)
+
+PARTITION_ROWS = (
+    PRODUCE,
+    FETCH,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+    WRITE_TXN_MARKERS,
+    DESCRIBE_PRODUCERS,
+)
