@@ -1,0 +1,92 @@
+"""A whole broker between a scripted controller and clients on its listener: what the tests stand on."""
+
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from broker.main import Broker
+from controller.errors import ApiError, ErrorCode
+from quorum.config import Address, ListenerAddress, NodeConfig
+from quorum.metrics import NodeMetrics
+from quorum.node_identity import Identity
+from records.types import NodeId
+from tests.broker.fake_controller import CLUSTER_ID, FakeController, captured_log
+from wire.connection import Connection
+from wire.k60_describe_cluster import ClusterNode
+
+DIRECTORY_ID = uuid.UUID(int=77)
+UNUSED = Path("unused")
+
+
+def free_client_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def config_for(controller: FakeController, directory: Path = UNUSED, **settings: Any) -> NodeConfig:
+    listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_client_port()))
+    return NodeConfig(
+        node_id=NodeId(1),
+        roles=("broker",),
+        directory=directory,
+        listeners=(listener,),
+        controller_bootstrap=(Address(*controller.address),),
+        broker_heartbeat_interval_ms=20,
+        **settings,
+    )
+
+
+class Stage:
+    """A broker, started, and what it logged."""
+
+    def __init__(self, controller: FakeController, config: NodeConfig) -> None:
+        identity = Identity(
+            cluster_id=CLUSTER_ID, node_id=NodeId(1), directory_id=DIRECTORY_ID, initial_voters=None
+        )
+        log, self.logged = captured_log()
+        self.controller = controller
+        self.broker = Broker(config, identity, log, NodeMetrics(), rng=Random(9))
+        assert config.client_listener is not None
+        self.port = config.client_listener.address.port
+        self.itself = ClusterNode(1, "127.0.0.1", self.port)
+
+    async def client(self, sasl: tuple[str, str] | None = None) -> Connection:
+        return await Connection.open("127.0.0.1", self.port, sasl=sasl)
+
+    async def call(self, api: Any, request: Any, version: int | None = None) -> Any:
+        client = await self.client()
+        try:
+            return await client.call(api, request, version=version)
+        finally:
+            client.close()
+
+    async def until(self, api: Any, request: Any, *codes: ErrorCode) -> Any:
+        """Ask again while the answer is one of these errors, as clients do."""
+        while True:
+            try:
+                return await self.call(api, request)
+            except ApiError as error:
+                if error.code not in codes:
+                    raise
+
+    def events(self, name: str) -> list[Any]:
+        return [entry for entry in self.logged.entries if entry["event"] == name]
+
+
+@asynccontextmanager
+async def stage(
+    controller: FakeController, directory: Path = UNUSED, **settings: Any
+) -> AsyncIterator[Stage]:
+    async with controller:
+        staged = Stage(controller, config_for(controller, directory, **settings))
+        await staged.broker.start()
+        try:
+            yield staged
+        finally:
+            await staged.broker.stop()
