@@ -34,7 +34,13 @@ from cli.zookeeper_port import ensemble_name
 from controller.errors import ApiError
 from records.types import BrokerId
 from wire.connection import Connection, ConnectionLost, RequestTimeout
-from wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeBrokerConfig
+from wire.errors import raise_for
+from wire.k32_describe_configs import (
+    BROKER_RESOURCE,
+    DESCRIBE_CONFIGS,
+    ConfigResource,
+    DescribeConfigs,
+)
 
 PROTOCOL: Final = "inter.broker.protocol.version"
 PROTOCOL_MIN: Final = (3, 0)
@@ -176,11 +182,15 @@ async def _ask_protocol(registered: ZnodeBroker, seen: BrokerSeen) -> None:
     try:
         connection = await Connection.open(host, end_point.port, timeout_s=ASK_SECONDS)
         try:
-            seen.protocol = await connection.call(
-                DESCRIBE_CONFIGS, DescribeBrokerConfig(registered.broker_id, PROTOCOL), timeout_s=ASK_SECONDS
+            resource = ConfigResource(BROKER_RESOURCE, str(registered.broker_id), (PROTOCOL,))
+            answer = await connection.call(
+                DESCRIBE_CONFIGS, DescribeConfigs((resource,)), timeout_s=ASK_SECONDS
             )
         finally:
             connection.close()
+        for result in answer.results:
+            raise_for(result.error_code, result.error_message)
+            seen.protocol = next((each.value for each in result.configs), None)
     except ApiError as error:
         seen.reasons.append(f"{PROTOCOL} is unknown: {error}{older}")
         return

@@ -12,12 +12,14 @@ from typing import Any, Final
 from controller.authorization import Acls, Operation
 from controller.brokers import BROKERS
 from controller.decision import Decision
-from controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidTopic
+from controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, InvalidTopic
 from controller.replay import replay_record
+from controller.topic_configs import in_force
 from controller.topic_creation import TopicRules, decide_create, require_valid_name
 from controller.topic_deletion import decide_delete
 from controller.topics import (
     PARTITIONS,
+    TOPIC_RESOURCE,
     TOPICS,
     CreateTopics,
     DeleteTopics,
@@ -34,6 +36,15 @@ from wire.dispatch import Context, Reply, Service
 from wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
 from wire.k19_create_topics import CREATE_TOPICS
 from wire.k20_delete_topics import DELETE_TOPICS
+from wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    ConfigResource,
+    ConfigsDescribed,
+    DescribeConfigs,
+    DescribeConfigsAnswer,
+)
+
+RESOURCES_MAX: Final = 1000  # of one DescribeConfigs: each is answered with a dozen settings
 
 
 class TopicServer:
@@ -54,6 +65,7 @@ class TopicServer:
         return {
             CREATE_TOPICS.key: (CREATE_TOPICS, self.create),
             DELETE_TOPICS.key: (DELETE_TOPICS, self.delete),
+            DESCRIBE_CONFIGS.key: (DESCRIBE_CONFIGS, self.describe_configs),
         }
 
     def create(self, request: CreateTopics, context: Context, reply: Reply) -> None:
@@ -65,6 +77,18 @@ class TopicServer:
         """API key 20."""
         self._acls.require(context.principal, Operation.DELETE)
         self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply)
+
+    def describe_configs(self, request: DescribeConfigs, context: Context, reply: Reply) -> None:
+        """API key 32: the settings of topics. Those of brokers are in their properties files."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        if len(request.resources) > RESOURCES_MAX:
+            raise InvalidRequest(f"{len(request.resources)} resources; at most {RESOURCES_MAX} at once")
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            results = tuple(_configs(view, each, self._rules) for each in request.resources)
+            return Decision((), DescribeConfigsAnswer(results))
+
+        self._submit(decide, reply)
 
     def describe(self, request: Metadata, context: Context, reply: Told) -> None:
         """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
@@ -112,6 +136,19 @@ def rules_of(config: NodeConfig) -> TopicRules:
             ("segment.bytes", str(config.log_segment_bytes)),
         ),
     )
+
+
+def _configs(view: View, asked: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
+    if asked.resource_type != TOPIC_RESOURCE:
+        code, text = ErrorCode.INVALID_REQUEST, "only the settings of topics are told here"
+        return ConfigsDescribed(asked.resource_type, asked.name, (), code, text)
+    topic = find(view, asked.name)
+    if topic is None:
+        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic is named {asked.name[:249]!r}"
+        return ConfigsDescribed(asked.resource_type, asked.name, (), code, text)
+    every = in_force(topic.configs, rules.configs)
+    wanted = tuple(each for each in every if asked.keys is None or each.name in asked.keys)
+    return ConfigsDescribed(asked.resource_type, asked.name, wanted)
 
 
 def _answers(

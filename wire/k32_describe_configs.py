@@ -1,87 +1,142 @@
-"""DescribeConfigs, API key 32, versions 1-4: one setting of one broker. We ask it, and serve it to nobody.
+"""DescribeConfigs, API key 32, versions 1-4: the settings of topics and brokers.
 
-Kafka has answered version 1 since 1.1. Older brokers, which know only version 0, cannot be asked.
-4   flexible
+Served of topics; asked of a broker of the ZooKeeper era, too (Kafka has answered version 1 since 1.1).
+3   config_type, documentation      4   flexible
+Each resource has its own error.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from controller.errors import ApiError
-from records.types import BrokerId
+from controller.topics import TopicConfig
 from wire.dispatch import Api
-from wire.errors import message_of, raise_for
+from wire.errors import message_of
 from wire.schema import Buffer, Message
 
+TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """A topic or broker, by name or by the number of its id. ``keys`` None: every setting."""
+
+    resource_type: int
+    name: str
+    keys: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigs:
+    """API key 32."""
+
+    resources: tuple[ConfigResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsDescribed:
+    """What one resource has, or the number of the error for which it is not told."""
+
+    resource_type: int
+    name: str
+    configs: tuple[TopicConfig, ...] = ()
+    error_code: int = 0
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsAnswer:
+    """One for each resource, in the order of the request."""
+
+    results: tuple[ConfigsDescribed, ...]
+
 
 _REQUEST: Final = Message(32, "request")
 _RESPONSE: Final = Message(32, "response")
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeBrokerConfig:
-    """API key 32, narrowed to what is asked here."""
-
-    broker_id: BrokerId
-    name: str
-
-
-def _decode_request(version: int, body: Buffer) -> DescribeBrokerConfig:
-    (resource,) = _REQUEST.decode(version, body)["resources"]
-    (name,) = resource["configuration_keys"]
-    return DescribeBrokerConfig(BrokerId(int(resource["resource_name"])), name)
+def _decode_request(version: int, body: Buffer) -> DescribeConfigs:
+    resources = _REQUEST.decode(version, body)["resources"]
+    return DescribeConfigs(
+        tuple(
+            ConfigResource(each["resource_type"], each["resource_name"], each["configuration_keys"])
+            for each in resources
+        )
+    )
 
 
-def _encode_request(version: int, request: DescribeBrokerConfig) -> bytes:
-    resource = {
-        "resource_type": BROKER_RESOURCE,
-        "resource_name": str(request.broker_id),
-        "configuration_keys": (request.name,),
-    }
-    return _REQUEST.encode(version, {"resources": (resource,)})
+def _encode_request(version: int, request: DescribeConfigs) -> bytes:
+    resources = tuple(
+        {
+            "resource_type": each.resource_type,
+            "resource_name": each.name,
+            "configuration_keys": each.keys,
+        }
+        for each in request.resources
+    )
+    return _REQUEST.encode(version, {"resources": resources})
 
 
-def _encode_response(version: int, response: str | None, throttle_ms: int) -> bytes:
-    config = {
-        "name": "",
-        "value": response,
-        "read_only": True,
-        "is_sensitive": False,
+def _encode_response(version: int, answer: DescribeConfigsAnswer, throttle_ms: int) -> bytes:
+    results = tuple(
+        {
+            "error_code": each.error_code,
+            "error_message": each.error_message,
+            "resource_type": each.resource_type,
+            "resource_name": each.name,
+            "configs": tuple(_row(config) for config in each.configs),
+        }
+        for each in answer.results
+    )
+    return _RESPONSE.encode(version, {"throttle_time_ms": throttle_ms, "results": results})
+
+
+def _row(config: TopicConfig) -> dict[str, Any]:
+    return {
+        "name": config.name,
+        "value": config.value,
+        "read_only": config.read_only,
+        "config_source": config.source,
+        "is_sensitive": config.sensitive,
         "synonyms": (),
         "documentation": None,
     }
-    return _answer(version, throttle_ms, 0, None, (config,))
 
 
-def _refusal(version: int, request: DescribeBrokerConfig | None, error: ApiError, throttle_ms: int) -> bytes:
-    return _answer(version, throttle_ms, error.code, message_of(error), ())
+def _refusal(version: int, request: DescribeConfigs | None, error: ApiError, throttle_ms: int) -> bytes:
+    asked = request.resources if request is not None else ()
+    results = tuple(
+        ConfigsDescribed(each.resource_type, each.name, (), error.code, message_of(error)) for each in asked
+    )
+    return _encode_response(version, DescribeConfigsAnswer(results), throttle_ms)
 
 
-def _answer(
-    version: int, throttle_ms: int, code: int, message: str | None, configs: tuple[object, ...]
-) -> bytes:
-    result = {
-        "error_code": code,
-        "error_message": message,
-        "resource_type": BROKER_RESOURCE,
-        "resource_name": "",
-        "configs": configs,
-    }
-    return _RESPONSE.encode(version, {"throttle_time_ms": throttle_ms, "results": (result,)})
+def _decode_response(version: int, body: Buffer) -> DescribeConfigsAnswer:
+    return DescribeConfigsAnswer(
+        tuple(
+            ConfigsDescribed(
+                each["resource_type"],
+                each["resource_name"],
+                tuple(
+                    TopicConfig(
+                        config["name"],
+                        config["value"],
+                        config["config_source"],
+                        config["read_only"],
+                        config["is_sensitive"],
+                    )
+                    for config in each["configs"]
+                ),
+                each["error_code"],
+                each["error_message"],
+            )
+            for each in _RESPONSE.decode(version, body)["results"]
+        )
+    )
 
 
-def _decode_response(version: int, body: Buffer) -> str | None:
-    """The value; None if the broker does not tell or does not know it."""
-    for result in _RESPONSE.decode(version, body)["results"]:
-        raise_for(result["error_code"], result["error_message"])
-        for config in result["configs"]:
-            value: str | None = config["value"]
-            return value
-    return None
-
-
-DESCRIBE_CONFIGS: Final[Api[DescribeBrokerConfig, str | None]] = Api(
+DESCRIBE_CONFIGS: Final[Api[DescribeConfigs, DescribeConfigsAnswer]] = Api(
     key=32,
     name="DescribeConfigs",
     versions=range(1, 5),

@@ -14,8 +14,14 @@ from typing import Any
 import structlog
 from structlog.testing import LogCapture
 
+from controller.topics import TopicConfig
 from wire.dispatch import Context, Reply
-from wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeBrokerConfig
+from wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    ConfigsDescribed,
+    DescribeConfigs,
+    DescribeConfigsAnswer,
+)
 from wire.listener import Listener
 
 
@@ -47,9 +53,11 @@ def registered(
 
 
 def _listener(protocol: str) -> Listener:
-    def describe(request: DescribeBrokerConfig, _context: Context, reply: Reply) -> None:
-        assert request.name == "inter.broker.protocol.version"
-        reply(protocol)
+    def describe(request: DescribeConfigs, _context: Context, reply: Reply) -> None:
+        (asked,) = request.resources
+        assert asked.keys == ("inter.broker.protocol.version",)
+        told = TopicConfig(asked.keys[0], protocol, 4, read_only=True)
+        reply(DescribeConfigsAnswer((ConfigsDescribed(asked.resource_type, asked.name, (told,)),)))
 
     return Listener(
         {DESCRIBE_CONFIGS.key: (DESCRIBE_CONFIGS, describe)},
