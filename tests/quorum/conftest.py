@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.quorum.coordinator import TOPIC, Bench
 from tests.quorum.rig import Rig
 
 MakeRig = Callable[..., Rig]
@@ -23,6 +24,17 @@ def make_rig(tmp_path: Path) -> Iterator[MakeRig]:
     yield make
     for rig in made:
         rig.close()
+
+
+@pytest.fixture
+def bench(make_rig: MakeRig) -> Bench:
+    """A coordinator that leads; brokers 1 and 2, each with a partition of TOPIC."""
+    made = Bench(make_rig(1))
+    made.lead()
+    made.register(1, 9092)
+    made.register(2, 9093)
+    made.create(TOPIC, 1, 2)
+    return made
 
 
 @pytest.fixture

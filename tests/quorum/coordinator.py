@@ -1,0 +1,277 @@
+"""A coordinator on a bench: one voter, its TransactionServer, and partition leaders that a test plays.
+
+Nothing happens by itself: requests to brokers wait in ``sent`` until they are answered, timers for ``wait``.
+"""
+
+import heapq
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from controller import brokers
+from controller.authorization import Acls
+from controller.brokers import Contacts, Endpoint, Heartbeat, RegisterBroker
+from controller.decision import Decision
+from controller.errors import ApiError, ErrorCode
+from controller.transactions import states
+from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from controller.transactions.end_txn import EndTxn
+from controller.transactions.init_producer_id import InitProducerId
+from controller.transactions.states import Transaction
+from quorum.marker_sender import Done
+from quorum.transaction_server import TransactionServer
+from quorum.transaction_timers import TransactionTimes
+from records.schema import PartitionRecord, TopicRecord
+from records.transaction_log import TopicPartitions
+from records.types import BrokerId, ProducerId
+from tests.quorum.rig import CLUSTER, Rig, Silence
+from wire.dispatch import Context
+from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
+
+CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", "client-1", "127.0.0.1:50000")
+TOPIC = "orders"
+ROUNDS_MAX = 200
+
+
+class Answer:
+    """What one client was told: once, or not yet."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Any] = []
+
+    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
+        assert not self.outcomes, f"answered twice: {self.outcomes[0]!r}, then {outcome!r}"
+        self.outcomes.append(outcome)
+
+    def told(self) -> Any:
+        """The response, the error's code, or ``...`` while it waits."""
+        if not self.outcomes:
+            return ...
+        outcome = self.outcomes[0]
+        return outcome.code if isinstance(outcome, ApiError) else outcome
+
+
+@dataclass
+class Sent:
+    """A request to a broker that is not answered yet."""
+
+    broker_id: int
+    host: str
+    port: int
+    request: WriteTxnMarkers
+    done: Done
+
+    @property
+    def partitions(self) -> list[tuple[int, str, int]]:
+        """(producer id, topic, index) of every marker asked."""
+        return [
+            (marker.producer_id, topic, index)
+            for marker in self.request.markers
+            for topic, indexes in marker.topics
+            for index in indexes
+        ]
+
+    def answer(self, codes: dict[tuple[str, int], int] | int = 0) -> None:
+        """Answer: one code for all, or by partition (NONE where none is given)."""
+        by_part = codes if isinstance(codes, dict) else {}
+        default = 0 if isinstance(codes, dict) else codes
+        self.done(
+            WriteTxnMarkersAnswer(
+                tuple(
+                    (
+                        marker.producer_id,
+                        tuple(
+                            (topic, tuple((index, by_part.get((topic, index), default)) for index in indexes))
+                            for topic, indexes in marker.topics
+                        ),
+                    )
+                    for marker in self.request.markers
+                )
+            )
+        )
+
+
+@dataclass
+class Bench:
+    """``rig[1]`` is the voter; ``server`` its coordinator."""
+
+    rig: Rig
+    times: TransactionTimes = field(default_factory=TransactionTimes)
+    acls: Acls = field(default_factory=Acls)
+    sent: list[Sent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._ids = count(1000)
+        self.entries = 0
+        replica = self.rig[1]
+        self.server = TransactionServer(
+            self.times,
+            replica,
+            replica.submit,
+            self.acls,
+            send=lambda *what: self.sent.append(Sent(*what)),
+            call_later=self._call_later,
+            background=lambda work, done: self.rig.jobs.append((work, done)),
+            clock=lambda: self.rig.now,
+            log=Silence(),
+        )
+        self.server.claim = lambda: ProducerId(next(self._ids))
+        proposer = replica.proposer
+        proposer._on_active = self.server.activated
+        proposer._on_deposed = self.server.deposed
+        propose = proposer._propose
+
+        def counting(*what: Any) -> None:
+            self.entries += 1
+            propose(*what)
+
+        proposer._propose = counting  # type: ignore[assignment, method-assign]
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (self.rig.now + delay_s, next(self._numbers), call))
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Turns and what is due now, until nothing is left to do."""
+        for _ in range(ROUNDS_MAX):
+            self.rig.turn()
+            if not (self._timers and self._timers[0][0] <= self.rig.now):
+                return
+            heapq.heappop(self._timers)[2]()
+        raise AssertionError("never comes to rest")
+
+    def wait(self, seconds: float, step_s: float = 0.05) -> None:
+        """Time passes; timers and beats come."""
+        until = self.rig.now + seconds
+        while self.rig.now < until - 1e-9:
+            self.rig.wait(min(step_s, until - self.rig.now))
+            self.beat()
+
+    def beat(self) -> None:
+        """What the node does every 50 ms."""
+        replica = self.rig[1]
+        replica.beat()
+        if replica.proposer.active:
+            self.server.beat(replica.proposer.now_ms())
+        self.settle()
+
+    # -- the world ----------------------------------------------------------------------------------
+
+    def lead(self) -> None:
+        """Make the node an active leader."""
+        self.rig.elect(1)
+        self.settle()
+
+    def register(self, broker_id: int, port: int = 9092) -> None:
+        """Register and unfence a broker."""
+        incarnation = uuid.UUID(int=broker_id * 1000 + next(self._numbers))
+        request = RegisterBroker(
+            BrokerId(broker_id),
+            CLUSTER,
+            incarnation,
+            uuid.UUID(int=broker_id),
+            (Endpoint("PLAINTEXT", "127.0.0.1", port),),
+        )
+        contacts = Contacts(0, 10**15)
+        self.decide(
+            lambda view, now_ms: brokers.decide_register(
+                view, request, cluster_id=CLUSTER, contacts=contacts, now_ms=now_ms
+            )
+        )
+        self.heartbeat(broker_id)
+
+    def heartbeat(self, broker_id: int, *, want_fence: bool = False) -> None:
+        """Unfence a broker, or fence it."""
+        broker = self.rig[1].image.get(brokers.BROKERS, BrokerId(broker_id))
+        assert broker is not None
+        beat = Heartbeat(BrokerId(broker_id), broker.epoch, broker.epoch, want_fence=want_fence)
+        self.decide(lambda view, _now: brokers.decide_heartbeat(view, beat))
+
+    def create(self, name: str, *leaders: int) -> None:
+        """A topic whose partitions are led by these brokers."""
+        topic_id = uuid.uuid5(uuid.NAMESPACE_DNS, name)
+        partitions = tuple(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=(leader,),
+                isr=(leader,),
+                leader=leader,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=(uuid.UUID(int=leader),),
+            )
+            for index, leader in enumerate(leaders)
+        )
+        self.decide(
+            lambda _view, _now: Decision((TopicRecord(name=name, topic_id=topic_id), *partitions), None)
+        )
+
+    def decide(self, decide: Any) -> Any:
+        """Any decision; returns its response. Raises its ApiError."""
+        answer = Answer()
+        self.rig[1].submit(decide, lambda outcome, _ms: answer(outcome))
+        self.settle()
+        if isinstance(answer.outcomes[0], ApiError):
+            raise answer.outcomes[0]
+        return answer.outcomes[0]
+
+    # -- clients ------------------------------------------------------------------------------------
+
+    def ask(self, endpoint: Callable[..., None], request: Any, context: Context = CLIENT) -> Answer:
+        """Send a request, as the listener would. The node takes no turn yet."""
+        answer = Answer()
+        try:
+            endpoint(request, context, answer)
+        except ApiError as error:
+            answer(error)
+        return answer
+
+    def init(self, transactional_id: str, *pair: int, timeout_ms: int = 60_000) -> Answer:
+        """InitProducerId."""
+        producer_id, epoch = pair or (-1, -1)
+        request = InitProducerId(transactional_id, timeout_ms, ProducerId(producer_id), epoch)
+        return self.ask(self.server.init_producer_id, request)
+
+    def add(self, transactional_id: str, pair: tuple[int, int], *indexes: int, topic: str = TOPIC) -> Answer:
+        """AddPartitionsToTxn."""
+        asked = AddPartitions(
+            transactional_id, ProducerId(pair[0]), pair[1], (TopicPartitions(topic, indexes),)
+        )
+        return self.ask(self.server.add_partitions, AddPartitionsToTxn((asked,)))
+
+    def end(self, transactional_id: str, pair: tuple[int, int], *, committed: bool = True) -> Answer:
+        """EndTxn."""
+        request = EndTxn(transactional_id, ProducerId(pair[0]), pair[1], committed)
+        return self.ask(self.server.end_txn, request)
+
+    def begun(self, transactional_id: str, *indexes: int, timeout_ms: int = 60_000) -> tuple[int, int]:
+        """A producer with an open transaction; its producer id and epoch."""
+        answer = self.init(transactional_id, timeout_ms=timeout_ms)
+        self.settle()
+        pair = (answer.told().producer_id, answer.told().producer_epoch)
+        added = self.add(transactional_id, pair, *indexes)
+        self.settle()
+        ((_, result),) = added.told().results
+        assert {code for _, codes in result.errors for _, code in codes} == {ErrorCode.NONE}
+        return pair
+
+    def row(self, transactional_id: str) -> Transaction:
+        """What the image has of an id."""
+        row = states.get(self.rig[1].image, transactional_id)
+        assert row is not None
+        return row
+
+    def state(self, transactional_id: str) -> str:
+        """Its state's name."""
+        return self.row(transactional_id).state.wire_name
+
+    def take_sent(self) -> list[Sent]:
+        """Requests to brokers since the last time, by broker."""
+        sent, self.sent[:] = sorted(self.sent, key=lambda each: each.broker_id), []
+        return sent

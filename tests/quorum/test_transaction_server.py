@@ -1,0 +1,271 @@
+"""The coordinator's endpoints: who is answered what, when; what is held, and with which entry it leaves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.errors import ErrorCode
+from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from controller.transactions.describe import DescribeTransactions, ListTransactions
+from controller.transactions.init_producer_id import InitProducerId
+from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
+from records.transaction_log import TopicPartitions
+from records.types import ProducerId
+from tests.quorum.conftest import MakeRig
+from tests.quorum.coordinator import CLIENT, TOPIC, Answer, Bench
+
+
+def codes(answer: Answer) -> set[int]:
+    """The codes of an AddPartitionsToTxn answer's partitions."""
+    ((_, result),) = answer.told().results
+    return {code for _, results in result.errors for _, code in results}
+
+
+def test_a_transaction_from_begin_to_end(bench: Bench) -> None:
+    pair = bench.begun("alice", 0, 1)
+    assert bench.state("alice") == "Ongoing"
+    ended = bench.end("alice", pair)
+    assert ended.told() is ..., "the outcome is not in the log yet"
+    bench.settle()
+    assert ended.told() is None, "it is: the client need not wait for markers"
+    assert bench.state("alice") == "PrepareCommit"
+    first, second = bench.take_sent()
+    assert (first.broker_id, first.port, second.broker_id, second.port) == (1, 9092, 2, 9093)
+    assert first.partitions == [(pair[0], TOPIC, 0)]
+    assert second.partitions == [(pair[0], TOPIC, 1)]
+    (marker,) = first.request.markers
+    assert (marker.producer_epoch, marker.committed) == (pair[1], True)
+    assert marker.coordinator_epoch == bench.rig[1].image.header.controller_epoch
+    assert marker.image_version == bench.row("alice").prepared_version
+    first.answer()
+    bench.settle()
+    assert bench.state("alice") == "PrepareCommit", "the other partition has no marker yet"
+    second.answer()
+    bench.settle()
+    assert bench.state("alice") == "CompleteCommit"
+    assert (bench.server.counts.committed, bench.server.counts.aborted) == (1, 0)
+
+
+def test_what_begins_while_markers_are_written_shares_the_entry_that_completes(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair)
+    bench.settle()
+    entries = bench.entries
+    added = bench.add("alice", pair, 1)
+    bench.settle()
+    assert (added.told(), bench.entries) == (..., entries), "it is held: no entry is spent on a 51"
+    (sent,) = bench.take_sent()
+    sent.answer()
+    bench.settle()
+    assert codes(added) == {ErrorCode.NONE}
+    assert (bench.state("alice"), bench.entries) == ("Ongoing", entries + 1)
+
+
+def test_a_51_that_was_decided_before_markers_were_known_to_wait_is_held_too(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    ended, added = bench.end("alice", pair), bench.add("alice", pair, 1)  # both decided in one entry
+    bench.settle()
+    assert (ended.told(), added.told()) == (None, ...)
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert codes(added) == {ErrorCode.NONE}
+
+
+def test_a_new_instance_waits_inside_until_what_was_open_is_aborted(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    newer = bench.init("alice")
+    bench.settle()
+    assert (bench.state("alice"), newer.told()) == ("PrepareAbort", ...)
+    (sent,) = bench.take_sent()
+    (marker,) = sent.request.markers
+    assert (marker.producer_epoch, marker.committed) == (pair[1] + 1, False), "it fences at the partition"
+    sent.answer()
+    bench.settle()
+    assert (newer.told().producer_id, newer.told().producer_epoch) == (pair[0], pair[1] + 2)
+    assert bench.server.counts.fenced == 1
+    late = bench.end("alice", pair)
+    bench.settle()
+    assert late.told() == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(
+    ("committed", "again", "told"),
+    [
+        pytest.param(True, True, None, id="commit-again"),
+        pytest.param(False, False, None, id="abort-again"),
+        pytest.param(True, False, ErrorCode.INVALID_TXN_STATE, id="abort-what-is-committed"),
+    ],
+)
+def test_an_end_that_is_sent_again_is_held_until_the_first_is_complete(
+    bench: Bench, committed: bool, again: bool, told: Any
+) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair, committed=committed)
+    bench.settle()
+    retry = bench.end("alice", pair, committed=again)
+    bench.wait(HOLD_S_MAX + 1)
+    assert retry.told() is ..., "kafkajs dies of a 51 here"
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert retry.told() == told
+
+
+@pytest.mark.parametrize(
+    ("ask", "hold_s"),
+    [
+        pytest.param(lambda bench, pair: bench.init("alice"), HOLD_S_MAX, id="init-producer-id"),
+        pytest.param(lambda bench, pair: bench.add("alice", pair, 1), HOLD_S_MAX, id="add-partitions"),
+        pytest.param(lambda bench, pair: bench.end("alice", pair), HOLD_END_S_MAX, id="end-txn"),
+    ],
+)
+def test_it_is_51_in_the_end(bench: Bench, ask: Callable[..., Answer], hold_s: float) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair)
+    bench.settle()
+    held = ask(bench, pair)
+    bench.wait(hold_s - 0.2)
+    assert held.told() is ...
+    bench.wait(0.4)
+    assert held.told() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.server.counts.held == 0
+
+
+def test_a_leadership_that_ends_answers_who_is_held(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair)
+    bench.settle()
+    held = bench.add("alice", pair, 1)
+    bench.server.deposed()
+    assert held.told() == ErrorCode.NOT_COORDINATOR
+
+
+def test_who_does_not_lead_says_so(make_rig: MakeRig) -> None:
+    bench = Bench(make_rig(1))
+    bench.settle()
+    asked = [
+        bench.init("alice"),
+        bench.add("alice", (1, 0), 0),
+        bench.end("alice", (1, 0)),
+        bench.ask(bench.server.describe, DescribeTransactions(("alice",))),
+        bench.ask(bench.server.list_transactions, ListTransactions()),
+    ]
+    assert {each.told() for each in asked} == {ErrorCode.NOT_COORDINATOR}
+
+
+def test_without_a_producer_id_at_hand_the_producer_comes_again(bench: Bench) -> None:
+    claimed: list[int] = []
+    claim = bench.server.claim
+
+    def counting() -> ProducerId:
+        claimed.append(1)
+        return claim()
+
+    bench.server.claim = counting
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair, committed=False)
+    bench.settle()
+    bench.take_sent()[0].answer()
+    bench.settle()
+    again = bench.init("alice")
+    bench.settle()
+    assert again.told().producer_id == pair[0]
+    assert len(claimed) == 1, "an id that is known needs no other"
+
+
+def test_a_null_id_is_a_brokers_to_answer(bench: Bench) -> None:
+    asked = bench.ask(bench.server.init_producer_id, InitProducerId(None, 0))
+    assert asked.told() == ErrorCode.INVALID_REQUEST
+
+
+def test_the_client_that_fenced_is_remembered(bench: Bench) -> None:
+    bench.begun("alice", 0)
+    bench.init("alice")
+    bench.settle()
+    assert bench.row("alice").fences[-1].by == CLIENT.client_id
+
+
+# -- brokers verify ------------------------------------------------------------------------------------------
+
+
+def verify(bench: Bench, *asked: AddPartitions) -> Any:
+    answer = bench.ask(bench.server.add_partitions, AddPartitionsToTxn(asked, batched=True))
+    bench.settle()
+    return answer.told()
+
+
+def part(
+    transactional_id: str, pair: tuple[int, int], *indexes: int, verify_only: bool = True
+) -> AddPartitions:
+    return AddPartitions(
+        transactional_id,
+        ProducerId(pair[0]),
+        pair[1],
+        (TopicPartitions(TOPIC, indexes),),
+        verify_only=verify_only,
+    )
+
+
+def test_brokers_verify_in_batches_and_each_transaction_has_its_own_codes(bench: Bench) -> None:
+    alice, bob = bench.begun("alice", 0), bench.begun("bob", 1)
+    bench.end("bob", bob)
+    bench.settle()
+    told = verify(
+        bench,
+        part("alice", alice, 0, 1),
+        part("bob", bob, 1),
+        part("carol", (7, 0), 0),
+    )
+    results = {name: dict(result.errors[0][1]) for name, result in told.results}
+    assert results == {
+        "alice": {0: ErrorCode.NONE, 1: ErrorCode.TRANSACTION_ABORTABLE},
+        "bob": {1: ErrorCode.CONCURRENT_TRANSACTIONS},
+        "carol": {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    }
+
+
+def test_a_batch_may_add_as_well(bench: Bench) -> None:
+    alice = bench.begun("alice", 0)
+    verify(bench, part("alice", alice, 1, verify_only=False))
+    assert bench.row("alice").partitions == (TopicPartitions(TOPIC, (0, 1)),)
+
+
+def test_an_id_is_in_a_batch_once(bench: Bench) -> None:
+    alice = bench.begun("alice", 0)
+    assert verify(bench, part("alice", alice, 0), part("alice", alice, 1)) == ErrorCode.INVALID_REQUEST
+
+
+# -- people ask ----------------------------------------------------------------------------------------------
+
+
+def described(bench: Bench, transactional_id: str) -> Any:
+    answer = bench.ask(bench.server.describe, DescribeTransactions((transactional_id,)))
+    bench.settle()
+    return answer.told().transactions[0]
+
+
+def test_described_partitions_are_those_whose_marker_is_missing(bench: Bench) -> None:
+    pair = bench.begun("alice", 0, 1)
+    assert described(bench, "alice").partitions == (TopicPartitions(TOPIC, (0, 1)),)
+    bench.end("alice", pair)
+    bench.settle()
+    assert described(bench, "alice").partitions == (TopicPartitions(TOPIC, (0, 1)),)
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert described(bench, "alice").partitions == (TopicPartitions(TOPIC, (1,)),)
+
+
+def test_a_list_is_read_elsewhere_and_has_what_was_answered_before(bench: Bench) -> None:
+    for name in ("alice", "bob", "carol"):
+        bench.begun(name, 0)
+    answer = bench.ask(bench.server.list_transactions, ListTransactions(state_filters=("Ongoing", "Odd")))
+    bench.settle()
+    assert answer.told() is ...
+    bench.rig.work()
+    assert [each.transactional_id for each in answer.told().transactions] == ["alice", "bob", "carol"]
+    assert answer.told().unknown_state_filters == ("Odd",)
+
+
+def test_a_pattern_that_is_none_is_told_at_once(bench: Bench) -> None:
+    asked = bench.ask(bench.server.list_transactions, ListTransactions(pattern="("))
+    assert asked.told() == ErrorCode.INVALID_REGULAR_EXPRESSION

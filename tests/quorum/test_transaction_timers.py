@@ -1,0 +1,95 @@
+"""The coordinator's timers under virtual time: timeouts, forgotten ids, the oldest open transaction."""
+
+import pytest
+
+import controller.transactions.expiry
+from controller.errors import ErrorCode
+from controller.transactions import states
+from quorum.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
+from tests.quorum.conftest import MakeRig
+from tests.quorum.coordinator import TOPIC, Bench
+
+
+@pytest.mark.parametrize("begins_in", ["this-leadership", "one-before"])
+def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
+    bench: Bench, begins_in: str
+) -> None:
+    pair = bench.begun("alice", 0, timeout_ms=5_000)
+    if begins_in == "one-before":
+        bench.server.deposed()
+        bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.wait(4.9)
+    assert (bench.state("alice"), bench.take_sent()) == ("Ongoing", [])
+    bench.wait(1.5)
+    assert bench.state("alice") == "PrepareAbort"
+    (sent,) = bench.take_sent()
+    (marker,) = sent.request.markers
+    assert (marker.producer_epoch, marker.committed) == (pair[1] + 1, False)
+    late, recovering = bench.end("alice", pair), bench.init("alice", *pair)
+    sent.answer()
+    bench.settle()
+    assert late.told() == ErrorCode.UNKNOWN_PRODUCER_ID, "timed out, not fenced"
+    assert (recovering.told().producer_id, recovering.told().producer_epoch) == (pair[0], pair[1] + 1)
+    assert (bench.server.counts.timed_out, bench.server.counts.aborted) == (1, 1)
+
+
+def test_nobody_times_out_within_the_grace_of_a_new_leadership(bench: Bench) -> None:
+    bench.begun("alice", 0, timeout_ms=1)
+    bench.server.deposed()
+    bench.rig.wait(60.0)
+    bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.wait(0.9)
+    assert bench.state("alice") == "Ongoing"
+    bench.wait(1.2)
+    assert bench.state("alice") == "PrepareAbort"
+
+
+def test_many_that_time_out_are_aborted_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller.transactions.expiry, "TIMEOUTS_MAX", 2)
+    names = [f"id-{n}" for n in range(7)]
+    for name in names:
+        bench.begun(name, 0, timeout_ms=1_000)
+    bench.wait(3.0)
+    assert {bench.state(name) for name in names} == {"PrepareAbort"}
+
+
+def test_nothing_is_proposed_while_nothing_times_out(bench: Bench) -> None:
+    bench.begun("alice", 0)
+    entries = bench.entries
+    bench.wait(10.0)
+    assert bench.entries == entries
+
+
+def test_ids_that_nobody_uses_are_forgotten_in_slices(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller.transactions.expiry, "EXPIRED_MAX", 3)
+    bench = Bench(make_rig(1), TransactionTimes(expiration_ms=10_000))
+    bench.lead()
+    bench.register(1)
+    bench.create(TOPIC, 1)
+    for n in range(10):
+        bench.init(f"id-{n}")
+    bench.begun("alice", 0, timeout_ms=600_000)
+    bench.settle()
+    before = bench.entries
+    bench.wait(FIRST_EXPIRY_S_MAX + 2)
+    left = [states.get(bench.rig[1].image, f"id-{n}") for n in range(10)]
+    assert left == [None] * 10
+    assert bench.entries - before == 4, "three at a time"
+    assert bench.state("alice") == "Ongoing", "what is open is never forgotten"
+
+
+@pytest.mark.row("939.9")
+def test_the_oldest_open_transaction_is_known(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    bench.wait(10.0)
+    bench.begun("bob", 1)
+    bench.wait(OPEN_WALK_S + 1)
+    assert bench.server.counts.open_ms_max >= 10_000
+    bench.end("alice", pair)
+    bench.settle()
+    bench.wait(OPEN_WALK_S + 1)
+    assert 0 < bench.server.counts.open_ms_max < 10_000
+    bench.server.deposed()
+    assert bench.server.counts.open_ms_max == 0
