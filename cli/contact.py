@@ -66,7 +66,7 @@ def target_options(command: Command) -> Command:
 
 def find_target(directory: Path, bootstrap_controller: str | None, command_config: Path | None) -> Target:
     """What the options of ``target_options`` name. Raises WrongUsage or Unreadable."""
-    sasl = None if command_config is None else _read_credentials(command_config)
+    sasl = None if command_config is None else read_credentials(command_config)
     if bootstrap_controller is None:
         found = target_of(open_cluster(directory))
         return found if sasl is None else Target(found.controllers, sasl, found.cluster)
@@ -92,7 +92,8 @@ def target_of(cluster: LocalCluster) -> Target:
     return Target(cluster.controllers, None, cluster)
 
 
-def _read_credentials(file: Path) -> tuple[str, str]:
+def read_credentials(file: Path) -> tuple[str, str]:
+    """User and password of a ``--command-config``. Raises WrongUsage or Unreadable."""
     pairs = dict(
         line.split("=", 1) for line in _read(file).splitlines() if "=" in line and line[0] not in "#!"
     )
@@ -134,27 +135,33 @@ def errors_explained(target: Target) -> Iterator[None]:
     try:
         yield
     except (NotConnected, NotController) as error:
-        raise Unreadable(f"no active controller at {target.name}: {error}{_hint(target)}") from error
+        raise Unreadable(
+            f"no active controller at {target.name}: {error}{hint_of(target.cluster)}"
+        ) from error
     except (ConnectionLost, RequestTimeout) as error:
-        raise Unreadable(f"the outcome is unknown, it may have been done: {error}{_hint(target)}") from error
+        raise Unreadable(
+            f"the outcome is unknown, it may have been done: {error}{hint_of(target.cluster)}"
+        ) from error
     except ApiError as error:
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise NotAuthorized(_sentence(error)) from error
-        raise Failed(_sentence(error)) from error
+            raise NotAuthorized(sentence_of(error)) from error
+        raise Failed(sentence_of(error)) from error
 
 
-def _sentence(error: ApiError) -> str:
+def sentence_of(error: ApiError) -> str:
+    """A refusal in words: the other side's, else the name of its code."""
     text = str(error)
     return text if text and text != error.code.name else f"refused with {error.code.name} ({error.code})"
 
 
-def _hint(target: Target) -> str:
-    if target.cluster is None:
+def hint_of(cluster: LocalCluster | None) -> str:
+    """A line that names the nodes that do not run; empty if all do, or if nobody knows."""
+    if cluster is None:
         return ""
-    gone = [str(node.node_id) for node in target.cluster.nodes if node.status() != "running"]
+    gone = [str(node.node_id) for node in cluster.nodes if node.status() != "running"]
     if not gone:
         return ""
-    return f"\nNot running: node {', '.join(gone)}. Type: fencepost ps --dir {target.cluster.directory}"
+    return f"\nNot running: node {', '.join(gone)}. Type: fencepost ps --dir {cluster.directory}"
 
 
 def optional(value: Any, absent: object = "none") -> Any:

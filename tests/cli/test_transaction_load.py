@@ -1,23 +1,18 @@
 """The load of ``bench transactions`` against librdkafka's mock cluster, and what its read-back notices."""
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import KafkaException, Producer
 
 from cli import read_back, transaction_load
 from cli.bench_transactions import lines
 from cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
-from cli.transaction_load import Load, Mock, load_cluster, start_mock
+from cli.transaction_load import Load, load_cluster
 from cli.transactional_producer import Outcome, Record, TransactionalProducer
 
 
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    """A mock cluster of three brokers."""
-    holder, servers = start_mock(Mock(3))
-    yield servers
-    holder.flush(1)
+@pytest.fixture
+def bootstrap(mock_cluster: str) -> str:
+    return mock_cluster
 
 
 def load(bootstrap: str, topic: str, **changes: object) -> Load:
@@ -65,10 +60,10 @@ def test_the_read_back_is_held_against_what_was_committed(
 def test_a_topic_is_read_to_its_end(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(40):
-        producer.produce("plain", str(number).encode(), partition=number % 4)
+        producer.produce("whole", str(number).encode(), partition=number % 4)
     assert producer.flush(10) == 0
     for isolation in (READ_COMMITTED, READ_UNCOMMITTED):
-        seen = list(read_topic(bootstrap, "plain", isolation, timeout_s=20))
+        seen = list(read_topic(bootstrap, "whole", isolation, timeout_s=20))
         assert sorted(int(each.value) for each in seen) == list(range(40))
         assert {each.partition: each.offset for each in seen} == dict.fromkeys(range(4), 9)
 

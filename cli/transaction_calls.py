@@ -1,0 +1,135 @@
+"""What the commands ask of transaction coordinators: their lists, their descriptions, their explanations.
+
+Lists are asked of every broker, as Kafka's tools do: each tells the transactional ids that it coordinates.
+Those that coordinate none say NOT_COORDINATOR here; that some broker does is required.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from cli.broker_contact import Brokers
+from controller.errors import (
+    ApiError,
+    ErrorCode,
+    NotCoordinator,
+    TransactionalIdNotFound,
+    UnsupportedVersion,
+)
+from controller.transactions.describe import (
+    DescribedTransaction,
+    DescribeTransactions,
+    ListedTransaction,
+    ListTransactions,
+)
+from wire.errors import error_for
+from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
+from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation
+
+
+class Listed(NamedTuple):
+    """A transaction, and the broker that coordinates it."""
+
+    coordinator_id: int
+    transaction: ListedTransaction
+
+
+class Described(NamedTuple):
+    """As ``Listed``. ``explanation`` is None where nobody can say: a broker that is none of ours."""
+
+    coordinator_id: int
+    transaction: DescribedTransaction
+    explanation: Explanation | None
+
+
+class Terminated(NamedTuple):
+    """``before``: as it was described. ``now`` None: a dry run, nothing was done."""
+
+    before: Described
+    now: InitProducerIdAnswer | None
+
+
+async def list_transactions(brokers: Brokers, request: ListTransactions) -> list[Listed]:
+    """By transactional id. Raises ApiError: UnknownStateFilter in words, or what no broker would do."""
+
+    async def ask() -> list[Listed]:
+        nodes = sorted(await brokers.nodes())
+        answers = await asyncio.gather(*(_listed_by(brokers, node_id, request) for node_id in nodes))
+        if all(answer is None for answer in answers):
+            raise NotCoordinator("no broker coordinates transactions now")
+        found = [each for answer in answers if answer is not None for each in answer]
+        return sorted(found, key=lambda each: each.transaction.transactional_id)
+
+    return await brokers.patiently(ask)
+
+
+async def _listed_by(brokers: Brokers, node_id: int, request: ListTransactions) -> list[Listed] | None:
+    """None: this broker coordinates nothing."""
+    try:
+        answer = await brokers.ask_node(node_id, LIST_TRANSACTIONS, request)
+    except NotCoordinator:
+        return None
+    if answer.unknown_state_filters:
+        raise error_for(
+            ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}"
+        )
+    return [Listed(node_id, each) for each in answer.transactions]
+
+
+async def describe_transaction(brokers: Brokers, transactional_id: str) -> Described:
+    """Raises TransactionalIdNotFound."""
+    request = DescribeTransactions((transactional_id,))
+
+    async def ask() -> tuple[int, DescribedTransaction]:
+        coordinator_id, answer = await brokers.ask_coordinator(
+            transactional_id, DESCRIBE_TRANSACTIONS, request
+        )
+        (described,) = answer.transactions
+        if described.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
+        if described.error_code != ErrorCode.NONE:
+            raise error_for(described.error_code, f"{transactional_id}: {described.error_code.name}")
+        return coordinator_id, described
+
+    coordinator_id, described = await brokers.patiently(ask)
+    return Described(coordinator_id, described, await _explained(brokers, transactional_id))
+
+
+async def describe_if_known(brokers: Brokers, transactional_id: str) -> DescribedTransaction | None:
+    """None if the id is not known (any more)."""
+    try:
+        return (await describe_transaction(brokers, transactional_id)).transaction
+    except TransactionalIdNotFound:
+        return None
+
+
+async def _explained(brokers: Brokers, transactional_id: str) -> Explanation | None:
+    request = ExplainTransaction(transactional_id)
+    try:
+        answer = await brokers.patiently(
+            lambda: brokers.ask_coordinator(transactional_id, EXPLAIN_TRANSACTION, request)
+        )
+    except UnsupportedVersion:
+        return None
+    except ApiError as error:  # what it explains was described already: that is worth printing
+        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        raise
+    return answer[1]
+
+
+async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: bool) -> Terminated:
+    """End the id's transaction and fence its producer, as another instance of the producer would.
+
+    The id must be known: InitProducerId would make a new one of a typing error. Its timeout stays what it is.
+    Raises ApiError; CONCURRENT_TRANSACTIONS: it is ending, and did not in time.
+    """
+    before = await describe_transaction(brokers, transactional_id)
+    if dry_run:
+        return Terminated(before, None)
+    request = InitProducerId(transactional_id, before.transaction.transaction_timeout_ms)
+    _, now = await brokers.patiently(
+        lambda: brokers.ask_coordinator(transactional_id, INIT_PRODUCER_ID, request)
+    )
+    return Terminated(before, now)

@@ -1,0 +1,72 @@
+"""What ``transactions describe`` and ``force-terminate`` say, as documents and sentences."""
+
+from typing import Any
+
+from cli.transaction_calls import Described, Terminated
+
+
+def description(described: Described, *, now_ms: int) -> dict[str, Any]:
+    """The columns of Kafka's ``describe``, null for what is not there, and the explanation."""
+    transaction = described.transaction
+    is_open = transaction.started_ms >= 0
+    partitions = [
+        f"{each.topic}-{index}" for each in transaction.partitions for index in sorted(each.partition_ids)
+    ]
+    explanation = described.explanation
+    fences = () if explanation is None else explanation.fences
+    return {
+        "CoordinatorId": described.coordinator_id,
+        "TransactionalId": transaction.transactional_id,
+        "ProducerId": transaction.producer_id,
+        "ProducerEpoch": transaction.producer_epoch,
+        "TransactionState": transaction.state,
+        "TransactionTimeoutMs": transaction.transaction_timeout_ms,
+        "CurrentTransactionStartTimeMs": transaction.started_ms if is_open else None,
+        "TransactionDurationMs": max(0, now_ms - transaction.started_ms) if is_open else None,
+        "TopicPartitions": partitions,
+        "Explanation": None if explanation is None else explanation.explanation,
+        "Fences": [
+            {
+                "AtMs": each.at_ms,
+                "Cause": each.cause,
+                "ProducerId": each.producer_id,
+                "ProducerEpoch": each.epoch,
+                "ClientId": each.client_id,
+            }
+            for each in fences
+        ],
+    }
+
+
+def termination(terminated: Terminated) -> dict[str, Any]:
+    """The document of ``force-terminate``: the state it was in, and who the id's producer is now."""
+    before, now = terminated.before.transaction, terminated.now
+    return {
+        "TransactionalId": before.transactional_id,
+        "TransactionState": before.state,
+        "ProducerId": before.producer_id if now is None else now.producer_id,
+        "ProducerEpoch": before.producer_epoch if now is None else now.producer_epoch,
+        "DryRun": now is None,
+    }
+
+
+def sentence(terminated: Terminated) -> str:
+    """What ``force-terminate`` did, or would do."""
+    before, now = terminated.before.transaction, terminated.now
+    would = now is None
+    fate = {
+        "Ongoing": "Its transaction would be aborted" if would else "Its transaction is aborted",
+        "PrepareCommit": "Its transaction was being committed already, and is"
+        if not would
+        else "Its transaction is being committed already, and will be",
+        "PrepareAbort": "Its transaction was being aborted already"
+        if not would
+        else "Its transaction is being aborted already",
+    }.get(before.state, f"No transaction was open ({before.state})")
+    fenced = f"producer {before.producer_id} with epoch {before.producer_epoch}"
+    if now is None:
+        return f"{before.transactional_id}: {fate}; {fenced} would be fenced."
+    return (
+        f"{before.transactional_id}: {fate}; {fenced} is fenced. "
+        f"The id has producer {now.producer_id}, epoch {now.producer_epoch} now."
+    )

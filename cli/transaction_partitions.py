@@ -1,0 +1,193 @@
+"""What the commands ask of partition leaders about transactions, and how a hanging one is found and ended.
+
+Hanging     a partition's leader knows an open transaction that no coordinator does: nothing will ever end it,
+            and read_committed consumers wait in front of it for good.
+Source      Kafka TransactionsCommand, AbortTransactionSpec; KIP-664; spec/kafka.md H2.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from cli.broker_contact import Brokers
+from cli.output import Failed, WrongUsage
+from cli.transaction_calls import describe_if_known, list_transactions
+from controller.errors import ErrorCode
+from controller.transactions.describe import DescribedTransaction, ListTransactions
+from records.types import ProducerId
+from wire.errors import error_for, raise_for
+from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
+from wire.k61_describe_producers import (
+    DESCRIBE_PRODUCERS,
+    ActiveProducer,
+    DescribeProducers,
+    PartitionProducers,
+)
+
+PARTITIONS_PER_REQUEST_MAX: Final = 1000
+PRODUCER_IDS_PER_REQUEST_MAX: Final = 1000
+DESCRIPTIONS_AT_ONCE_MAX: Final = 50
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that a partition's leader holds open."""
+
+    topic: str
+    partition: int
+    producer: ActiveProducer
+
+
+async def producers_of(
+    brokers: Brokers, topic: str, partition: int, broker_id: int | None
+) -> tuple[ActiveProducer, ...]:
+    """The producers that the partition's leader (or ``broker_id``) remembers, by producer id."""
+    request = DescribeProducers(((topic, (partition,)),))
+
+    async def ask() -> tuple[ActiveProducer, ...]:
+        if broker_id is None:
+            answer = await brokers.ask_leader(topic, partition, DESCRIBE_PRODUCERS, request)
+        else:
+            answer = await brokers.ask_node(broker_id, DESCRIBE_PRODUCERS, request)
+        return _told(answer.partitions[0])
+
+    return tuple(sorted(await brokers.patiently(ask), key=lambda each: each.producer_id))
+
+
+def _told(told: PartitionProducers) -> tuple[ActiveProducer, ...]:
+    raise_for(told.error_code, told.error_message or f"{told.topic}-{told.index}: error {told.error_code}")
+    return told.producers
+
+
+async def find_hanging(
+    brokers: Brokers,
+    *,
+    topic: str | None,
+    partition: int | None,
+    broker_id: int | None,
+    idle_ms_max: int,
+    now_ms: int,
+) -> list[OpenTransaction]:
+    """Open transactions that are silent for longer than ``idle_ms_max`` and that no coordinator will end."""
+    candidates = [
+        each
+        for each in await _open_transactions(brokers, topic, partition, broker_id)
+        if now_ms - each.producer.last_timestamp > idle_ms_max
+    ]
+    if not candidates:
+        return []
+    known = await _known_transactions(brokers, {each.producer.producer_id for each in candidates})
+    return hanging(candidates, known)
+
+
+def hanging(
+    candidates: Iterable[OpenTransaction], known: Mapping[int, DescribedTransaction]
+) -> list[OpenTransaction]:
+    """Those whose producer has no transaction (``known``: by producer id) that includes the partition."""
+    return [
+        each
+        for each in candidates
+        if each.producer.producer_id not in known
+        or not _includes(known[each.producer.producer_id], each.topic, each.partition)
+    ]
+
+
+def _includes(transaction: DescribedTransaction, topic: str, partition: int) -> bool:
+    return any(each.topic == topic and partition in each.partition_ids for each in transaction.partitions)
+
+
+async def _open_transactions(
+    brokers: Brokers, topic: str | None, partition: int | None, broker_id: int | None
+) -> list[OpenTransaction]:
+    by_leader: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for found in await brokers.topics(*(() if topic is None else (topic,))):
+        for each in found.partitions:
+            if partition not in (None, each.partition_index):
+                continue
+            asked = each.leader_id if broker_id is None else broker_id
+            if asked >= 0 and (broker_id is None or broker_id in each.replica_nodes):
+                by_leader[asked].append((found.name or "", each.partition_index))
+    if partition is not None and not by_leader and broker_id is None:
+        raise WrongUsage(f"{topic} has no partition {partition} that a broker leads")
+    batches = [
+        (leader, partitions[first : first + PARTITIONS_PER_REQUEST_MAX])
+        for leader, partitions in by_leader.items()
+        for first in range(0, len(partitions), PARTITIONS_PER_REQUEST_MAX)
+    ]
+    answers = await asyncio.gather(*(_producers_on(brokers, leader, batch) for leader, batch in batches))
+    return [
+        OpenTransaction(told.topic, told.index, producer)
+        for answer in answers
+        for told in answer
+        for producer in _told(told)
+        if producer.current_txn_start_offset >= 0
+    ]
+
+
+async def _producers_on(
+    brokers: Brokers, leader: int, partitions: list[tuple[str, int]]
+) -> tuple[PartitionProducers, ...]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, index in partitions:
+        topics[topic].append(index)
+    request = DescribeProducers(tuple((topic, tuple(indexes)) for topic, indexes in topics.items()))
+    answer = await brokers.patiently(lambda: brokers.ask_node(leader, DESCRIBE_PRODUCERS, request))
+    return answer.partitions
+
+
+async def _known_transactions(brokers: Brokers, producer_ids: set[int]) -> dict[int, DescribedTransaction]:
+    """What coordinators say of these producers' transactions, by producer id."""
+    ordered = sorted(producer_ids)
+    ids: list[str] = []
+    for first in range(0, len(ordered), PRODUCER_IDS_PER_REQUEST_MAX):
+        asked = tuple(ProducerId(each) for each in ordered[first : first + PRODUCER_IDS_PER_REQUEST_MAX])
+        listed = await list_transactions(brokers, ListTransactions(producer_id_filters=asked))
+        ids += [each.transaction.transactional_id for each in listed]
+    known: dict[int, DescribedTransaction] = {}
+    for first in range(0, len(ids), DESCRIPTIONS_AT_ONCE_MAX):
+        some = ids[first : first + DESCRIPTIONS_AT_ONCE_MAX]
+        for described in await asyncio.gather(*(describe_if_known(brokers, each) for each in some)):
+            if described is not None:
+                known[described.producer_id] = described
+    return known
+
+
+async def abort_marker(brokers: Brokers, topic: str, partition: int, start_offset: int) -> TxnMarker:
+    """What aborts the transaction which begins at ``start_offset``. Raises Failed: there is none."""
+    producers = await producers_of(brokers, topic, partition, None)
+    for each in producers:
+        if each.current_txn_start_offset == start_offset:
+            # Before its first marker a producer has no coordinator epoch (-1); 0 is never above a real one.
+            coordinator_epoch = max(0, each.coordinator_epoch)
+            return admins_marker(topic, partition, each.producer_id, each.producer_epoch, coordinator_epoch)
+    found = sorted(each.current_txn_start_offset for each in producers if each.current_txn_start_offset >= 0)
+    where = f"open ones start at {', '.join(map(str, found))}" if found else "no transaction is open there"
+    raise Failed(f"no open transaction starts at offset {start_offset} of {topic}-{partition}: {where}")
+
+
+def admins_marker(
+    topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> TxnMarker:
+    """An abort that no decision stands behind: it carries no image version."""
+    return TxnMarker(
+        producer_id,
+        producer_epoch,
+        False,
+        ((topic, (partition,)),),
+        coordinator_epoch,
+    )
+
+
+async def write_marker(brokers: Brokers, marker: TxnMarker) -> None:
+    """Have the partition's leader write it. Raises ApiError. A repeated one ends nothing more."""
+    topic, (partition,) = marker.topics[0]
+
+    async def ask() -> None:
+        answer = await brokers.ask_leader(topic, partition, WRITE_TXN_MARKERS, WriteTxnMarkers((marker,)))
+        for _, topics in answer.markers:
+            for name, results in topics:
+                for index, code in results:
+                    if code != ErrorCode.NONE:
+                        raise error_for(code, f"{name}-{index} refuses the marker: error {code}")
+
+    await brokers.patiently(ask)

@@ -1,0 +1,329 @@
+"""``fencepost transactions``: what is known of transactions, and how to end one.
+
+Verbs, flags and columns are those of ``kafka-transactions`` (spec/kafka.md H2); JSON has the same names. The
+proposals' spellings are understood, too: ``forceTerminateTransaction --transactionalId`` and
+``--runningLongerThanMs``. As with Kafka's tool, where the cluster is may be said before the verb.
+Exit status  of find-hanging: 1 if a hanging transaction was found.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cli.broker_contact import BrokerTarget, broker_options, find_brokers, run
+from cli.output import JSON, Command, WrongUsage, echo_json, format_option, table
+from cli.transaction_calls import describe_transaction, force_terminate, list_transactions
+from cli.transaction_output import description, sentence, termination
+from cli.transaction_partitions import (
+    abort_marker,
+    admins_marker,
+    find_hanging,
+    producers_of,
+    write_marker,
+)
+from controller.transactions.describe import ListTransactions
+from records.types import ProducerId
+
+NONE: Final = "None"  # as Kafka's tool prints what is not there
+MINUTE_MS: Final = 60_000
+MAX_TRANSACTION_TIMEOUT_MINUTES: Final = 15  # transaction.max.timeout.ms by default
+LONG_RUNNING: Final = (
+    "--running-longer-than-ms",
+    "--runningLongerThanMs",
+    "--duration-filter",
+)
+_ALIASES: Final = {"forceTerminateTransaction": "force-terminate"}
+
+
+class _Verbs(click.Group):
+    """Knows the proposals' names of the verbs, too."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, _ALIASES.get(cmd_name, cmd_name))
+
+
+@click.group(cls=_Verbs)
+@click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers; here or after the verb.")
+@click.option("--command-config", type=click.Path(path_type=Path), hidden=True)
+@click.pass_context
+def transactions(
+    context: click.Context, /, bootstrap_server: str | None, command_config: Path | None
+) -> None:
+    """Transactions: list, describe, and end those that hang."""
+    context.obj = {"bootstrap_server": bootstrap_server, "command_config": command_config}
+
+
+def _cluster_options(command: Callable[..., Any]) -> Any:
+    """Add ``broker_options``; the command gets the ``target`` they name, here or before the verb."""
+
+    @functools.wraps(command)
+    def with_target(
+        directory: Path, bootstrap_server: str | None, command_config: Path | None, **options: Any
+    ) -> Any:
+        earlier = click.get_current_context().obj or {}
+        target = find_brokers(
+            directory,
+            bootstrap_server or earlier.get("bootstrap_server"),
+            command_config or earlier.get("command_config"),
+        )
+        return command(target=target, **options)
+
+    return broker_options(with_target)
+
+
+def _transactional_id_option(command: Command) -> Command:
+    return click.option(
+        "--transactional-id", "--transactionalId", "transactional_id", required=True, help="Which one."
+    )(command)
+
+
+_dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Say what would be done, and do nothing."
+)
+
+
+@transactions.command("list")
+@click.option(
+    *LONG_RUNNING,
+    "duration_ms",
+    type=click.IntRange(0),
+    help="Only transactions that are open for longer, in milliseconds.",
+)
+@click.option("--transactional-id-pattern", "pattern", help="Only ids that match this RE2 expression whole.")
+@click.option(
+    "--state", "states", multiple=True, help="Only in this state, such as Ongoing; may be repeated."
+)
+@click.option(
+    "--producer-id", "producer_ids", type=int, multiple=True, help="Only this one's; may be repeated."
+)
+@_cluster_options
+@format_option
+def list_(
+    target: BrokerTarget,
+    duration_ms: int | None,
+    pattern: str | None,
+    states: tuple[str, ...],
+    producer_ids: tuple[int, ...],
+    output_format: str,
+) -> None:
+    """List transactional ids: their coordinator, producer id and state."""
+    request = ListTransactions(
+        states,
+        tuple(ProducerId(each) for each in producer_ids),
+        -1 if duration_ms is None else duration_ms,
+        pattern,
+    )
+    rows = [
+        {
+            "TransactionalId": each.transaction.transactional_id,
+            "Coordinator": each.coordinator_id,
+            "ProducerId": each.transaction.producer_id,
+            "TransactionState": each.transaction.state,
+        }
+        for each in run(target, lambda brokers: list_transactions(brokers, request))
+    ]
+    _print(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows, output_format)
+
+
+@transactions.command()
+@_transactional_id_option
+@_cluster_options
+@format_option
+def describe(target: BrokerTarget, transactional_id: str, output_format: str) -> None:
+    """Describe the transaction of one id, and say why it is where it is.
+
+    TopicPartitions of a transaction that is ending are those that still lack their marker.
+    """
+    described = run(target, lambda brokers: describe_transaction(brokers, transactional_id))
+    row = description(described, now_ms=_now_ms())
+    if output_format == JSON:
+        echo_json(row)
+        return
+    told = row.pop("Explanation"), row.pop("Fences")
+    row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
+    click.echo(table(tuple(row), [_shown(row)]))
+    if told[0]:
+        click.echo(f"\n{told[0]}")
+
+
+@transactions.command("describe-producers")
+@click.option("--topic", required=True)
+@click.option("--partition", type=click.IntRange(0), required=True)
+@click.option("--broker-id", type=int, help="Ask this broker instead of the partition's leader.")
+@_cluster_options
+@format_option
+def describe_producers(
+    target: BrokerTarget, topic: str, partition: int, broker_id: int | None, output_format: str
+) -> None:
+    """Describe the producers that a partition remembers."""
+    rows = [
+        {
+            "ProducerId": each.producer_id,
+            "ProducerEpoch": each.producer_epoch,
+            "LatestCoordinatorEpoch": each.coordinator_epoch,
+            "LastSequence": each.last_sequence,
+            "LastTimestamp": each.last_timestamp,
+            "CurrentTransactionStartOffset": _or_none(each.current_txn_start_offset),
+        }
+        for each in run(target, lambda brokers: producers_of(brokers, topic, partition, broker_id))
+    ]
+    columns = (
+        "ProducerId",
+        "ProducerEpoch",
+        "LatestCoordinatorEpoch",
+        "LastSequence",
+        "LastTimestamp",
+        "CurrentTransactionStartOffset",
+    )
+    _print(columns, rows, output_format)
+
+
+@transactions.command("find-hanging")
+@click.option("--broker-id", type=int, help="Only partitions with a replica on this broker.")
+@click.option(
+    "--max-transaction-timeout",
+    "minutes",
+    type=click.IntRange(0),
+    default=MAX_TRANSACTION_TIMEOUT_MINUTES,
+    show_default=True,
+    help="Minutes of silence after which an open transaction is looked at.",
+)
+@click.option("--topic", help="Only this topic.  [default: all]")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition of the topic.")
+@_cluster_options
+@format_option
+def find_hanging_(
+    target: BrokerTarget,
+    broker_id: int | None,
+    minutes: int,
+    topic: str | None,
+    partition: int | None,
+    output_format: str,
+) -> int:
+    """Find transactions that are open on a partition and that no coordinator will ever end.
+
+    Exit status 1: there are some. 'abort --topic --partition --start-offset' ends one.
+    """
+    if partition is not None and topic is None:
+        raise WrongUsage("--partition needs --topic")
+    now_ms = _now_ms()
+    found = run(
+        target,
+        lambda brokers: find_hanging(
+            brokers,
+            topic=topic,
+            partition=partition,
+            broker_id=broker_id,
+            idle_ms_max=minutes * MINUTE_MS,
+            now_ms=now_ms,
+        ),
+    )
+    rows = [
+        {
+            "Topic": each.topic,
+            "Partition": each.partition,
+            "ProducerId": each.producer.producer_id,
+            "ProducerEpoch": each.producer.producer_epoch,
+            "CoordinatorEpoch": each.producer.coordinator_epoch,
+            "StartOffset": each.producer.current_txn_start_offset,
+            "LastTimestamp": each.producer.last_timestamp,
+            "Duration(min)": (now_ms - each.producer.last_timestamp) // MINUTE_MS,
+        }
+        for each in found
+    ]
+    columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset")
+    _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+    return 1 if found else 0
+
+
+@transactions.command()
+@click.option("--topic", required=True)
+@click.option("--partition", type=click.IntRange(0), required=True)
+@click.option("--start-offset", type=click.IntRange(0), help="Where the transaction begins.")
+@click.option("--producer-id", type=int, help="With the next two, instead of --start-offset.")
+@click.option("--producer-epoch", type=int)
+@click.option("--coordinator-epoch", type=int)
+@_dry_run_option
+@_cluster_options
+@format_option
+def abort(
+    target: BrokerTarget,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    dry_run: bool,
+    output_format: str,
+) -> None:
+    """Abort a hanging transaction on one partition, past the coordinator.
+
+    For transactions of find-hanging. One that its coordinator knows is for force-terminate.
+    """
+    by_producer = (producer_id, producer_epoch, coordinator_epoch)
+    given = [each for each in by_producer if each is not None]
+    if (start_offset is None) == (not given) or (given and len(given) != len(by_producer)):
+        raise WrongUsage(
+            "expected --start-offset, or else --producer-id, --producer-epoch and --coordinator-epoch"
+        )
+    if start_offset is not None:
+        offset = start_offset
+        marker = run(target, lambda brokers: abort_marker(brokers, topic, partition, offset))
+    else:
+        marker = admins_marker(topic, partition, *given)
+    if not dry_run:
+        run(target, lambda brokers: write_marker(brokers, marker))
+    row = {
+        "Topic": topic,
+        "Partition": partition,
+        "ProducerId": marker.producer_id,
+        "ProducerEpoch": marker.producer_epoch,
+        "CoordinatorEpoch": marker.coordinator_epoch,
+        "DryRun": dry_run,
+    }
+    if output_format == JSON:
+        echo_json(row)
+        return
+    done = "would be written" if dry_run else "is written"
+    click.echo(
+        f"An abort marker for producer {marker.producer_id}, epoch {marker.producer_epoch}, "
+        f"coordinator epoch {marker.coordinator_epoch}, {done} to {topic}-{partition}."
+    )
+
+
+@transactions.command("force-terminate")
+@_transactional_id_option
+@_dry_run_option
+@_cluster_options
+@format_option
+def force_terminate_(target: BrokerTarget, transactional_id: str, dry_run: bool, output_format: str) -> None:
+    """Abort the transaction of one id, whoever holds it, and fence its producer."""
+    terminated = run(target, lambda brokers: force_terminate(brokers, transactional_id, dry_run=dry_run))
+    if output_format == JSON:
+        echo_json(termination(terminated))
+    else:
+        click.echo(sentence(terminated))
+
+
+def _print(columns: Sequence[str], rows: list[dict[str, Any]], output_format: str) -> None:
+    if output_format == JSON:
+        echo_json(rows)
+    else:
+        click.echo(table(columns, [_shown(row) for row in rows]))
+
+
+def _shown(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(NONE if value is None else value for value in row.values())
+
+
+def _or_none(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
