@@ -13,7 +13,7 @@ import msgspec
 
 from controller.decision import Decision
 from controller.errors import ApiError, ConcurrentTransactions, InvalidTxnState, ProducerFenced
-from controller.transactions.fencing import find, require_current
+from controller.transactions.fencing import find, is_last, require_current
 from controller.transactions.init_producer_id import claimed
 from controller.transactions.states import (
     CLIENT_EPOCH_MAX,
@@ -126,10 +126,14 @@ def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: Produ
 
 
 def _bumps(row: Transaction, request: EndTxn) -> bool:
-    """True to end the transaction and bump, False for a retry that is answered with the current pair."""
+    """True to end the transaction and bump, False for a retry that is answered with the current pair.
+
+    A retry has the pair before the last bump, if that was its own instance's: Kafka takes any epoch that is
+    one too low, and would hand the epoch of a new instance's abort to the one that was fenced by it.
+    """
     ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
     ending = State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT
-    if _is_retry(row, request):
+    if is_last(row, request.producer_id, request.producer_epoch):
         if row.state is ended:
             return False
         if row.state is ending:
@@ -143,14 +147,6 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
     if row.state is not State.ONGOING and request.committed:
         raise _wrong_state(row, request)
     return True
-
-
-def _is_retry(row: Transaction, request: EndTxn) -> bool:
-    """The pair before the end that is under way or done; across a rotation by the previous producer id."""
-    if request.producer_id == row.producer_id:
-        return request.producer_epoch == row.producer_epoch - 1
-    rotated = request.producer_id == row.previous_producer_id and row.producer_epoch == 0
-    return rotated and request.producer_epoch == CLIENT_EPOCH_MAX
 
 
 # -- the end ---------------------------------------------------------------------------------------------

@@ -43,10 +43,11 @@ class TimedOut(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """So many were forgotten. ``more``: ask again."""
+    """What was forgotten. ``more``: ask again, and go on from ``after``."""
 
     transactional_ids: tuple[str, ...]
     more: bool = False
+    after: tuple[int, str] | None = None
 
 
 def decide_timeouts(
@@ -106,15 +107,23 @@ def timed_out(row: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def decide_expire(view: View, now_ms: int, expiration_ms: int) -> Decision[Expired]:
-    """Forget ids that nobody used for ``expiration_ms``, at most EXPIRED_MAX, the oldest first."""
-    records: list[TransactionForgotten] = []
-    for (updated_ms, transactional_id), _ in view.scan(UPDATES):
-        if updated_ms > now_ms - expiration_ms or len(records) == EXPIRED_MAX:
+def decide_expire(
+    view: View, now_ms: int, expiration_ms: int, *, after: tuple[int, str] | None = None
+) -> Decision[Expired]:
+    """Forget ids that nobody used for ``expiration_ms``, at most EXPIRED_MAX, the oldest first.
+
+    ``after``   what the last decision of this sweep answered: what was forgotten is not walked over again.
+    """
+    expired: list[tuple[int, str]] = []
+    for key, _ in view.scan(UPDATES, after):
+        if key[0] > now_ms - expiration_ms or len(expired) == EXPIRED_MAX:
             break
-        records.append(TransactionForgotten(transactional_id))
-    ids = tuple(record.transactional_id for record in records)
-    return Decision(tuple(records), Expired(ids, more=len(records) == EXPIRED_MAX))
+        expired.append(key)
+    ids = tuple(transactional_id for _, transactional_id in expired)
+    return Decision(
+        tuple(TransactionForgotten(transactional_id) for transactional_id in ids),
+        Expired(ids, len(expired) == EXPIRED_MAX, expired[-1] if expired else after),
+    )
 
 
 def _ongoing(view: View, transactional_id: str) -> Transaction:

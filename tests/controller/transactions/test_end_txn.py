@@ -127,7 +127,7 @@ COLUMNS = [(ABORT, 4), (ABORT, 5), (COMMIT, 4), (COMMIT, 5)]
 def test_the_table_of_v2(state: State, column: int) -> None:
     expected = V2[state][column]
     committed, epoch = COLUMNS[column]
-    coordinator = Coordinator(transaction(state, instance_epoch=3))
+    coordinator = Coordinator(transaction(state, instance_epoch=3, last_producer_epoch=4))
     before = coordinator.row()
     if isinstance(expected, type):
         with pytest.raises(expected):
@@ -195,3 +195,14 @@ def test_a_rotation_without_a_fresh_producer_id_is_told_to_come_back() -> None:
 def test_who_needs_no_producer_id(request_: EndTxn) -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766))
     assert not needs_producer_id_at_end(coordinator.view, request_)
+
+
+@pytest.mark.parametrize(
+    "row", [{"epoch": 6, "instance_epoch": 6}, {"producer_id": 85, "epoch": 0, "previous_producer_id": 42}]
+)
+def test_who_was_fenced_by_a_new_instance_retries_nothing(row: dict[str, int]) -> None:
+    """The bump was another's: Kafka's rule would hand it the epoch of the abort."""
+    coordinator = Coordinator(transaction(State.COMPLETE_ABORT, **row))
+    for epoch in (5, 32766):
+        with pytest.raises(ProducerFenced):
+            coordinator.end(42, epoch, committed=ABORT, version=5)

@@ -1,0 +1,276 @@
+"""Timeouts and what a producer is told and given after one; ids that nobody uses; clocks that differ."""
+
+import msgspec
+import pytest
+
+from controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
+from controller.transactions import expiry
+from controller.transactions.expiry import decide_expire, decide_timeouts
+from controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
+from records.transaction_log import Fence
+from records.types import ProducerId, Term
+from tests.controller.transactions.worlds import (
+    AUDIT,
+    ID,
+    NOW_MS,
+    ORDERS,
+    TIMEOUT_MS,
+    Coordinator,
+    partitions,
+    transaction,
+)
+
+LOGGED = list(State)[:6]
+LAST_ID = 2**63 - 1
+
+
+def opened(epoch: int = 5, producer_id: int = 42, **given: object) -> Coordinator:
+    """A transaction is open since now."""
+    row = transaction(State.ONGOING, producer_id, epoch, started_ms=NOW_MS, **{"instance_epoch": 3, **given})
+    return Coordinator(row)
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "ids"),
+    [(0, ()), (TIMEOUT_MS - 1, ()), (TIMEOUT_MS, (ID,)), (TIMEOUT_MS * 1000, (ID,))],
+    ids=["at-once", "one-ms-before", "at-the-timeout", "long-after"],
+)
+def test_a_transaction_times_out_at_its_timeout(after_ms: int, ids: tuple[str, ...]) -> None:
+    coordinator = opened()
+    assert coordinator.time_out(after_ms) == ids
+    assert coordinator.row().state is (State.PREPARE_ABORT if ids else State.ONGOING)
+
+
+@pytest.mark.parametrize("producer_id", [42, LAST_ID], ids=["an-id", "the-largest-id"])
+@pytest.mark.parametrize("epoch", [0, 5, 32764, 32765, 32766])
+def test_a_timeout_aborts_bumps_and_remembers(epoch: int, producer_id: int) -> None:
+    """Row 588.1: lastProducerEpoch is in the record, so a failover does not forget it."""
+    coordinator = opened(epoch, producer_id, instance_epoch=0)
+    before = coordinator.row()
+    coordinator.time_out(TIMEOUT_MS)
+    row = coordinator.row()
+    assert row == msgspec.structs.replace(
+        before,
+        state=State.PREPARE_ABORT,
+        producer_epoch=epoch + 1,
+        last_producer_epoch=epoch,
+        timed_out=True,
+        updated_ms=coordinator.now_ms,
+        fences=(Fence(coordinator.now_ms, FenceCause.TIMEOUT, ProducerId(producer_id), epoch),),
+        prepared_version=row.prepared_version,
+    )
+    assert coordinator.time_out(TIMEOUT_MS) == (), "once is enough"
+
+
+@pytest.mark.parametrize("state", [state for state in LOGGED if state is not State.ONGOING])
+def test_only_an_open_transaction_times_out(state: State) -> None:
+    assert Coordinator(transaction(state)).time_out(TIMEOUT_MS * 1000) == ()
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["markers-missing", "complete"])
+def test_the_producer_that_timed_out_is_told_so(complete: bool) -> None:
+    """Row 588.2: commit first, abort first, new partition first; by InitProducerId v3 and above."""
+    coordinator = opened()
+    coordinator.time_out(TIMEOUT_MS)
+    if complete:
+        coordinator.complete()
+    for request in (
+        lambda: coordinator.end(42, 5, committed=True),
+        lambda: coordinator.end(42, 5, committed=False),
+        lambda: coordinator.add(42, 5, partitions(AUDIT, 0)),
+        lambda: coordinator.verify(42, 5, partitions(ORDERS, 0)),
+    ):
+        with pytest.raises(TransactionTimedOut):
+            request()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_one_that_cannot_ask_with_its_epoch_is_fenced(version: int) -> None:
+    coordinator = opened(init_version=version)
+    coordinator.time_out(TIMEOUT_MS)
+    with pytest.raises(ProducerFenced):
+        coordinator.end(42, 5, committed=True)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "then"),
+    [
+        (5, (42, 6)),
+        (32764, (42, 32765)),
+        (32765, (42, 32766)),
+        (32766, (1000, 0)),
+    ],
+)
+def test_init_producer_id_with_the_old_pair_goes_on(epoch: int, then: tuple[int, int]) -> None:
+    """Row 588.3: it waits for the markers, then has the bumped epoch; a repeat is answered the same."""
+    coordinator = opened(epoch)
+    coordinator.time_out(TIMEOUT_MS)
+    with pytest.raises(ConcurrentTransactions):
+        coordinator.init(42, epoch)
+    coordinator.complete()
+    assert coordinator.init(42, epoch) == then
+    assert coordinator.init(42, epoch) == then, "the answer was lost"
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(42, epoch, committed=True)  # delayed; nothing happens
+    coordinator.add(*then)
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(42, epoch, committed=True)
+    coordinator.end(*then, committed=True)
+    coordinator.complete()
+    assert coordinator.row().state is State.COMPLETE_COMMIT
+    assert coordinator.pair() == then
+
+
+def test_two_timeouts_in_a_row() -> None:
+    coordinator = opened()
+    for epoch in (5, 6):
+        coordinator.time_out(TIMEOUT_MS)
+        coordinator.complete()
+        assert coordinator.init(42, epoch) == (42, epoch + 1)
+        coordinator.add(42, epoch + 1)
+    with pytest.raises(ProducerFenced):
+        coordinator.end(42, 5, committed=True)
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(42, 6, committed=True)
+
+
+def test_a_new_instance_after_a_timeout_fences_who_timed_out() -> None:
+    """Row 588.4: a really fenced producer is told so."""
+    coordinator = opened()
+    coordinator.time_out(TIMEOUT_MS)
+    coordinator.complete()
+    assert coordinator.init() == (42, 7)
+    for epoch in (5, 6):
+        with pytest.raises(ProducerFenced):
+            coordinator.end(42, epoch, committed=True)
+        with pytest.raises(ProducerFenced):
+            coordinator.init(42, epoch)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "then"), [(5, (42, 7)), (32764, (42, 32766)), (32765, (1000, 0)), (32766, (1000, 0))]
+)
+def test_a_new_instance_after_a_timeout_at_the_last_epochs(epoch: int, then: tuple[int, int]) -> None:
+    coordinator = opened(epoch)
+    coordinator.time_out(TIMEOUT_MS)
+    coordinator.complete()
+    assert coordinator.init() == then
+
+
+# -- many, and clocks ------------------------------------------------------------------------------------
+
+
+def crowd(count: int, *, open_: bool = True) -> Coordinator:
+    """Ids p-0 .. in the order in which they began, a ms apart."""
+    coordinator = Coordinator()
+    for number in range(count):
+        pair = coordinator.init(of=f"p-{number}")
+        if open_:
+            coordinator.add(*pair, of=f"p-{number}")
+        coordinator.now_ms += 1
+    return coordinator
+
+
+def test_timeouts_are_decided_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "TIMEOUTS_MAX", 3)
+    coordinator = crowd(7)
+    coordinator.now_ms += TIMEOUT_MS
+    decided = [
+        coordinator.applied(decide_timeouts(coordinator.view, coordinator.now_ms, activated_ms=0, grace_ms=0))
+        for _ in range(3)
+    ]
+    assert [d.transactional_ids for d in decided] == [("p-0", "p-1", "p-2"), ("p-3", "p-4", "p-5"), ("p-6",)]
+    assert [d.more for d in decided] == [True, True, False]
+
+
+@pytest.mark.parametrize(("after_ms", "ids"), [(999, ()), (1000, (ID,))], ids=["within", "after"])
+def test_a_new_leader_gives_a_grace(after_ms: int, ids: tuple[str, ...]) -> None:
+    coordinator = opened()
+    coordinator.now_ms += TIMEOUT_MS * 10
+    coordinator.activated_ms = coordinator.now_ms
+    assert coordinator.time_out(after_ms, grace_ms=1000) == ids
+
+
+def failed_over(coordinator: Coordinator, clock_ms: int) -> None:
+    """Another leader, by whose clock it is ``clock_ms`` later than it was."""
+    header = coordinator.view.header
+    coordinator.view.header = msgspec.structs.replace(
+        header, controller_epoch=Term(header.controller_epoch + 1)
+    )
+    coordinator.now_ms += clock_ms
+    coordinator.activated_ms = coordinator.now_ms
+
+
+@pytest.mark.parametrize("behind_ms", [30_000, TIMEOUT_MS, 3_600_000])
+def test_a_leader_whose_clock_is_behind_gives_no_more_than_the_timeout(behind_ms: int) -> None:
+    """DESIGN 2: the time left is clamped to [0, timeout]."""
+    coordinator = opened()
+    failed_over(coordinator, -behind_ms)
+    assert coordinator.time_out(TIMEOUT_MS - 1) == ()
+    assert coordinator.time_out(1) == (ID,)
+
+
+def test_a_leader_whose_clock_is_ahead_aborts_what_seems_late() -> None:
+    coordinator = opened()
+    failed_over(coordinator, 3_600_000)
+    assert coordinator.time_out(0) == (ID,)
+
+
+def test_what_began_under_this_leader_has_its_whole_timeout() -> None:
+    coordinator = opened()
+    failed_over(coordinator, -1000)
+    coordinator.now_ms += 30_000
+    pair = coordinator.init(of="later")
+    coordinator.add(*pair, of="later")
+    assert coordinator.time_out(TIMEOUT_MS - 30_000) == (ID,)
+    assert coordinator.time_out(29_999) == ()
+    assert coordinator.time_out(1) == ("later",)
+
+
+def test_those_of_another_clock_are_walked_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "SKEWED_MAX", 2)
+    coordinator = crowd(5)
+    failed_over(coordinator, -3_600_000)
+    coordinator.now_ms += TIMEOUT_MS
+    found: list[str] = []
+    after = None
+    for _ in range(4):
+        decision = decide_timeouts(
+            coordinator.view,
+            coordinator.now_ms,
+            activated_ms=coordinator.activated_ms,
+            grace_ms=0,
+            after=after,
+        )
+        answer = coordinator.applied(decision)
+        found += answer.transactional_ids
+        after = answer.after
+    assert found == [f"p-{number}" for number in range(5)]
+
+
+# -- ids that nobody uses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+def test_only_an_id_without_a_transaction_expires(state: State) -> None:
+    coordinator = Coordinator(transaction(state))
+    assert coordinator.expire(1001) == ()
+    assert coordinator.expire(1000) == ((ID,) if state in EXPIRABLE_STATES else ())
+
+
+def test_ids_are_forgotten_in_bounded_portions_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "EXPIRED_MAX", 3)
+    coordinator = crowd(4, open_=False)
+    first = coordinator.applied(decide_expire(coordinator.view, coordinator.now_ms, 0))
+    assert (first.transactional_ids, first.more) == (("p-0", "p-1", "p-2"), True)
+    assert first.after == (NOW_MS + 2, "p-2")
+    second = coordinator.applied(decide_expire(coordinator.view, coordinator.now_ms, 0, after=first.after))
+    assert (second.transactional_ids, second.more) == (("p-3",), False)
+    assert coordinator.expire(0) == ()
+
+
+def test_use_keeps_an_id() -> None:
+    coordinator = crowd(2, open_=False)
+    coordinator.now_ms += 1000
+    coordinator.init(of="p-0")
+    assert coordinator.expire(1000) == ("p-1",)
