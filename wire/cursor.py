@@ -55,7 +55,9 @@ class Reader:
 
     def int32(self) -> int:
         """Big-endian."""
-        value: int = self.fields(_INT32)[0]
+        position = self.position
+        self.position = position + 4
+        value: int = _INT32.unpack_from(self._buffer, position)[0]
         return value
 
     def int64(self) -> int:
@@ -80,7 +82,11 @@ class Reader:
         size = self._varint() - 1 if self.flexible else self.int16()
         if size < 0:
             return None
-        return str(self._take(size), "utf-8")
+        position = self.position
+        end = self.position = position + size
+        if end > self._end:
+            raise CorruptData(f"{size} bytes at byte {position} pass the end of the message")
+        return str(self._buffer[position:end], "utf-8")
 
     def records(self) -> bytes | None:
         """Bytes with their length, compact if flexible: the one copy that is made of them."""
@@ -106,6 +112,9 @@ class Reader:
         """An array of int32."""
         count = self.count()
         position = self.position
+        if count == 1:
+            self.position = position + 4
+            return _INT32.unpack_from(self._buffer, position)
         self.position = position + 4 * count
         if self.position > self._end:  # before the format is made: it is as long as the array claims
             raise CorruptData(f"an array of {count} numbers passes the end of the message")
@@ -113,7 +122,11 @@ class Reader:
 
     def skip_tags(self) -> None:
         """Past the tagged fields of a structure, if it can have any."""
-        if self.flexible:
+        if not self.flexible:
+            return
+        if self._buffer[self.position] == 0:  # there are none, as almost always
+            self.position += 1
+        else:
             self.tags({})
 
     def tags(self, known: Mapping[int, Callable[["Reader"], Any]]) -> dict[int, Any]:
@@ -156,6 +169,9 @@ class Reader:
         buffer, position = self._buffer, self.position
         byte = buffer[position]
         position += 1
+        if byte < 0x80:
+            self.position = position
+            return byte
         value = byte & 0x7F
         shift = 7
         while byte & 0x80:

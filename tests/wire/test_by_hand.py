@@ -1,0 +1,328 @@
+"""The codecs that are written by hand: equal to kio's for any request and answer, and safe for any bytes."""
+
+import io
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
+from kio.serial import entity_writer
+
+from controller.errors import ApiError, ErrorCode
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
+from controller.transactions.end_txn import EndTxn
+from records.invariant import CorruptData
+from records.transaction_log import TopicPartitions
+from tests.wire import coordinator_rows, partition_rows
+from tests.wire.every_api import kios_request, kios_response
+from tests.wire.row import Row
+from wire import k00_produce as k00
+from wire import k01_fetch as k01
+from wire import k27_write_txn_markers as k27
+from wire.cursor import Reader, Writer, read, varint
+from wire.frame import response_frame
+from wire.schema import ELEMENTS_MAX, Message
+
+INT8 = st.integers(-(2**7), 2**7 - 1)
+INT16 = st.integers(-(2**15), 2**15 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+MS = st.integers(0, 2**31 - 1)
+TEXT = st.text(max_size=5) | st.just("x" * 200)  # a length of two bytes, where it is a varint
+CODE = st.sampled_from([ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_ABORTABLE])
+NAMED_IDS = st.uuids().filter(lambda each: each.int != 0)
+
+
+def by_topic(row: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
+    """(topic, row) with the rows of each topic together, as a message has them."""
+    topics = st.lists(
+        st.tuples(TEXT, st.lists(row, min_size=1, max_size=3)), max_size=3, unique_by=lambda t: t[0]
+    )
+    return topics.map(lambda groups: tuple((topic, row) for topic, rows in groups for row in rows))
+
+
+def grouped(row: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[tuple[str, tuple[Any, ...]], ...]]:
+    """((topic, rows), ...)."""
+    return st.lists(st.tuples(TEXT, st.lists(row, max_size=3).map(tuple)), max_size=3).map(tuple)
+
+
+PRODUCE = st.builds(
+    k00.Produce,
+    st.none() | TEXT,
+    INT16,
+    MS,
+    by_topic(st.tuples(INT32, st.none() | st.binary(max_size=200))).map(
+        lambda rows: tuple(k00.PartitionData(topic, *row) for topic, row in rows)
+    ),
+    st.just(0),
+)
+PRODUCED = by_topic(
+    st.tuples(
+        INT32,
+        CODE,
+        INT64,
+        st.just(-1) | st.integers(0, 2**41),
+        INT64,
+        st.lists(st.builds(k00.RecordError, INT32, st.none() | TEXT), max_size=2).map(tuple),
+        st.none() | TEXT,
+    )
+).map(lambda rows: k00.ProduceAnswer(tuple(k00.PartitionProduced(topic, *row) for topic, row in rows)))
+FETCH = st.builds(
+    k01.Fetch,
+    INT32,
+    MS,
+    INT32,
+    INT32,
+    INT8,
+    INT32,
+    INT32,
+    by_topic(st.tuples(NAMED_IDS, INT32, INT32, INT64, INT32, INT64, INT32)).map(
+        lambda rows: tuple(k01.FetchPartition(topic, *row) for topic, row in rows)
+    ),
+    st.just(0),
+)
+FETCHED = st.builds(
+    k01.FetchAnswer,
+    CODE,
+    INT32,
+    by_topic(
+        st.tuples(
+            NAMED_IDS,
+            INT32,
+            CODE,
+            INT64,
+            INT64,
+            INT64,
+            st.none() | st.lists(st.builds(k01.AbortedTransaction, INT64, INT64), max_size=2).map(tuple),
+            st.binary(max_size=200),
+        )
+    ).map(lambda rows: tuple(k01.FetchedPartition(topic, *row) for topic, row in rows)),
+)
+ADD = st.builds(
+    AddPartitions,
+    TEXT,
+    INT64,
+    INT16,
+    st.lists(st.builds(TopicPartitions, TEXT, st.lists(INT32, max_size=3).map(tuple)), max_size=3).map(tuple),
+    st.booleans(),
+)
+ADDED = st.builds(AddPartitionsAnswer, grouped(st.tuples(INT32, CODE)))
+MARKERS = st.lists(
+    st.builds(k27.TxnMarker, INT64, INT16, st.booleans(), grouped(INT32), INT32, INT8), max_size=3
+).map(lambda markers: k27.WriteTxnMarkers(tuple(markers)))
+MARKED = st.lists(st.tuples(INT64, grouped(st.tuples(INT32, CODE))), max_size=3).map(
+    lambda markers: k27.WriteTxnMarkersAnswer(tuple(markers))
+)
+
+
+def adds(version: int) -> st.SearchStrategy[AddPartitionsToTxn]:
+    """One transaction that is not only verified before version 4, any number from then on."""
+    if version >= 4:
+        return st.lists(ADD, max_size=3).map(lambda each: AddPartitionsToTxn(tuple(each)))
+    one = st.tuples(ADD).filter(lambda each: not each[0].verify_only)
+    return one.map(AddPartitionsToTxn)
+
+
+def addeds(version: int) -> st.SearchStrategy[AddPartitionsToTxnAnswer]:
+    results = st.tuples(TEXT, ADDED)
+    many = st.tuples(results) if version < 4 else st.lists(results, max_size=3).map(tuple)
+    return many.map(AddPartitionsToTxnAnswer)
+
+
+def _constant(strategy: st.SearchStrategy[Any]) -> Any:
+    return lambda version: strategy
+
+
+BY_HAND: list[tuple[Row, Any, Any]] = [
+    (partition_rows.PRODUCE, _constant(PRODUCE), _constant(PRODUCED)),
+    (partition_rows.FETCH, _constant(FETCH), _constant(FETCHED)),
+    (coordinator_rows.ADD_PARTITIONS_TO_TXN, adds, addeds),
+    (
+        coordinator_rows.END,
+        _constant(st.builds(EndTxn, TEXT, INT64, INT16, st.booleans())),
+        _constant(st.none()),
+    ),
+    (partition_rows.WRITE_TXN_MARKERS, _constant(MARKERS), _constant(MARKED)),
+]
+CASES = [
+    pytest.param(row, version, requests(version), responses(version), id=f"{row.api.name}-v{version}")
+    for row, requests, responses in BY_HAND
+    for version in row.versions
+]
+
+
+def _written_by_kio(entity: Any) -> bytes:
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_request_is_kios(
+    row: Row, version: int, requests: Any, responses: Any, data: st.DataObject
+) -> None:
+    request = data.draw(requests)
+    body = row.api.encode_request(version, request)
+    visible = row.visible_request(version, request)
+    entity, end = kios_request(row.api.key, version, body)
+    assert row.api.decode_request(version, memoryview(body)) == visible
+    assert end == len(body)
+    assert row.flat_request is None or row.flat_request(version, entity) == visible
+    assert _written_by_kio(entity) == body
+
+
+@pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_an_answer_is_kios(
+    row: Row, version: int, requests: Any, responses: Any, data: st.DataObject
+) -> None:
+    response = data.draw(responses)
+    body = row.api.encode_response(version, response, 7)
+    visible = row.visible_response(version, response)
+    entity, end = kios_response(row.api.key, version, body)
+    assert row.api.decode_response(version, memoryview(body)) == visible
+    assert end == len(body)
+    assert row.flat_response is None or row.flat_response(version, entity) == visible
+    assert _written_by_kio(entity) == body
+    if row.api.frame_response is not None:
+        tagged = row.api.has_tagged_response_header(version)
+        framed = response_frame(9, body, tagged=tagged)
+        assert row.api.frame_response(version, 9, response, 7) == framed
+
+
+@pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_bytes_that_lie_are_corrupt_and_nothing_else(
+    row: Row, version: int, requests: Any, responses: Any, data: st.DataObject
+) -> None:
+    """Cut, or with some bytes changed: each is read as something, or is CorruptData."""
+    kind = data.draw(st.sampled_from(["request", "response"]))
+    if kind == "request":
+        body = bytearray(row.api.encode_request(version, data.draw(requests)))
+        decode: Any = row.api.decode_request
+    else:
+        body = bytearray(row.api.encode_response(version, data.draw(responses), 0))
+        decode = row.api.decode_response
+    for _ in range(data.draw(st.integers(0, 3))):
+        position = data.draw(st.integers(0, len(body) - 1))
+        body[position] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)) | st.just(len(body)))
+    try:
+        decode(version, memoryview(bytes(body[:cut])))
+    except (CorruptData, ApiError):
+        pass
+
+
+# What the laws cannot draw
+
+MARKER = k27.TxnMarker(77, 3, True, (("orders", (0, 1)),), 6, 0, image_version=2**62)
+ONE_MARKER = k27.WriteTxnMarkers((MARKER,))
+
+
+@pytest.mark.parametrize("version", k27.WRITE_TXN_MARKERS.versions)
+def test_the_image_version_of_a_marker_comes_back(version: int) -> None:
+    body = k27.WRITE_TXN_MARKERS.encode_request(version, ONE_MARKER)
+    assert k27.WRITE_TXN_MARKERS.decode_request(version, memoryview(body)) == ONE_MARKER
+
+
+@pytest.mark.parametrize("version", k27.WRITE_TXN_MARKERS.versions)
+def test_a_kafka_broker_skips_the_image_version(version: int) -> None:
+    """KIP-482. Without the tag the bytes are what kio reads: a tagged field is added, and nothing else."""
+    body = k27.WRITE_TXN_MARKERS.encode_request(version, ONE_MARKER)
+    tag = b"\x01" + b"\xe8\x07" + b"\x08" + struct.pack(">q", 2**62)  # one field: tag 1000, eight bytes
+    assert body.count(tag) == 1
+    entity, _ = kios_request(27, version, body.replace(tag, b"\x00"))
+    assert partition_rows.flat_markers(version, entity) == k27.WriteTxnMarkers(
+        (k27.TxnMarker(77, 3, True, (("orders", (0, 1)),), 6),)
+    )
+    (skipped,) = Message(27, "request").decode(version, body)["markers"]
+    assert skipped["coordinator_epoch"] == 6
+    assert "image_version" not in skipped
+
+
+def test_kafka_python_skips_the_image_version() -> None:
+    body = k27.WRITE_TXN_MARKERS.encode_request(1, ONE_MARKER)
+    read_by_it = WriteTxnMarkersRequest[1].decode(body, version=1)
+    assert [each.coordinator_epoch for each in read_by_it.markers] == [6]
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [
+        pytest.param(b"\x01\xe8\x07\x04\0\0\0\1", "claims 4 bytes", id="too-short"),
+        pytest.param(b"\x01\xe8\x07\x09" + bytes(9), "claims 9 bytes", id="too-long"),
+        pytest.param(b"\x01\xe8\x07\x7f" + bytes(8), "past the end", id="past-the-end"),
+    ],
+)
+def test_an_image_version_that_lies_is_corrupt(tags: bytes, reason: str) -> None:
+    body = k27.WRITE_TXN_MARKERS.encode_request(1, ONE_MARKER)
+    head = body[: body.index(b"\x01\xe8\x07")]
+    with pytest.raises(CorruptData, match=reason):
+        k27.WRITE_TXN_MARKERS.decode_request(1, head + tags + bytes(8))
+
+
+def test_a_full_request_of_markers_is_read() -> None:
+    """PARTITIONS_MAX partitions, each of a topic and a transaction of its own, and answered one by one."""
+    markers = tuple(
+        k27.TxnMarker(index, 0, True, (("orders", (index,)),), 6, 0, index + 1)
+        for index in range(k27.PARTITIONS_MAX)
+    )
+    request = k27.WriteTxnMarkers(markers)
+    body = k27.WRITE_TXN_MARKERS.encode_request(1, request)
+    assert k27.WRITE_TXN_MARKERS.decode_request(1, body) == request
+    answer = k27.WriteTxnMarkersAnswer(tuple((each, (("orders", ((each, 0),)),)) for each in range(5000)))
+    body = k27.WRITE_TXN_MARKERS.encode_response(1, answer, 0)
+    assert k27.WRITE_TXN_MARKERS.decode_response(1, body) == answer
+
+
+def _numbers(reader: Reader) -> tuple[int, ...]:
+    return reader.int32s()
+
+
+@pytest.mark.parametrize("flexible", [True, False], ids=["flexible", "legacy"])
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [
+        pytest.param(ELEMENTS_MAX, None, id="at-the-bound"),
+        pytest.param(ELEMENTS_MAX + 1, "more than 20000", id="one-past"),
+    ],
+)
+def test_elements_are_bounded(flexible: bool, count: int, reason: str | None) -> None:
+    writer = Writer(flexible=flexible)
+    writer.int32s(tuple(range(count)))
+    if reason is None:
+        assert len(read("numbers", Reader(writer.message(), flexible=flexible), _numbers)) == count
+        return
+    with pytest.raises(CorruptData, match=reason):
+        read("numbers", Reader(writer.message(), flexible=flexible), _numbers)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(b"", "byte 0", id="nothing"),
+        pytest.param(b"\xff\xff\xff\xff\x0f", "more than 20000", id="four-gib-of-numbers"),
+        pytest.param(b"\x80\x80\x80\x80\x80\x01", "five bytes", id="endless-varint"),
+        pytest.param(b"\x00", "null", id="null"),
+        pytest.param(b"\x03\0\0\0\1", "passes the end", id="cut"),
+    ],
+)
+def test_numbers_that_lie_are_corrupt(body: bytes, reason: str) -> None:
+    with pytest.raises(CorruptData, match=reason):
+        read("numbers", Reader(body, flexible=True), _numbers)
+
+
+@pytest.mark.parametrize("value", [0, 0x7F, 0x80, 0x3FFF, 0x4000, 2**31 - 1, 2**32 - 1])
+def test_varints_come_back(value: int) -> None:
+    assert Reader(varint(value), flexible=True)._varint() == value
