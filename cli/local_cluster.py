@@ -226,6 +226,7 @@ def _configuration(node_id: NodeId, node_count: int, port: int) -> NodeConfig:
         controller_bootstrap=tuple(at(CONTROLLER_PORT_OFFSET, each) for each in nodes),
         secret_file=Path("..") / ".." / SECRET,
         metrics_port=at(METRICS_PORT_OFFSET, node_id).port,
+        allow_unreplicated=True,
     )
 
 

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "down": _Home("cli.cluster", "down"),
     "health": _Home("cli.health", "health"),
     "quorum": _Home("cli.quorum", "quorum"),
+    "topics": _Home("cli.topics", "topics"),
     "producer-ids": _Home("cli.producer_ids", "producer_ids"),
     "produce": _Home("cli.produce", "produce"),
     "consume": _Home("cli.consume", "consume"),

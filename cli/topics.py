@@ -1,0 +1,307 @@
+"""``fencepost topics``: create, list, describe and delete topics.
+
+Flags and lines are those of ``kafka-topics``; its ``--topic`` of list, describe and delete is a regular
+expression that the whole name must match. JSON has the names of the columns.
+Reached     --dir and --bootstrap-controller ask the active controller, --bootstrap-server a broker.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cli import contact
+from cli.contact import TIMEOUT_SECONDS, Target, errors_explained, find_target, target_options
+from cli.output import JSON, Failed, NotAuthorized, WrongUsage, echo_json, format_option
+from cli.topic_route import ask_a_broker, brokers_at
+from controller.errors import ErrorCode
+from controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
+from quorum.node_identity import id_text
+from wire.dispatch import Api, Q, R
+from wire.errors import raise_for
+from wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata
+from wire.k19_create_topics import CREATE_TOPICS
+from wire.k20_delete_topics import DELETE_TOPICS
+from wire.k32_describe_configs import DESCRIBE_CONFIGS, TOPIC_RESOURCE, ConfigResource, DescribeConfigs
+
+AT_ONCE_MAX: Final = 500  # topics in one request
+SOURCE_TOPIC: Final = 1  # the setting was given to the topic; any other source is a default
+NONE: Final = "none"  # as Kafka's tool prints a leader that is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where the command asks: the active controller, or any of some brokers."""
+
+    target: Target
+    to_brokers: bool
+
+    def ask(self, api: Api[Q, R], request: Q) -> R:
+        """One answer; what stands in its way becomes an exit status."""
+        if not self.to_brokers:
+            return contact.ask(self.target, api, request)
+        with errors_explained(self.target):
+            return ask_a_broker(self.target, api, request, timeout_s=TIMEOUT_SECONDS)
+
+
+@click.group()
+def topics() -> None:
+    """Topics: create, list, describe, delete."""
+
+
+def _route_options(command: Callable[..., Any]) -> Any:
+    """Add the options that say where the cluster is; the command gets the ``route`` they name."""
+
+    @functools.wraps(command)
+    def with_route(
+        directory: Path,
+        bootstrap_server: str | None,
+        bootstrap_controller: str | None,
+        command_config: Path | None,
+        **options: Any,
+    ) -> Any:
+        if bootstrap_server is not None and bootstrap_controller is not None:
+            raise WrongUsage("expected one of --bootstrap-server and --bootstrap-controller")
+        if bootstrap_server is not None:
+            route = Route(brokers_at(bootstrap_server, command_config), to_brokers=True)
+        else:
+            route = Route(find_target(directory, bootstrap_controller, command_config), to_brokers=False)
+        return command(route=route, **options)
+
+    server = click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers, instead of --dir.")
+    return target_options(server(with_route))
+
+
+@topics.command()
+@click.option("--topic", "name", required=True, help="Its name.")
+@click.option("--partitions", type=int, help="How many; else the controller's num.partitions.")
+@click.option("--replication-factor", type=int, help="Replicas of each partition; there is one.")
+@click.option("--replica-assignment", help="Broker ids, one for each partition: 1,2,1; partitions by commas.")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="It is well if the topic is there already.")
+@_route_options
+@format_option
+def create(
+    route: Route,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    replica_assignment: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    output_format: str,
+) -> None:
+    """Create a topic. Exit status 1 if it is refused, 3 if the outcome is unknown."""
+    topic = NewTopic(
+        name,
+        -1 if partitions is None else partitions,
+        -1 if replication_factor is None else replication_factor,
+        _assignments(replica_assignment),
+        tuple(_setting(each) for each in configs),
+    )
+    (created,) = route.ask(CREATE_TOPICS, CreateTopics((topic,))).topics
+    exists = created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    if created.error_code and not (exists and if_not_exists):
+        raise _refused(created.error_code, created.error_message, name)
+    if (replication_factor or 1) > 1 and not exists:
+        click.echo(
+            f"topic {name}: partitions have one replica each, not {replication_factor} "
+            f"(fencepost.allow.unreplicated=true)",
+            err=True,
+        )
+    if output_format == JSON:
+        echo_json(_creation(created, exists))
+    else:
+        click.echo(f"Topic {name} exists already." if exists else f"Created topic {name}.")
+
+
+@topics.command("list")
+@click.option("--topic", "pattern", help="Only topics whose whole name matches this expression.")
+@_route_options
+@format_option
+def list_(route: Route, pattern: str | None, output_format: str) -> None:
+    """List topics by name."""
+    names = [topic.name for topic in _found(route, pattern)]
+    if output_format == JSON:
+        echo_json(names)
+        return
+    for name in names:
+        click.echo(name)
+
+
+@topics.command()
+@click.option("--topic", "pattern", help="Only topics whose whole name matches this expression.")
+@click.option("--topic-id", help="Only the topic of this id.")
+@click.option("--unavailable-partitions", is_flag=True, help="Only partitions without a leader.")
+@click.option("--if-exists", is_flag=True, help="It is well if no such topic is there.")
+@_route_options
+@format_option
+def describe(
+    route: Route,
+    pattern: str | None,
+    topic_id: str | None,
+    unavailable_partitions: bool,
+    if_exists: bool,
+    output_format: str,
+) -> None:
+    """Describe topics: settings, and of each partition the leader, replicas and in-sync replicas."""
+    found = _found(route, pattern)
+    if topic_id is not None:
+        found = [topic for topic in found if topic.topic_id and id_text(topic.topic_id) == topic_id]
+    if not found and (pattern or topic_id) and not if_exists:
+        raise Failed(f"no topic matches {pattern or topic_id}")
+    configs = _configs(route, [topic.name for topic in found if topic.name is not None])
+    rows = [_description(topic, configs.get(topic.name or "", {})) for topic in found]
+    if unavailable_partitions:
+        for row in rows:
+            row["Partitions"] = [each for each in row["Partitions"] if each["Leader"] is None]
+        rows = [row for row in rows if row["Partitions"]]
+    if output_format == JSON:
+        echo_json(rows)
+        return
+    for row in rows:
+        for line in _lines(row, heading=not unavailable_partitions):
+            click.echo(line)
+
+
+@topics.command()
+@click.option("--topic", "pattern", required=True, help="Topics whose whole name matches this expression.")
+@click.option("--if-exists", is_flag=True, help="It is well if no such topic is there.")
+@_route_options
+@format_option
+def delete(route: Route, pattern: str, if_exists: bool, output_format: str) -> None:
+    """Delete topics with all their records. Exit status 1 if one is refused, 3 if the outcome is unknown."""
+    names = [topic.name for topic in _found(route, pattern) if topic.name is not None]
+    if not names and not if_exists:
+        raise Failed(f"no topic matches {pattern}")
+    deleted: list[str] = []
+    for some in _slices(names):
+        for topic in route.ask(DELETE_TOPICS, DeleteTopics(tuple(some))).topics:
+            gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # since it was listed
+            if topic.error_code and not gone:
+                raise _refused(topic.error_code, topic.error_message, topic.name or "")
+            deleted.append(topic.name or "")
+    if output_format == JSON:
+        echo_json(deleted)
+        return
+    for name in deleted:
+        click.echo(f"Deleted topic {name}.")
+
+
+# -- asking ----------------------------------------------------------------------------------------------
+
+
+def _found(route: Route, pattern: str | None) -> list[TopicMetadata]:
+    """The topics whose whole name matches, by name."""
+    try:
+        wanted = re.compile(pattern) if pattern is not None else None
+    except re.error as error:
+        raise WrongUsage(f"--topic: {pattern!r} is no regular expression: {error}") from error
+    answer = route.ask(METADATA, Metadata(None, allow_auto_topic_creation=False))
+    named = sorted((topic.name, topic) for topic in answer.topics if topic.name is not None)
+    return [topic for name, topic in named if wanted is None or name == pattern or wanted.fullmatch(name)]
+
+
+def _configs(route: Route, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What was set for each topic; what is as everywhere is left out."""
+    found: dict[str, dict[str, str]] = {}
+    for some in _slices(names):
+        request = DescribeConfigs(tuple(ConfigResource(TOPIC_RESOURCE, name) for name in some))
+        for result in route.ask(DESCRIBE_CONFIGS, request).results:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # deleted since it was listed
+            raise_for(result.error_code, result.error_message)
+            own = (each for each in result.configs if each.source == SOURCE_TOPIC)
+            found[result.name] = {each.name: each.value or "" for each in own}
+    return found
+
+
+def _slices(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(names), AT_ONCE_MAX):
+        yield names[first : first + AT_ONCE_MAX]
+
+
+def _refused(code: ErrorCode, message: str | None, name: str) -> click.ClickException:
+    text = message or f"topic {name}: {code.name}"
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return NotAuthorized(text)
+    return Failed(text)
+
+
+# -- arguments -------------------------------------------------------------------------------------------
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise WrongUsage(f"--config: expected KEY=VALUE, got {text!r}")
+    return name.strip(), value.strip()
+
+
+def _assignments(text: str | None) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Kafka's form: partitions separated by commas, the replicas of one by colons."""
+    if text is None:
+        return ()
+    try:
+        partitions = [tuple(int(each) for each in part.split(":")) for part in text.split(",")]
+    except ValueError:
+        raise WrongUsage(f"--replica-assignment: expected broker ids as 1,2,1; got {text!r}") from None
+    return tuple(enumerate(partitions))
+
+
+# -- printing --------------------------------------------------------------------------------------------
+
+
+def _creation(created: TopicCreated, exists: bool) -> dict[str, object]:
+    if exists:
+        return {"Topic": created.name, "Created": False}
+    return {
+        "Topic": created.name,
+        "Created": True,
+        "TopicId": id_text(created.topic_id),
+        "PartitionCount": created.partition_count,
+        "ReplicationFactor": created.replication_factor,
+    }
+
+
+def _description(topic: TopicMetadata, configs: dict[str, str]) -> dict[str, Any]:
+    partitions = sorted(topic.partitions, key=lambda each: each.partition_index)
+    return {
+        "Topic": topic.name,
+        "TopicId": None if topic.topic_id is None else id_text(topic.topic_id),
+        "PartitionCount": len(partitions),
+        "ReplicationFactor": max((len(each.replica_nodes) for each in partitions), default=0),
+        "Configs": configs,
+        "Partitions": [_partition(each) for each in partitions],
+    }
+
+
+def _partition(partition: PartitionMetadata) -> dict[str, Any]:
+    return {
+        "Partition": partition.partition_index,
+        "Leader": None if partition.leader_id < 0 else partition.leader_id,
+        "LeaderEpoch": partition.leader_epoch,
+        "Replicas": list(partition.replica_nodes),
+        "Isr": list(partition.isr_nodes),
+    }
+
+
+def _lines(row: dict[str, Any], *, heading: bool) -> Iterator[str]:
+    """As Kafka's tool: a line for the topic, an indented one for each partition, tabs between."""
+    if heading:
+        configs = ",".join(f"{name}={value}" for name, value in row["Configs"].items())
+        names = ("Topic", "TopicId", "PartitionCount", "ReplicationFactor")
+        yield "\t".join([*(f"{name}: {row[name]}" for name in names), f"Configs: {configs}"])
+    for each in row["Partitions"]:
+        leader = NONE if each["Leader"] is None else each["Leader"]
+        replicas, isr = _joined(each["Replicas"]), _joined(each["Isr"])
+        cells = (f"Topic: {row['Topic']}", f"Partition: {each['Partition']}", f"Leader: {leader}")
+        yield "\t" + "\t".join([*cells, f"Replicas: {replicas}", f"Isr: {isr}"])
+
+
+def _joined(broker_ids: Iterable[int]) -> str:
+    return ",".join(str(each) for each in broker_ids)
