@@ -1,7 +1,8 @@
 """``make simulate``: many storms, one line each; a failure says how to replay it.
 
 ``make simulate SEEDS=1000 FROM=0``, or ``python -m tests.simulation --seeds 1000 --from 0``; with
-``--upgrade`` the clusters upgrade from ZooKeeper meanwhile.
+``--upgrade`` the clusters upgrade from ZooKeeper meanwhile, with ``--transactions`` producers and brokers
+are around them.
 Exit status: 0 every invariant held and every storm was survived, 1 not.
 """
 
@@ -11,7 +12,14 @@ import time
 import click
 
 from tests.simulation.simulation import Failed, Simulation
-from tests.simulation.storms import STORM_S, Storm, weather_the_storm, weather_the_upgrade
+from tests.simulation.storms import (
+    STORM_S,
+    Storm,
+    weather_the_storm,
+    weather_the_transactions,
+    weather_the_upgrade,
+)
+from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
 
 
@@ -20,14 +28,15 @@ from tests.simulation.upgrade import UpgradeSimulation
 @click.option("--from", "first", default=0, envvar="FROM", show_default=True, help="The first seed.")
 @click.option("--seconds", default=STORM_S, show_default=True, help="Virtual seconds of storm.")
 @click.option("--upgrade", is_flag=True, help="Clusters that upgrade from ZooKeeper.")
+@click.option("--transactions", is_flag=True, help="Clusters with transactional producers.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
-def main(seeds: int, first: int, seconds: float, upgrade: bool, quiet: bool) -> None:
+def main(seeds: int, first: int, seconds: float, upgrade: bool, transactions: bool, quiet: bool) -> None:
     """Run seeded storms against the real Raft core under virtual time."""
     failed: list[int] = []
     began = time.monotonic()
     for seed in range(first, first + seeds):
         try:
-            sim = weather_the_upgrade(seed, seconds) if upgrade else weather_the_storm(seed, seconds)[1]
+            sim = _weather(seed, seconds, upgrade, transactions)
         except Failed as failure:
             failed.append(seed)
             click.echo(f"seed {seed} {Storm.of(seed).name} FAILED\n{failure}\n")
@@ -41,6 +50,12 @@ def main(seeds: int, first: int, seconds: float, upgrade: bool, quiet: bool) -> 
     )
     click.echo(" ".join(map(str, failed)))
     sys.exit(1 if failed else 0)
+
+
+def _weather(seed: int, seconds: float, upgrade: bool, transactions: bool) -> Simulation:
+    if transactions:
+        return weather_the_transactions(seed, seconds)
+    return weather_the_upgrade(seed, seconds) if upgrade else weather_the_storm(seed, seconds)[1]
 
 
 def _summary(sim: Simulation) -> str:
@@ -57,6 +72,12 @@ def _summary(sim: Simulation) -> str:
             f"{counts.get('fence:switch-applied', 0)} fences, "
             f"{counts.get('rollback:phase-applied', 0)} rollbacks, "
             f"{counts.get('crashes at points', 0)} crashes at points, "
+        )
+    if isinstance(sim, TransactionSimulation):
+        said += (
+            f"{counts.get('ended', 0)} transactions ended, {counts.get('recoveries', 0)} recoveries, "
+            f"{counts.get('producers died', 0)} producers died, {counts.get('marked', 0)} markers, "
+            f"{len(sim.ledger.transactions.owners)} producer ids, "
         )
     return f"{said}digest {sim.digest[:12]}"
 

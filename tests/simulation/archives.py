@@ -11,15 +11,14 @@ from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 
 
-def committed_batches(ledger: Ledger) -> dict[int, bytes]:
-    """Base offset -> the batch of the metadata log, stamped, as the archives have to have it."""
-    batches: dict[int, bytes] = {}
+def committed_batches(ledger: Ledger) -> dict[Log, dict[int, bytes]]:
+    """Log -> base offset -> the batch, stamped, as the archives have to have it."""
+    batches: dict[Log, dict[int, bytes]] = {log: {} for log in Log}
     for seen in ledger.entries.values():
         if seen.applied and seen.entry is not None:
             for log, batch in seen.entry.batches:
-                base = seen.before.log_end(Log.METADATA)
-                require(log is Log.METADATA, "only this log is written", log=log)
-                batches[base] = stamp(batch, Offset(base), Term(seen.after.controller_epoch))
+                base = seen.before.log_end(log)
+                batches[log][base] = stamp(batch, Offset(base), Term(seen.after.controller_epoch))
     return batches
 
 

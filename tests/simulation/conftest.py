@@ -6,6 +6,7 @@ import pytest
 
 SEEDS = 40
 UPGRADE_SEEDS = 18
+TRANSACTION_SEEDS = 40
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -14,6 +15,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, count, name in (
         ("storm_seed", SEEDS, "seed"),
         ("upgrade_seed", UPGRADE_SEEDS, "upgrade-seed"),
+        ("transaction_seed", TRANSACTION_SEEDS, "transaction-seed"),
     ):
         if fixture in metafunc.fixturenames:
             seeds = sorted({*range(count), *map(int, named)})

@@ -16,8 +16,10 @@ from quorum.replica import Replica
 from records.control import LeaderChange, Voters
 from records.entry import Entry, decode_entry, decode_records
 from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, ZkMigrationStateRecord
+from records.transaction_log import TransactionForgotten, TransactionStateRecord
 from records.types import LogIndex, NodeId, Term
 from snapshots.store import Store, image_digest
+from tests.simulation.facts import Fact, TransactionFacts
 
 Block = tuple[int, int]  # first, end
 Claim = tuple[int, int, int]  # controller epoch, proposer, proposal number: names an entry
@@ -64,6 +66,7 @@ class Seen:
     blocks: tuple[Block, ...]
     marks: tuple[object, ...]
     upgrade: tuple[ZkMigrationStateRecord, ...] = ()
+    transactions: tuple[TransactionStateRecord | TransactionForgotten, ...] = ()
 
     @property
     def claim(self) -> Claim | None:
@@ -82,9 +85,11 @@ class News:
     led: list[tuple[Term, NodeId]] = field(default_factory=list)
     committed: list[tuple[NodeId, int, LogIndex]] = field(default_factory=list)  # node, life, commit index
     votes: list[tuple[NodeId, uuid.UUID, Term, NodeId]] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)  # of partitions and transactional producers
 
     def __bool__(self) -> bool:
-        return bool(self.seen or self.told or self.led or self.committed or self.votes or self.installed)
+        news = (self.seen, self.told, self.led, self.committed, self.votes, self.installed, self.facts)
+        return any(news)
 
 
 @dataclass(slots=True)
@@ -106,6 +111,7 @@ class Ledger:
     bindings: set[tuple[NodeId, uuid.UUID]] = field(default_factory=set)  # ever in somebody's log
     bound: dict[NodeId, uuid.UUID] = field(default_factory=dict)  # newest in the committed log
     bound_at: LogIndex = LogIndex(0)
+    transactions: TransactionFacts = field(default_factory=TransactionFacts)
     news: News = field(default_factory=News)
     lives: dict[NodeId, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
@@ -140,6 +146,11 @@ class Ledger:
         attempt.settle(answer)
         self.count(f"{attempt.kind} {attempt.outcome}")
         self.news.told.append(attempt)
+
+    def fact(self, fact: Fact) -> None:
+        """Something happened on a partition or to a transactional producer."""
+        self.count(type(fact).__name__.lower())
+        self.news.facts.append(fact)
 
     def installed(self, node: NodeId, store: Store) -> None:
         """A snapshot became the image."""
@@ -203,6 +214,7 @@ class Ledger:
                 tuple(blocks),
                 tuple(marks),
                 tuple(r for r in records if isinstance(r, ZkMigrationStateRecord)),
+                tuple(r for r in records if isinstance(r, TransactionStateRecord | TransactionForgotten)),
             )
         )
 

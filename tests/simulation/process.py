@@ -29,6 +29,7 @@ from tests.simulation.network import Network
 TICK_S = 0.01
 BEAT_S = 0.05
 SESSION_MS = 2_000
+WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
 CLUSTER = "simulated"
 
 
@@ -144,7 +145,7 @@ class Process:
             self._at_flush,
             send=self._send,
             clock=lambda: self._agenda.now,
-            wall_ms=lambda: int(self._agenda.now * 1000) + self.skew_ms,
+            wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
             background=lambda work, done: self._background(life, work, done),
             rng=self._rng,
             on_active=self._activated,

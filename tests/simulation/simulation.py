@@ -191,6 +191,8 @@ class Simulation:
             )
         for attempt in ledger.news.told:
             self._hash.update(f"{self.agenda.now} {attempt.number} {attempt.outcome}\n".encode())
+        for fact in ledger.news.facts:
+            self._hash.update(f"{self.agenda.now} {fact}\n".encode())
         ledger.turn_page()
 
     @property
@@ -257,8 +259,8 @@ class Simulation:
                 continue
             version, digest = replica.image.header.version, image_digest(replica.store)
             require(self.ledger.digests[version] == digest, "I3: at the end", node=process.node_id)
-            for archive in replica.archiver.archives.values():
-                archive_is_the_log(archive, committed, process.node_id)
+            for log, archive in replica.archiver.archives.items():
+                archive_is_the_log(archive, committed[log], process.node_id)
         for attempt in self.ledger.granted:
             require(attempt.mark in self.ledger.marks, "I2: an acknowledged block is gone", attempt=attempt)
 

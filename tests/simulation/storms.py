@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation.simulation import Simulation
+from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
 from tests.simulation.weather import KINDS, Weather, weather_of
 
@@ -50,5 +51,16 @@ def weather_the_upgrade(seed: int, storm_s: float = UPGRADE_S) -> UpgradeSimulat
         sim.run(storm_s)
         sim.heal()
         sim.bring_to_an_end()
+        sim.demand_progress()
+    return sim
+
+
+def weather_the_transactions(seed: int, storm_s: float = STORM_S) -> TransactionSimulation:
+    """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters."""
+    _, weather = weather_of(seed)
+    with TransactionSimulation(seed, weather=weather) as sim:
+        sim.run(storm_s)
+        sim.heal()
+        sim.demand_commits()
         sim.demand_progress()
     return sim

@@ -1,0 +1,200 @@
+"""Simulated brokers: Produce with verification, WriteTxnMarkers, deaths.
+
+They do what broker/produce.py, broker/verification.py and broker/markers.py do, without sockets; the rules of
+a partition are the product's own (partition.py), and so is what a coordinator's code means to a producer.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.log.shapes import VerificationGuard
+from broker.verification import verdict
+from controller.errors import ApiError, ErrorCode
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
+from records.end_marker import EndMarker
+from records.transaction_log import TopicPartitions
+from records.types import BrokerId, NodeId
+from tests.simulation.agenda import Agenda
+from tests.simulation.facts import Place
+from tests.simulation.ledger import Ledger
+from tests.simulation.partition import Batch, Partition
+from tests.simulation.post import Post
+from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinator import Coordinator
+
+TOPIC: Final = "orders"
+PRODUCE_VERSION: Final = 10  # librdkafka's
+VERIFY_PATIENCE_S: Final = 0.5
+Told = Callable[[Any], None]
+
+
+class Broker:
+    """The leader of some partitions, and their only replica."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        agenda: Agenda,
+        rng: random.Random,
+        post: Post,
+        ledger: Ledger,
+        voters: Mapping[NodeId, "Coordinator"],
+    ) -> None:
+        self.broker_id = broker_id
+        self.partitions: dict[Place, Partition] = {}
+        self._agenda = agenda
+        self._rng = rng
+        self._post = post
+        self._ledger = ledger
+        self._voters = voters
+        self._coordinator: NodeId | None = None
+        self._life = 1
+        self._is_up = True
+        if post.weather.broker_deaths:
+            agenda.after(rng.expovariate(post.weather.broker_deaths), self._die)
+
+    # -- deaths -----------------------------------------------------------------------------------
+
+    def _die(self) -> None:
+        weather = self._post.weather
+        if not weather.broker_deaths:
+            return
+        if self._is_up:
+            self._is_up = False
+            self._ledger.count("broker deaths")
+            self._agenda.after(self._rng.uniform(*weather.broker_downtime_s), self._come_back)
+        self._agenda.after(self._rng.expovariate(weather.broker_deaths), self._die)
+
+    def _come_back(self) -> None:
+        self._is_up = True
+        self._life += 1
+        for partition in self.partitions.values():
+            partition.crash()
+
+    # -- Produce ----------------------------------------------------------------------------------
+
+    def produce(self, batch: Batch, told: Told) -> None:
+        """A batch arrives; ``told`` a code."""
+        if not self._is_up:
+            return
+        partition = self.partitions[batch.place]
+        guard = partition.guard(batch, self._now_ms())
+        if guard is None:
+            self._append(partition, batch, None, told)
+        else:
+            self._verify(batch, partial(self._verified, self._life, partition, batch, guard, told))
+
+    def _verified(
+        self,
+        life: int,
+        partition: Partition,
+        batch: Batch,
+        guard: VerificationGuard,
+        told: Told,
+        code: ErrorCode,
+    ) -> None:
+        if not self._is_up or life != self._life:
+            return
+        if code != ErrorCode.NONE:
+            told(verdict(code, PRODUCE_VERSION))
+        else:
+            self._append(partition, batch, guard, told)
+
+    def _append(
+        self, partition: Partition, batch: Batch, guard: VerificationGuard | None, told: Told
+    ) -> None:
+        try:
+            partition.append(batch, guard, self._now_ms())
+        except ApiError as refusal:
+            if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH and guard is None:
+                self._verify(batch, lambda code: told(_why_old(code)))
+            else:
+                told(refusal.code)
+        else:
+            told(ErrorCode.NONE)
+
+    def _verify(self, batch: Batch, told: Callable[[ErrorCode], None]) -> None:
+        """Ask who leads as far as is known; no answer in time: the producer is told to try again."""
+        waiting, life = [True], self._life
+        node = self._coordinator
+        if node is None:
+            node = self._coordinator = self._rng.choice(sorted(self._voters))
+
+        def heard(answer: Any) -> None:
+            if not waiting[0] or not self._is_up or life != self._life:
+                return
+            waiting[0] = False
+            code = ErrorCode.REQUEST_TIMED_OUT if answer is None else _code(answer)
+            if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
+                self._coordinator = None
+            told(code)
+
+        asked = AddPartitions(
+            batch.purpose.transactional_id, *batch.pair, (TopicPartitions(TOPIC, (batch.place,)),), True
+        )
+        request = AddPartitionsToTxn((asked,), batched=True)
+        self._agenda.after(VERIFY_PATIENCE_S, heard, None)
+        voter = self._voters[node]
+        self._post.carry(lambda: voter.ask(request, lambda answer: self._post.carry(partial(heard, answer))))
+
+    # -- WriteTxnMarkers --------------------------------------------------------------------------
+
+    def write_markers(self, request: WriteTxnMarkers, told: Told) -> None:
+        """Markers arrive. They are durable before the answer."""
+        if self._is_up:
+            results = ((marker.producer_id, self._write(marker)) for marker in request.markers)
+            told(WriteTxnMarkersAnswer(tuple(results)))
+
+    def _write(self, marker: TxnMarker) -> tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]:
+        written = EndMarker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            committed=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            version=marker.image_version,
+        )
+        return tuple(
+            (topic, tuple((index, self._write_one(index, written)) for index in indexes))
+            for topic, indexes in marker.topics
+        )
+
+    def _write_one(self, place: Place, marker: EndMarker) -> ErrorCode:
+        partition = self.partitions.get(place)
+        if partition is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        try:
+            partition.append_marker(marker, self._now_ms())
+        except ApiError as refusal:
+            return refusal.code
+        return ErrorCode.NONE
+
+    def _now_ms(self) -> int:
+        return int(self._agenda.now * 1000)
+
+
+def _code(answer: Any) -> ErrorCode:
+    """What the coordinator said of the one partition that it was asked about."""
+    if isinstance(answer, ApiError):
+        return answer.code
+    assert isinstance(answer, AddPartitionsToTxnAnswer)
+    ((_, result),) = answer.results
+    if isinstance(result, AddPartitionsAnswer):
+        return result.errors[0][1][0][1]
+    return result
+
+
+def _why_old(code: ErrorCode) -> ErrorCode:
+    """Of an epoch older than the partition's: timed out and abortable, or fenced (row 588.4)."""
+    told = verdict(code, PRODUCE_VERSION)
+    abortable = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    later = ErrorCode.NOT_ENOUGH_REPLICAS
+    return told if told in (*abortable, later) else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,0 +1,135 @@
+"""A voter that coordinates transactions: the product's server, marker sender and timers under virtual time.
+
+Requests come by the post, and so do answers; a stopped or busy process takes them when it is free. One
+that dies forgets what it held. Producer ids come from a counter: blocks of them are other storms' matter.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from controller.authorization import Acls
+from controller.errors import ApiError
+from controller.transactions.add_partitions import AddPartitionsToTxn
+from controller.transactions.end_txn import EndTxn
+from controller.transactions.init_producer_id import InitProducerId
+from quorum.transaction_server import TransactionServer
+from quorum.transaction_timers import TransactionTimes
+from records.types import BrokerId, ProducerId
+from tests.simulation.broker import Broker
+from tests.simulation.post import Post
+from tests.simulation.process import Process
+from wire.dispatch import Context
+from wire.k27_write_txn_markers import WriteTxnMarkers
+
+Request = InitProducerId | AddPartitionsToTxn | EndTxn
+Told = Callable[[Any], None]
+
+TIMES: Final = TransactionTimes(
+    timeout_ms_max=60_000, timeouts_interval_ms=300, expiration_ms=4_000, expiry_interval_ms=1_000
+)
+MARKERS_PATIENCE_S: Final = 1.0
+_CLIENT: Final = Context("User:ANONYMOUS", "PLAINTEXT", "simulated", "127.0.0.1:1")
+
+
+class Coordinator(Process):
+    """See the module."""
+
+    post: Post
+    brokers: Mapping[BrokerId, Broker]
+    fresh: Callable[[], ProducerId]
+    server: TransactionServer
+
+    def start(self) -> None:
+        if self.up:
+            return
+        super().start()
+        replica, life = self.replica, self.life
+        assert replica is not None
+        self.server = TransactionServer(
+            TIMES,
+            replica,
+            replica.submit,
+            Acls(),
+            send=partial(self._send_markers, life),
+            call_later=partial(self._call_later, life),
+            background=lambda work, done: self._background(life, work, done),
+            clock=lambda: self._agenda.now,
+            log=self._log,
+        )
+        self.server.claim = self.fresh
+        replica.proposer._on_deposed = self.server.deposed
+
+    def ask(self, request: Request, told: Told) -> None:
+        """A request arrives. A dead process is silent: its client's patience ends."""
+        if self.up:
+            self.run(self._serve, self.life, request, told)
+
+    def _serve(self, life: int, request: Request, told: Told) -> None:
+        def reply(answer: Any, _throttle_ms: int = 0) -> None:
+            told(answer)
+
+        if not self._lives(life):
+            return
+        server = self.server
+        try:
+            if isinstance(request, InitProducerId):
+                server.init_producer_id(request, _CLIENT, reply)
+            elif isinstance(request, EndTxn):
+                server.end_txn(request, _CLIENT, reply)
+            else:
+                server.add_partitions(request, _CLIENT, reply)
+        except ApiError as refusal:
+            told(refusal)
+
+    def _activated(self, now_ms: int) -> None:
+        super()._activated(now_ms)
+        self.server.activated(now_ms)
+
+    def _timer(self, life: int, name: str, period_s: float) -> None:
+        super()._timer(life, name, period_s)
+        if name == "beat" and self._lives(life) and not self.stopped:
+            self.run(self._beat, life)
+
+    def _beat(self, life: int) -> None:
+        replica = self.replica
+        if replica is not None and self._lives(life) and replica.proposer.active:
+            self.server.beat(replica.proposer.now_ms())
+
+    def _call_later(self, life: int, wait_s: float, call: Callable[[], None]) -> None:
+        def due() -> None:
+            if self._lives(life):
+                self.run(self._if_alive, life, call)
+
+        self._agenda.after(wait_s, due)
+
+    def _if_alive(self, life: int, call: Callable[[], None]) -> None:
+        if self._lives(life):
+            call()
+
+    def _send_markers(
+        self,
+        life: int,
+        broker_id: BrokerId,
+        _host: str,
+        _port: int,
+        request: WriteTxnMarkers,
+        done: Callable[[Any], None],
+    ) -> None:
+        """As quorum/marker_links.py: one answer or one failure. What was given up on may still arrive."""
+        waiting = [True]
+
+        def tell(outcome: Any) -> None:
+            if waiting[0] and self._lives(life):
+                waiting[0] = False
+                self.run(self._if_alive, life, partial(done, outcome))
+
+        def answered(outcome: Any) -> None:
+            self.post.carry(partial(tell, outcome))
+
+        self._agenda.after(MARKERS_PATIENCE_S, tell, TimeoutError("no answer"))
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            self._agenda.after(0.001, tell, ConnectionRefusedError("nobody listens"))
+        else:
+            self.post.carry(partial(broker.write_markers, request, answered))

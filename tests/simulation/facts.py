@@ -1,0 +1,100 @@
+"""What is known of transactions beside the log: what partitions appended, and what producers were told.
+
+A *purpose* is one transaction as its client means it. Every batch carries its purpose and a number that no
+other batch has, so that each partition tells what became of each.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from records.transaction_log import TransactionStateRecord
+from records.types import ImageVersion, LogIndex, ProducerId
+
+Place = int  # a partition of the one topic
+Pair = tuple[ProducerId, int]  # producer id, epoch
+
+
+class Purpose(NamedTuple):
+    """Names one transaction of one client."""
+
+    transactional_id: str
+    number: int
+
+
+class Wrote(NamedTuple):
+    """A partition appended a batch."""
+
+    place: Place
+    pair: Pair
+    purpose: Purpose
+    number: int
+
+
+class Marked(NamedTuple):
+    """A partition appended a marker. ``closed``: the purposes whose batches it ended."""
+
+    place: Place
+    pair: Pair
+    committed: bool
+    version: ImageVersion
+    closed: tuple[Purpose, ...]
+
+
+class Identified(NamedTuple):
+    """An InitProducerId was answered with a pair."""
+
+    transactional_id: str
+    pair: Pair
+
+
+class Asked(NamedTuple):
+    """A client is about to end a transaction so."""
+
+    purpose: Purpose
+    committed: bool
+
+
+class Ended(NamedTuple):
+    """A client was told that its transaction ended so."""
+
+    purpose: Purpose
+    committed: bool
+
+
+class Acknowledged(NamedTuple):
+    """A client was told that a batch of its is in the log."""
+
+    place: Place
+    purpose: Purpose
+    number: int
+
+
+Fact = Wrote | Marked | Identified | Asked | Ended | Acknowledged
+
+
+class Prepared(NamedTuple):
+    """A PrepareX of the committed log."""
+
+    record: TransactionStateRecord
+    version: ImageVersion
+
+
+@dataclass(slots=True)
+class TransactionFacts:
+    """All that was seen so far; the invariants write it down as they judge it."""
+
+    judged: LogIndex = LogIndex(0)  # entries up to here
+    current: dict[str, Pair] = field(default_factory=dict)  # by transactional id
+    left: dict[str, set[Pair]] = field(default_factory=dict)
+    owners: dict[ProducerId, str] = field(default_factory=dict)
+    floors: dict[ProducerId, tuple[str, int]] = field(default_factory=dict)  # below it everything is fenced
+    preparing: dict[str, Prepared] = field(default_factory=dict)
+    prepared: dict[tuple[ProducerId, ImageVersion], Prepared] = field(default_factory=dict)
+    marked: set[tuple[Place, ProducerId, ImageVersion]] = field(default_factory=set)
+    written: set[tuple[Place, int]] = field(default_factory=set)  # place and number
+    acknowledged: dict[Purpose, set[tuple[Place, int]]] = field(default_factory=dict)
+    asked: dict[Purpose, bool] = field(default_factory=dict)
+    ended: dict[Purpose, bool] = field(default_factory=dict)
+    outcomes: dict[Purpose, bool] = field(default_factory=dict)
+    ending: dict[str, set[Purpose]] = field(default_factory=dict)  # by id: they have it, no CompleteX yet
+    over: set[Purpose] = field(default_factory=set)  # they have an outcome, and its CompleteX is in the log

@@ -1,0 +1,102 @@
+"""A simulated partition: the product's own rules of producers (broker/log/producer_state.py) on a list.
+
+What is durable is a Python list; a crash of its broker takes the questions to the coordinator that are under
+way, and all but the last batch that it remembers of each producer, as a snapshot file does.
+"""
+
+from typing import NamedTuple
+
+from broker.log.producer_state import ProducerStates
+from broker.log.shapes import VerificationGuard
+from records.batch import TRANSACTIONAL, BatchHeader
+from records.end_marker import EndMarker
+from records.types import Offset, ProducerId, Term
+from tests.simulation.facts import Marked, Pair, Place, Purpose, Wrote
+from tests.simulation.ledger import Ledger
+
+RECORDS = 1  # in a batch
+
+
+class Batch(NamedTuple):
+    """What a client sends: one batch of one transaction."""
+
+    place: Place
+    pair: Pair
+    sequence: int
+    purpose: Purpose
+    number: int
+
+    def header(self) -> BatchHeader:
+        """As its bytes would say it."""
+        return BatchHeader(
+            Offset(0), 100, Term(0), TRANSACTIONAL, RECORDS - 1, 0, 0, RECORDS, *self.pair, self.sequence
+        )
+
+
+class Partition:
+    """One partition's log. Offsets are places in ``log``."""
+
+    def __init__(self, place: Place, ledger: Ledger) -> None:
+        self.place = place
+        self.log: list[Batch | EndMarker] = []
+        self._ledger = ledger
+        self._states = ProducerStates()
+        self._open: dict[ProducerId, list[Purpose]] = {}
+
+    @property
+    def last_stable(self) -> int:
+        """What read_committed consumers may read: everything before it."""
+        unstable = self._states.first_unstable()
+        return len(self.log) if unstable is None else unstable
+
+    def committed(self) -> list[Batch]:
+        """What a read_committed consumer that reads everything has seen so far."""
+        seen: list[Batch] = []
+        waiting: dict[ProducerId, list[Batch]] = {}
+        for entry in self.log[: self.last_stable]:
+            if isinstance(entry, Batch):
+                waiting.setdefault(entry.pair[0], []).append(entry)
+            else:
+                ended = waiting.pop(entry.producer_id, [])
+                seen += ended if entry.committed else []
+        return seen
+
+    def crash(self) -> None:
+        """The broker's memory is gone: what a snapshot and the log tell is left."""
+        table = {
+            producer: state._replace(batches=state.batches[-1:])
+            for producer, state in self._states.table.items()
+        }
+        self._states = ProducerStates()
+        self._states.restore(table)
+
+    def guard(self, batch: Batch, now_ms: int) -> VerificationGuard | None:
+        """None: the transaction is open here, nobody needs to be asked."""
+        return self._states.verification_guard(*batch.pair, batch.sequence, now_ms)
+
+    def is_duplicate(self, batch: Batch) -> bool:
+        """It is one of the last batches of its producer."""
+        return self._states.duplicate(batch.header()) is not None
+
+    def append(self, batch: Batch, guard: VerificationGuard | None, now_ms: int) -> None:
+        """Raises what broker/log/producer_state.py raises."""
+        header = batch.header()
+        if self._states.duplicate(header) is not None:
+            return
+        self._states.check(header, guard, verification=True)
+        self._states.take(header, Offset(len(self.log)), now_ms)
+        self.log.append(batch)
+        purposes = self._open.setdefault(batch.pair[0], [])
+        if batch.purpose not in purposes:
+            purposes.append(batch.purpose)
+        self._ledger.fact(Wrote(self.place, batch.pair, batch.purpose, batch.number))
+
+    def append_marker(self, marker: EndMarker, now_ms: int) -> None:
+        """Raises what broker/log/producer_state.py raises."""
+        if not self._states.check_marker(marker):
+            return
+        self._states.take_marker(marker, Offset(len(self.log)), now_ms, now_ms)
+        self.log.append(marker)
+        closed = tuple(self._open.pop(marker.producer_id, ()))
+        pair = (marker.producer_id, marker.producer_epoch)
+        self._ledger.fact(Marked(self.place, pair, marker.committed, marker.version, closed))

@@ -1,0 +1,165 @@
+"""I6 and I7 of DESIGN 10, judged after every event.
+
+I6   a (producer id, epoch) that a transactional id once left is never current again; a fenced epoch never
+     writes again.
+I7   every transaction ends in exactly one outcome, the same on every partition, the one its client asked for
+     or was told.
+"""
+
+from controller.transactions.states import PREPARED_STATES, State
+from records.transaction_log import TransactionForgotten, TransactionStateRecord
+from records.types import ImageVersion
+from tests.simulation.facts import (
+    Acknowledged,
+    Asked,
+    Ended,
+    Identified,
+    Marked,
+    Pair,
+    Prepared,
+    TransactionFacts,
+    Wrote,
+)
+from tests.simulation.invariants import Invariant, Violation, require
+from tests.simulation.ledger import Ledger, News
+
+
+def transactions_are_sound(ledger: Ledger, news: News) -> None:
+    """I6 and I7. The log first: what a partition does follows from it; then what clients were told."""
+    facts = ledger.transactions
+    for seen in news.seen:
+        if seen.index <= facts.judged:
+            continue
+        facts.judged = seen.index
+        for record in seen.transactions:
+            if isinstance(record, TransactionForgotten):
+                _forgotten(facts, record)
+            else:
+                _recorded(facts, record, seen.after.version)
+    for fact in news.facts:
+        match fact:
+            case Wrote():
+                _wrote(facts, fact)
+            case Marked():
+                _marked(facts, fact)
+            case Identified():
+                _identified(facts, fact)
+            case Acknowledged():
+                require((fact.place, fact.number) in facts.written, "acknowledged, not written", fact=fact)
+                facts.acknowledged.setdefault(fact.purpose, set()).add((fact.place, fact.number))
+            case Asked():
+                facts.asked[fact.purpose] = fact.committed
+            case Ended():
+                facts.ended[fact.purpose] = fact.committed
+                _require_as_told(facts, fact)
+
+
+# -- the log ---------------------------------------------------------------------------------------------
+
+
+def _recorded(facts: TransactionFacts, record: TransactionStateRecord, version: ImageVersion) -> None:
+    transactional_id, pair = record.transactional_id, (record.producer_id, record.producer_epoch)
+    owner = facts.owners.setdefault(record.producer_id, transactional_id)
+    require(owner == transactional_id, "I6: two ids have one producer id", record=record, owner=owner)
+    _leave(facts, transactional_id, pair)
+    state = State(record.status)
+    before = facts.preparing.get(transactional_id)
+    if state in PREPARED_STATES:
+        prepared = Prepared(record, version)
+        facts.preparing[transactional_id] = prepared
+        facts.prepared[record.producer_id, version] = prepared
+    elif before is not None:
+        _completed(facts, before, record)
+        del facts.preparing[transactional_id]
+
+
+def _forgotten(facts: TransactionFacts, record: TransactionForgotten) -> None:
+    transactional_id = record.transactional_id
+    require(transactional_id not in facts.preparing, "I7: forgotten while it ends", record=record)
+    pair = facts.current.pop(transactional_id, None)
+    if pair is not None:
+        facts.left.setdefault(transactional_id, set()).add(pair)
+
+
+def _leave(facts: TransactionFacts, transactional_id: str, pair: Pair) -> None:
+    before = facts.current.get(transactional_id)
+    if before == pair:
+        return
+    left = facts.left.setdefault(transactional_id, set())
+    require(pair not in left, "I6: a pair came back", transactional_id=transactional_id, pair=pair)
+    if before is not None:
+        left.add(before)
+    facts.current[transactional_id] = pair
+
+
+def _completed(facts: TransactionFacts, before: Prepared, record: TransactionStateRecord) -> None:
+    """CompleteX: of that outcome, after every marker."""
+    committed = before.record.status == State.PREPARE_COMMIT
+    expected = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+    require(record.status == expected, "I7: another outcome", prepared=before, now=record)
+    for each in before.record.partitions or ():
+        for place in each.partition_ids:
+            marked = (place, before.record.producer_id, before.version) in facts.marked
+            require(marked, "I7: complete before its markers", place=place, prepared=before)
+    facts.over.update(facts.ending.pop(record.transactional_id, ()))
+
+
+# -- partitions ------------------------------------------------------------------------------------------
+
+
+def _wrote(facts: TransactionFacts, fact: Wrote) -> None:
+    require((fact.place, fact.number) not in facts.written, "a batch was written twice", fact=fact)
+    facts.written.add((fact.place, fact.number))
+    producer_id, epoch = fact.pair
+    floor = facts.floors.get(producer_id)
+    if floor is not None:
+        require(epoch >= floor[1], "I6: a fenced epoch writes", fact=fact, floor=floor)
+    require(fact.purpose not in facts.over, "I7: written after its end", fact=fact)
+
+
+def _marked(facts: TransactionFacts, fact: Marked) -> None:
+    """Of a PrepareX in the log, once for each partition, and everywhere the same."""
+    producer_id, epoch = fact.pair
+    prepared = facts.prepared.get((producer_id, fact.version))
+    if prepared is None:
+        raise Violation(f"I7: a marker without a decision: {fact}")
+    committed = prepared.record.status == State.PREPARE_COMMIT
+    require(fact.committed == committed, "I7: a marker of another outcome", fact=fact, prepared=prepared)
+    require(epoch == prepared.record.producer_epoch, "I6: a marker's epoch", fact=fact, prepared=prepared)
+    key = (fact.place, producer_id, fact.version)
+    require(key not in facts.marked, "I7: a marker was appended twice", fact=fact)
+    facts.marked.add(key)
+    require(len(fact.closed) <= 1, "I7: one marker ends two transactions", fact=fact)
+    for purpose in fact.closed:
+        known = facts.outcomes.setdefault(purpose, fact.committed)
+        facts.ending.setdefault(prepared.record.transactional_id, set()).add(purpose)
+        require(known == fact.committed, "I7: two outcomes", fact=fact, first=known)
+        if fact.committed:
+            require(facts.asked.get(purpose, False), "I7: nobody asked to commit", fact=fact)
+        told = facts.ended.get(purpose, fact.committed)
+        require(told == fact.committed, "I7: its client was told otherwise", fact=fact, told=told)
+
+
+# -- clients ---------------------------------------------------------------------------------------------
+
+
+def _identified(facts: TransactionFacts, fact: Identified) -> None:
+    """Every pair of this id below the one that was answered is fenced from now on."""
+    producer_id, epoch = fact.pair
+    for known, (owner, floor) in list(facts.floors.items()):
+        if owner == fact.transactional_id and known < producer_id:
+            facts.floors[known] = (owner, 1 << 16)
+        elif known == producer_id:
+            epoch = max(epoch, floor)
+    newer = any(
+        owner == fact.transactional_id and known > producer_id for known, (owner, _) in facts.floors.items()
+    )
+    facts.floors[producer_id] = (fact.transactional_id, 1 << 16 if newer else epoch)
+
+
+def _require_as_told(facts: TransactionFacts, fact: Ended) -> None:
+    known = facts.outcomes.get(fact.purpose, fact.committed)
+    require(known == fact.committed, "I7: told otherwise than it is", fact=fact, outcome=known)
+
+
+TRANSACTION_INVARIANTS: tuple[Invariant, ...] = (transactions_are_sound,)
