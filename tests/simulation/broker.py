@@ -20,7 +20,7 @@ from controller.transactions.add_partitions import (
 )
 from records.end_marker import EndMarker
 from records.transaction_log import TopicPartitions
-from records.types import BrokerId, NodeId
+from records.types import BrokerId, ImageVersion, NodeId, ProducerId
 from tests.simulation.agenda import Agenda
 from tests.simulation.facts import Place
 from tests.simulation.ledger import Ledger
@@ -156,11 +156,11 @@ class Broker:
 
     def _write(self, marker: TxnMarker) -> tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]:
         written = EndMarker(
-            producer_id=marker.producer_id,
+            producer_id=ProducerId(marker.producer_id),
             producer_epoch=marker.producer_epoch,
             committed=marker.committed,
             coordinator_epoch=marker.coordinator_epoch,
-            version=marker.image_version,
+            version=ImageVersion(marker.image_version),
         )
         return tuple(
             (topic, tuple((index, self._write_one(index, written)) for index in indexes))

@@ -7,7 +7,7 @@ partition, Produce, EndTxn. It repeats what is not answered; its second request 
 
 Known hole  of the protocol: a delayed EndTxn of V1 ends a *later* transaction of the same epoch (KIP-890
             closes it for V2). A client's EndTxn that is still under way when its next transaction begins is
-            therefore taken off the network, unless ``keep_late_ends``: test_late_requests.py lets one through.
+            therefore taken off the network, unless ``keep_late_ends`` (test_late_requests.py).
 """
 
 import random
