@@ -1,10 +1,10 @@
-"""Metadata, CreateTopics and DeleteTopics of the client listener.
+"""Metadata, CreateTopics, DeleteTopics and DescribeConfigs of the client listener.
 
 Metadata    answers from the cache; unknown topics are asked for, and created if both the client and the
             controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
             leader, are asked for anew; if nobody leads for the moment, the cache is what there is.
-Forwarded   CreateTopics and DeleteTopics go to the active controller in this broker's name; their answer
-            leaves when this broker has seen what they did.
+Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's name; their answer
+            leaves when this broker has seen what the first two did.
 Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
 """
 
@@ -23,9 +23,11 @@ from wire.dispatch import Api, Context, Reply, Service
 from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata, TopicQuery
 from wire.k19_create_topics import CREATE_TOPICS
 from wire.k20_delete_topics import DELETE_TOPICS
+from wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs
 
 FORWARDED_MAX: Final = 100  # requests that wait for the controller; one more is told to come back
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
+CONFIGS_TIMEOUT_S: Final = 5.0
 NO_ID: Final = uuid.UUID(int=0)
 
 
@@ -53,6 +55,7 @@ class TopicRequests:
             METADATA.key: (METADATA, self._metadata),
             CREATE_TOPICS.key: (CREATE_TOPICS, self._forwarding(CREATE_TOPICS, Operation.CREATE)),
             DELETE_TOPICS.key: (DELETE_TOPICS, self._forwarding(DELETE_TOPICS, Operation.DELETE)),
+            DESCRIBE_CONFIGS.key: (DESCRIBE_CONFIGS, self._describe_configs),
         }
 
     async def stop(self) -> None:
@@ -108,6 +111,20 @@ class TopicRequests:
             self._spawn(self._forward(api, request, reply))
 
         return forward
+
+    def _describe_configs(self, request: DescribeConfigs, context: Context, reply: Reply) -> None:
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        self._spawn(self._answer_configs(request, reply))
+
+    async def _answer_configs(self, request: DescribeConfigs, reply: Reply) -> None:
+        outcome: Any
+        try:
+            outcome = await self._controllers.call(DESCRIBE_CONFIGS, request, timeout_s=CONFIGS_TIMEOUT_S)
+        except ApiError as error:
+            outcome = error
+        except CALL_FAILURES as error:
+            outcome = RequestTimedOut(f"the active controller did not answer: {error}")
+        reply(outcome)
 
     async def _forward(self, api: Api[Any, Any], request: Any, reply: Reply) -> None:
         outcome: Any

@@ -233,8 +233,10 @@ def _print_cluster(cluster: LocalCluster, output_format: str, *, welcome: bool) 
         click.echo(f"Cluster {cluster.cluster_id}: {len(cluster.nodes)} nodes, each a process of its own.")
         click.echo("Each votes in the quorum and is a broker; Kafka clients may connect to any of them.")
         if any(node.config.allow_unreplicated for node in cluster.nodes):
-            click.echo("A partition has one replica, on one broker, whatever a topic asks for: while that broker")
-            click.echo("is dead its partitions can be neither written nor read (fencepost.allow.unreplicated).")
+            click.echo(
+                "A partition has one replica, whatever its topic asks for: while that broker is dead, the"
+            )
+            click.echo("partition can be neither written nor read (fencepost.allow.unreplicated=true).")
         click.echo(f"State and logs are in {home}/nodes/N (log.txt); 'fencepost down' ends the cluster.\n")
     rows = [
         (
