@@ -3,8 +3,8 @@
 Metadata    answers from the cache; unknown topics are asked for, and created if both the client and the
             controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
             leader, are asked for anew; if nobody leads for the moment, the cache is what there is.
-Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's name; their answer
-            leaves when this broker has seen what the first two did.
+Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's
+            name; the answer of the first two leaves when this broker has seen what they did.
 Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
 """
 
