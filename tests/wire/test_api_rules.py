@@ -1,19 +1,41 @@
 """The rules of single APIs that no schema says."""
 
 import uuid
+from typing import Any
 
 import pytest
 
 from controller.errors import ApiError, ErrorCode, InvalidRegistration, InvalidRequest, NotController
 from controller.errors import UnsupportedVersion as VersionRefused
+from controller.topics import DeleteTopics
+from controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
+from records.invariant import InvariantViolation
+from records.types import ProducerId
+from tests.wire.coordinator_rows import COORDINATOR_ROWS
+from tests.wire.every_api import kios_response
+from tests.wire.partition_rows import PARTITION_ROWS
+from tests.wire.row import Row, codes_in
 from wire import k03_metadata as k03
 from wire import k10_find_coordinator as k10
 from wire import k18_api_versions as k18
+from wire.dispatch import Api
 from wire.errors import SaslAuthenticationFailed, UnlistedError, UnsupportedSaslMechanism, error_for
+from wire.k00_produce import PRODUCE
+from wire.k01_fetch import FETCH, Fetch, FetchAnswer, FetchedPartition, FetchPartition
+from wire.k20_delete_topics import DELETE_TOPICS
+from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from wire.k26_end_txn import END_TXN
 from wire.k36_sasl_authenticate import SaslAuthenticate
 from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.schema import Message
 
+INIT = Row(INIT_PRODUCER_ID, InitProducerId("transfers", 1), None)
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -80,3 +102,90 @@ def test_a_software_name_that_kafka_refuses(name: str) -> None:
 
 def test_a_password_is_never_shown() -> None:
     assert "secret" not in repr(SaslAuthenticate(b"\0user\0secret"))
+
+
+GATES = [
+    pytest.param(INIT_PRODUCER_ID, 90, 47, 4, id="InitProducerId-fenced"),
+    pytest.param(INIT_PRODUCER_ID, 120, 48, 5, id="InitProducerId-abortable"),
+    pytest.param(ADD_PARTITIONS_TO_TXN, 90, 47, 2, id="AddPartitionsToTxn-fenced"),
+    pytest.param(ADD_PARTITIONS_TO_TXN, 120, 48, 5, id="AddPartitionsToTxn-abortable"),
+    pytest.param(END_TXN, 90, 47, 2, id="EndTxn-fenced"),
+    pytest.param(END_TXN, 120, 48, 4, id="EndTxn-abortable"),
+    pytest.param(PRODUCE, 120, 48, 11, id="Produce-abortable"),
+]
+
+
+@pytest.mark.row("588.5")
+@pytest.mark.parametrize(("api", "code", "instead", "first"), GATES)
+def test_a_version_is_told_no_code_that_it_does_not_know(
+    api: Api[Any, Any], code: int, instead: int, first: int
+) -> None:
+    """A refusal of the whole, at the last version without the code and the first with it."""
+    row = next(row for row in (*PARTITION_ROWS, *COORDINATOR_ROWS, INIT) if row.api is api)
+    for version, expected in ((first - 1, instead), (first, code)):
+        request = row.visible_request(version, row.request)
+        body = api.refusal(version, request, error_for(code), 0)
+        entity, _ = kios_response(api.key, version, body)
+        codes = set(codes_in(entity))
+        assert codes == {expected}, version
+
+
+@pytest.mark.row("588.5")
+@pytest.mark.parametrize(("version", "expected"), [(1, 47), (2, 90), (3, 90)])
+def test_a_partition_is_told_no_code_that_its_version_does_not_know(version: int, expected: int) -> None:
+    answer = AddPartitionsAnswer((("orders", ((0, ErrorCode.PRODUCER_FENCED),)),))
+    body = ADD_PARTITIONS_TO_TXN.encode_response(version, AddPartitionsToTxnAnswer((("t", answer),)), 0)
+    assert set(codes_in(kios_response(24, version, body)[0])) == {expected}
+
+
+def test_many_transactions_need_version_4() -> None:
+    one = AddPartitions("transfers", ProducerId(1), 0, ())
+    many = AddPartitionsToTxn((one, one))
+    only_verified = AddPartitionsToTxn((AddPartitions("transfers", ProducerId(1), 0, (), True),))
+    for request in (many, only_verified):
+        ADD_PARTITIONS_TO_TXN.encode_request(4, request)
+        with pytest.raises(VersionRefused):
+            ADD_PARTITIONS_TO_TXN.encode_request(3, request)
+
+
+def test_one_of_many_transactions_refused_is_said_of_the_whole() -> None:
+    answer = AddPartitionsToTxnAnswer((("transfers", ErrorCode.CONCURRENT_TRANSACTIONS),))
+    body = ADD_PARTITIONS_TO_TXN.encode_response(4, answer, 0)
+    with pytest.raises(ApiError) as raised:
+        ADD_PARTITIONS_TO_TXN.decode_response(4, body)
+    assert raised.value.code == ErrorCode.CONCURRENT_TRANSACTIONS
+    with pytest.raises(InvariantViolation):
+        ADD_PARTITIONS_TO_TXN.encode_response(3, answer, 0)
+
+
+def test_empty_records_of_a_fetch_are_no_bytes_and_not_null() -> None:
+    answer = FetchAnswer(partitions=(FetchedPartition("orders", ID_A, 0),))
+    for version in FETCH.versions:
+        entity, _ = kios_response(1, version, FETCH.encode_response(version, answer, 0))
+        assert entity.responses[0].partitions[0].records == b""
+
+
+def test_a_fetch_of_a_topic_by_name_cannot_be_said_by_id() -> None:
+    partition = FetchPartition(None, ID_A, 0, -1, 0, -1, -1, 1)
+    with pytest.raises(VersionRefused):
+        FETCH.encode_request(12, Fetch(-1, 0, 0, 0, 0, 0, -1, (partition,), 12))
+
+
+def test_a_topic_is_deleted_by_id_from_version_6() -> None:
+    by_id = DeleteTopics((), (ID_A,))
+    assert DELETE_TOPICS.decode_request(6, DELETE_TOPICS.encode_request(6, by_id)) == by_id
+    with pytest.raises(VersionRefused):
+        DELETE_TOPICS.encode_request(5, by_id)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        pytest.param({"name": None, "topic_id": None}, id="neither"),
+        pytest.param({"name": "orders", "topic_id": ID_A}, id="both"),
+    ],
+)
+def test_a_topic_to_delete_has_a_name_or_an_id(topic: dict[str, object]) -> None:
+    body = Message(20, "request").encode(6, {"topics": (topic,), "timeout_ms": 0})
+    with pytest.raises(InvalidRequest):
+        DELETE_TOPICS.decode_request(6, body)
