@@ -25,6 +25,7 @@ BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Kafka's largest metadata batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES); a Raft entry holds half."""
 
 HEADER_BYTES: Final = 61
+COUNT_MAX: Final = 2**31 - 1  # records of a compressed batch, by its header
 HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set a handful
 
 _MAGIC: Final = 2
@@ -223,7 +224,8 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptData(
             f"batch at position {position}: {size} bytes, expected {HEADER_BYTES} to {BATCH_BYTES_MAX}"
         )
-    if not 0 <= count <= size or last_offset_delta < 0:
+    most = COUNT_MAX if attributes & COMPRESSION else size  # compressed, a record may be less than a byte
+    if not 0 <= count <= most or last_offset_delta < 0:
         raise CorruptData(
             f"batch at position {position}: {count} records in {size} bytes, last delta {last_offset_delta}"
         )

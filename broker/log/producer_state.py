@@ -247,7 +247,7 @@ class ProducerStates:
         """Look at the next ``limit`` producers of a sweep. True: the sweep is not at its end."""
         if not self._sweep:
             self._sweep = list(self.table)
-            self._forget_verifications(now_ms - expiration_ms)
+        self._forget_verifications(now_ms - expiration_ms, limit)
         for _ in range(min(limit, len(self._sweep))):
             producer_id = self._sweep.pop()
             state = self.table.get(producer_id)
@@ -257,10 +257,10 @@ class ProducerStates:
                 del self.table[producer_id]
         return bool(self._sweep)
 
-    def _forget_verifications(self, begun_before_ms: int) -> None:
-        while self._verifications:
+    def _forget_verifications(self, begun_ms_max: int, limit: int) -> None:
+        for _ in range(min(limit, len(self._verifications))):
             producer_id, asked = next(iter(self._verifications.items()))
-            if asked.begun_ms > begun_before_ms:
+            if asked.begun_ms > begun_ms_max:
                 return
             del self._verifications[producer_id]
 
