@@ -1,0 +1,165 @@
+"""``fencepost topics``: what is refused before anybody is asked, and a real cluster asked both ways."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.local_cluster import LocalCluster, open_cluster
+from tests.cli.fencepost import fencepost, fencepost_json, here
+
+NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
+PATIENCE_S = 60.0
+
+WRONG = [
+    pytest.param(("create", *NOWHERE), 2, "Missing option '--topic'", id="no-name"),
+    pytest.param(
+        ("create", "--topic", "a", "--config", "b", *NOWHERE), 2, "expected KEY=VALUE", id="no-value"
+    ),
+    pytest.param(
+        ("create", "--topic", "a", "--replica-assignment", "1,x", *NOWHERE), 2, "as 1,2,1", id="broker-x"
+    ),
+    pytest.param(("create", "--topic", "a", "--partitions", "x", *NOWHERE), 2, "not a valid integer", id="x"),
+    pytest.param(("list", "--topic", "(", *NOWHERE), 2, "no regular expression", id="half-a-bracket"),
+    pytest.param(
+        ("list", "--bootstrap-server", "h", *NOWHERE), 2, "one of --bootstrap-server and", id="two-ways"
+    ),
+    pytest.param(("list", "--bootstrap-server", "10.0.0.1:1"), 2, "on the loopback", id="far-away"),
+    pytest.param(("list", "--bootstrap-server", "127.0.0.1:1"), 3, "127.0.0.1:1", id="no-broker"),
+    pytest.param(("delete", *NOWHERE), 2, "Missing option '--topic'", id="delete-what"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "complaint"), WRONG)
+def test_what_cannot_be_meant_is_said_before_anybody_is_asked(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, complaint: str
+) -> None:
+    result = here(capsys, "topics", *arguments)
+    assert (result.status, result.stdout) == (status, "")
+    assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("key", ["transaction.state.log.replication.factor", "transaction.state.log.min.isr"])
+def test_a_cluster_too_small_for_a_setting_is_not_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, key: str
+) -> None:
+    result = here(capsys, "up", "-n", 1, "--dir", tmp_path / "c", "--override", f"{key}=3")
+    assert result.status == 2
+    assert f"{key}=3: transaction state is kept by the quorum's voters, and there are 1" in result.stderr
+    assert not (tmp_path / "c").exists()
+
+
+# -- a real cluster --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, module_port: Callable[[], int]
+) -> Iterator[LocalCluster]:
+    """Three nodes; a silent broker is fenced after three seconds."""
+    directory = tmp_path_factory.mktemp("topics") / "c"
+    timing = ("broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+    overrides = [word for each in timing for word in ("--override", each)]
+    up = fencepost("up", "-n", 3, "--dir", directory, "--port", module_port(), "--detach", *overrides)
+    assert up.status == 0, up.stderr
+    assert "A partition has one replica, whatever its topic asks for" in up.stdout
+    yield open_cluster(directory)
+    assert fencepost("down", "--dir", directory).status == 0
+
+
+def ways(cluster: LocalCluster) -> dict[str, tuple[str, str]]:
+    controllers = ",".join(map(str, cluster.controllers))
+    return {
+        "dir": ("--dir", str(cluster.directory)),
+        "controllers": ("--bootstrap-controller", controllers),
+        "brokers": ("--bootstrap-server", cluster.bootstrap),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["dir", "controllers", "brokers"])
+def test_a_topic_lives_from_creation_to_deletion(cluster: LocalCluster, way: str) -> None:
+    to = ways(cluster)[way]
+    name = f"orders-{way}"
+    asked = ("--topic", name, "--partitions", 3, "--replication-factor", 3, "--config", "retention.ms=7")
+    made = fencepost("topics", "create", *asked, *to)
+    assert (made.status, made.stdout) == (0, f"Created topic {name}.\n")
+    assert "one replica each, not 3" in made.stderr
+    again = fencepost("topics", "create", "--topic", name, *to)
+    assert (again.status, again.stdout) == (1, "")
+    assert "already exists" in again.stderr
+    assert fencepost_json("topics", "create", "--topic", name, "--if-not-exists", *to) == {
+        "Topic": name,
+        "Created": False,
+    }
+    assert fencepost_json("topics", "list", "--topic", f"orders-{way[:3]}.*", *to) == [name]
+    (row,) = fencepost_json("topics", "describe", "--topic", name, *to)
+    counts = (row["Topic"], row["PartitionCount"], row["ReplicationFactor"], row["Configs"])
+    assert counts == (name, 3, 1, {"retention.ms": "7"})
+    assert sorted(each["Leader"] for each in row["Partitions"]) == [1, 2, 3]
+    assert all(each["Replicas"] == each["Isr"] == [each["Leader"]] for each in row["Partitions"])
+    heading, *partitions = fencepost("topics", "describe", "--topic", name, *to).stdout.splitlines()
+    assert heading.split("\t") == [
+        f"Topic: {name}",
+        f"TopicId: {row['TopicId']}",
+        "PartitionCount: 3",
+        "ReplicationFactor: 1",
+        "Configs: retention.ms=7",
+    ]
+    assert re.fullmatch(rf"\tTopic: {name}\tPartition: 0\tLeader: (\d)\tReplicas: \1\tIsr: \1", partitions[0])
+    gone = fencepost("topics", "delete", "--topic", name, *to)
+    assert (gone.status, gone.stdout) == (0, f"Deleted topic {name}.\n")
+    assert fencepost("topics", "delete", "--topic", name, *to).status == 1
+    assert fencepost("topics", "delete", "--topic", name, "--if-exists", *to).status == 0
+    assert fencepost_json("topics", "list", "--topic", name, *to) == []
+
+
+@pytest.mark.slow
+def test_kafkas_admin_sees_the_same(cluster: LocalCluster) -> None:
+    import confluent_kafka.admin
+
+    kafka: Any = confluent_kafka.admin  # its stubs do not export what it documents
+
+    admin = kafka.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([kafka.NewTopic("theirs", 2, 1, config={"segment.bytes": "1048576"})])[
+        "theirs"
+    ].result(20)
+    resource = kafka.ConfigResource(kafka.ResourceType.TOPIC, "theirs")
+    configs = admin.describe_configs([resource])[resource].result(20)
+    assert configs["segment.bytes"].value == "1048576"
+    assert configs["retention.ms"].value == "604800000"
+    assert len(admin.list_topics("theirs", timeout=20).topics["theirs"].partitions) == 2
+    assert fencepost_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == ["theirs"]
+    admin.delete_topics(["theirs"])["theirs"].result(20)
+    assert fencepost_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == []
+
+
+@pytest.mark.slow
+def test_the_partition_of_a_dead_broker_has_no_leader_until_it_is_back(cluster: LocalCluster) -> None:
+    to = ("--dir", str(cluster.directory))
+    nodes = fencepost_json("ps", *to)["nodes"]
+    victim = next(node["node_id"] for node in nodes if not node["leader"])
+    assert fencepost("topics", "create", "--topic", "spread", "--partitions", 3, *to).status == 0
+
+    def leaders() -> dict[int, Any]:
+        (row,) = fencepost_json("topics", "describe", "--topic", "spread", *to)
+        return {each["Replicas"][0]: each["Leader"] for each in row["Partitions"]}
+
+    def await_leaders(expected: dict[int, Any]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := leaders()) != expected:
+            assert time.monotonic() < deadline, found
+
+    await_leaders({1: 1, 2: 2, 3: 3})
+    assert fencepost("kill", victim, *to).status == 0
+    await_leaders({1: 1, 2: 2, 3: 3, victim: None})
+    (row,) = fencepost_json("topics", "describe", "--topic", "spread", "--unavailable-partitions", *to)
+    assert [each["Replicas"] for each in row["Partitions"]] == [[victim]]
+    assert fencepost("topics", "create", "--topic", "later", "--partitions", 4, *to).status == 0
+    (later,) = fencepost_json("topics", "describe", "--topic", "later", *to)
+    assert victim not in {each["Leader"] for each in later["Partitions"]}
+    assert fencepost("start", victim, *to).status == 0
+    await_leaders({1: 1, 2: 2, 3: 3})
