@@ -103,7 +103,7 @@ def brokers_of(cluster: LocalCluster, sasl: tuple[str, str] | None = None) -> Br
 class Brokers:
     """Calls to the brokers of one cluster; for one event loop, and to be closed."""
 
-    def __init__(self, target: BrokerTarget, *, timeout_s: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, target: BrokerTarget, *, timeout_s: float) -> None:
         self._target = target
         self._deadline = time.monotonic() + timeout_s
         self._connections: dict[Address, Connection] = {}
@@ -207,7 +207,7 @@ def run(target: BrokerTarget, conversation: Callable[[Brokers], Awaitable[T]]) -
     """Hold a conversation with the brokers; its errors become exit statuses."""
 
     async def hold() -> T:
-        brokers = Brokers(target)
+        brokers = Brokers(target, timeout_s=TIMEOUT_SECONDS)
         try:
             return await conversation(brokers)
         finally:
