@@ -1,0 +1,96 @@
+"""Real producers produce and transact against a real cluster, and real consumers read what they did.
+
+Every story is played by each library in a process of its own (``act.py``), on a topic that is created by it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.clients.act import MESSAGES, PRODUCED, TRANSACTIONS
+from tests.clients.libraries import LIBRARIES
+from tests.clients.real_cluster import COMMAND_SECONDS_MAX, NODE_IDS, RealCluster, real_cluster
+
+pytestmark = pytest.mark.slow
+
+ACT = (sys.executable, "-W", "ignore", "-m", "tests.clients.act")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    with real_cluster(tmp_path_factory.mktemp("transactions") / "cluster") as started:
+        yield started
+
+
+def played(cluster: RealCluster, library: str, story: str) -> Any:
+    """What the library saw. Topic and transactional id are of this story and library alone."""
+    bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.clients.act",
+            library,
+            story,
+            bootstrap,
+            f"{library}-{story}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def messages(*transactions: int) -> list[str]:
+    return [f"{number}-{message}" for number in transactions for message in range(MESSAGES)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_plain_and_idempotent_producers_send_is_read_in_order(
+    cluster: RealCluster, library: str
+) -> None:
+    read = played(cluster, library, "plain")["read"]
+    assert read == [f"{idempotent}-{number}" for idempotent in (True, False) for number in range(PRODUCED)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_exactly_the_committed_is_read_by_who_reads_committed(cluster: RealCluster, library: str) -> None:
+    saw = played(cluster, library, "transactions")
+    assert saw["committed"] == messages(*range(1, TRANSACTIONS, 2))
+    assert saw["all"] == messages(*range(TRANSACTIONS))
+
+
+FENCED = {  # what each makes of the 47 that a fenced producer's Produce is answered with
+    "confluent-kafka": "_FENCED",
+    "kafka-python": "InvalidProducerEpochError",
+    "aiokafka": "ProducerFenced",
+}
+
+
+@pytest.mark.row("360.1", "588.4")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_second_instance_fences_the_first_and_aborts_what_it_left_open(
+    cluster: RealCluster, library: str
+) -> None:
+    saw = played(cluster, library, "fenced")
+    assert FENCED[library] in saw["error"]
+    assert saw["again"] is not None, "the fenced producer went on"
+    assert saw["committed"] == ["first-committed", "second-committed"]
+
+
+@pytest.mark.row("588.1", "588.2", "588.3", "588.4")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_after_a_timeout_the_producer_or_its_successor_goes_on(cluster: RealCluster, library: str) -> None:
+    saw = played(cluster, library, "timed_out")
+    assert saw["error"] is not None, "the transaction was ended by the coordinator"
+    assert saw["recovered"] or library != "confluent-kafka", "librdkafka can recover, so it must"
+    assert saw["committed"] == ["next"]
