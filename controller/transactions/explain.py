@@ -43,8 +43,10 @@ def _standing(row: Transaction, now_ms: int) -> str:
             f"{_span(now_ms - row.started_ms)}; it is aborted in {_span(left_ms)} unless it ends before"
         )
     if row.state in PREPARED_STATES:
-        ended = "committed" if row.state is State.PREPARE_COMMIT else f"aborted{_why(row)}"
-        return f"the transaction was {ended} {since} ago, and markers are being written to {_partitions(row)}"
+        ended, why = ("committed", "") if row.state is State.PREPARE_COMMIT else ("aborted", _why(row))
+        return (
+            f"the transaction was {ended} {since} ago{why}; markers are being written to {_partitions(row)}"
+        )
     ended = "committed" if row.state is State.COMPLETE_COMMIT else "aborted"
     return f"the last transaction of {who} was {ended}, complete since {since}, and none is open"
 

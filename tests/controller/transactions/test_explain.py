@@ -1,0 +1,96 @@
+"""Why a transaction is where it is: the sentence for each way to get there."""
+
+import pytest
+
+from controller.errors import ConcurrentTransactions
+from controller.transactions.explain import explain
+from controller.transactions.states import State
+from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
+
+
+def told(coordinator: Coordinator) -> str:
+    return explain(coordinator.row(), coordinator.now_ms)
+
+
+def opened() -> Coordinator:
+    coordinator = Coordinator()
+    coordinator.init(client_id="first")
+    coordinator.add(1000, 0)
+    coordinator.now_ms += 12_300
+    return coordinator
+
+
+def test_nothing_was_opened_yet() -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    coordinator.now_ms += 300_000
+    assert told(coordinator) == "producer 1000, epoch 0 began 5 min ago and has opened no transaction yet."
+
+
+def test_open() -> None:
+    assert told(opened()) == (
+        "producer 1000, epoch 0 has had a transaction on 1 partition open for 12.3 s; "
+        "it is aborted in 47.7 s unless it ends before."
+    )
+
+
+@pytest.mark.parametrize(("committed", "word"), [(True, "committed"), (False, "aborted")])
+def test_ended_by_its_producer(committed: bool, word: str) -> None:
+    coordinator = opened()
+    coordinator.end(1000, 0, committed=committed)
+    assert told(coordinator) == (
+        f"the transaction was {word} 0.0 s ago; markers are being written to 1 partition."
+    )
+    coordinator.complete()
+    coordinator.now_ms += 7_200_000
+    assert told(coordinator) == (
+        f"the last transaction of producer 1000, epoch 0 was {word}, complete since 2 h, and none is open."
+    )
+
+
+def test_timed_out() -> None:
+    coordinator = opened()
+    coordinator.time_out(TIMEOUT_MS)
+    assert told(coordinator) == (
+        "the transaction was aborted 0.0 s ago because it was open for longer than its timeout of 60.0 s; "
+        "markers are being written to 1 partition."
+    )
+    coordinator.complete()
+    coordinator.now_ms += 1000
+    assert told(coordinator) == (
+        "the last transaction of producer 1000, epoch 1 was aborted, complete since 1.0 s, and none is open; "
+        "epoch 0 of producer 1000 was fenced by its timeout 1.0 s ago; "
+        "a producer that still has epoch 0 may ask for epoch 1 and go on."
+    )
+
+
+def test_fenced_by_a_new_instance() -> None:
+    coordinator = opened()
+    with pytest.raises(ConcurrentTransactions):
+        coordinator.init(client_id="second")
+    assert told(coordinator) == (
+        "the transaction was aborted 0.0 s ago because a new instance (client id 'second') took its epoch 0 "
+        "away; markers are being written to 1 partition."
+    )
+    coordinator.complete()
+    coordinator.init(client_id="second")
+    coordinator.now_ms += 3 * 86_400_000
+    assert told(coordinator) == (
+        "producer 1000, epoch 2 began 3 days ago and has opened no transaction yet; "
+        "epoch 0 of producer 1000 was fenced by a new instance (client id 'second') 3 days ago."
+    )
+
+
+def test_before_a_rotation_it_says_what_comes() -> None:
+    coordinator = Coordinator(transaction(State.ONGOING, epoch=32766), next_producer_id=85)
+    coordinator.end(42, 32766, committed=True, version=5)
+    assert told(coordinator) == (
+        "the transaction was committed 0.0 s ago; markers are being written to 2 partitions; "
+        "its next transaction has producer id 85."
+    )
+
+
+def test_a_clock_that_went_back_tells_no_negative_time() -> None:
+    coordinator = opened()
+    coordinator.now_ms -= 1_000_000
+    assert "open for 0.0 s; it is aborted in 60.0 s" in told(coordinator)

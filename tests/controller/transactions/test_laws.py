@@ -1,0 +1,257 @@
+"""Laws of the coordinator, in any history: many producers with one id, retries, zombies, timeouts, expiry.
+
+A client here knows only the pairs that it was answered with, some of which it never saw (a lost answer), and
+asks with any of them at any time. What is checked after every step:
+
+I6      a pair that the id once left is never current again, also after the id expired and came back.
+Mine    a pair is answered to one instance only: an instance begins where no epoch was given, and goes on
+        where it asked with a pair of its own.
+Alone   only the newest instance is ever let into a transaction.
+I7      every transaction has exactly one outcome, that of its PrepareX.
+Index   DEADLINES, UPDATES and PREPARED are what a scan over all rows says.
+Follow  a node that reads the log's bytes holds the same rows.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.errors import ApiError
+from controller.replay import replay_record
+from controller.transactions.states import (
+    CLIENT_EPOCH_MAX,
+    DEADLINES,
+    EXPIRABLE_STATES,
+    PREPARED,
+    PREPARED_STATES,
+    TRANSACTION_TABLES,
+    TRANSACTIONS,
+    UPDATES,
+    State,
+    Transaction,
+    get,
+)
+from controller.view import Overlay, View
+from records.transaction_log import decode_transaction, encode_transaction
+from tests.controller.transactions.worlds import (
+    AUDIT,
+    ID,
+    ORDERS,
+    TIMEOUT_MS,
+    Coordinator,
+    partitions,
+    place,
+    transaction,
+)
+
+NOBODY = (-1, -1)
+EPOCHS = [0, 1, 32763, 32764, 32765, 32766]
+Pair = tuple[int, int]
+
+
+class History:
+    """A coordinator, what its clients were told, and a follower."""
+
+    def __init__(self, epoch: int | None, first_fresh: int) -> None:
+        self.coordinator = Coordinator(next_producer_id=first_fresh)
+        self.follower = Overlay(Coordinator().view)
+        self.owners: dict[Pair, int] = {}
+        self.instance = 0
+        self.fenced = -1  # instances up to this one are: a record that says so is in the log
+        self.left: set[Pair] = set()
+        self.current: Pair | None = None
+        self.outcomes: dict[int, State] = {}
+        if epoch is not None:
+            row = transaction(State.EMPTY, 42, epoch)
+            place(self.coordinator.view, row)
+            place(self.follower, row)
+            self.owners[42, epoch] = 0
+        self.seen = 0
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """What clients hold, the newest last."""
+        return [NOBODY, *self.owners]
+
+    # -- what may happen -------------------------------------------------------------------------------
+
+    def init(self, pair: Pair) -> None:
+        known = get(self.coordinator.view, ID) is not None
+        begins = pair == NOBODY or not known
+        written = len(self.coordinator.written)
+        try:
+            answer = self.coordinator.init(*pair, timeout_ms=TIMEOUT_MS)
+        finally:
+            if begins and len(self.coordinator.written) > written:
+                self.fenced = self.instance
+        if begins:
+            self.instance += 1
+        self.answered(answer, self.instance if begins else self.owners[pair])
+
+    def answered(self, pair: Pair, instance: int) -> None:
+        assert pair[1] <= CLIENT_EPOCH_MAX, "32767 is never given"
+        assert instance > self.fenced, "an older instance was told who it is"
+        assert self.owners.setdefault(pair, instance) == instance, f"{pair} belongs to another instance"
+
+    def add(self, pair: Pair, index: int) -> None:
+        answer = self.coordinator.add(*pair, partitions(ORDERS, index), partitions(AUDIT, 0))
+        assert all(code == 0 for _, codes in answer.errors for _, code in codes)
+        assert self.owners[pair] > self.fenced, "an older instance was let in"
+
+    def end(self, pair: Pair, committed: bool, version: int) -> None:
+        answer = self.coordinator.end(*pair, committed=committed, version=version)
+        assert self.owners[pair] > self.fenced, "an older instance ended it"
+        if answer is not None:
+            self.answered(answer, self.owners[pair])
+        row = self.coordinator.row()
+        wanted = (
+            (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+            if committed
+            else (
+                State.PREPARE_ABORT,
+                State.COMPLETE_ABORT,
+            )
+        )
+        assert row.state in wanted
+
+    def complete(self) -> None:
+        before = get(self.coordinator.view, ID)
+        ended = self.coordinator.complete()
+        assert ended == (before is not None and before.state in PREPARED_STATES)
+        if before is not None and ended:
+            outcome = {State.PREPARE_COMMIT: State.COMPLETE_COMMIT, State.PREPARE_ABORT: State.COMPLETE_ABORT}
+            assert self.coordinator.row().state is outcome[before.state]
+
+    def wait(self, ms: int) -> None:
+        self.coordinator.time_out(ms)
+
+    def expire(self) -> None:
+        self.coordinator.expire(TIMEOUT_MS // 2)
+
+    # -- what is checked -------------------------------------------------------------------------------
+
+    def check(self, before: Transaction | None) -> None:
+        self._follow()
+        row = get(self.coordinator.view, ID)
+        current = None if row is None else (int(row.producer_id), row.producer_epoch)
+        if current != self.current:
+            if self.current is not None:
+                self.left.add(self.current)
+            self.current = current
+        assert current not in self.left, "I6"
+        if row is not None and row.state in PREPARED_STATES:
+            outcome = self.outcomes.setdefault(row.prepared_version, row.state)
+            assert outcome is row.state, "I7"
+        if before is not None and row is not None and before.state in PREPARED_STATES and row != before:
+            assert (before.state, row.state) in (
+                (State.PREPARE_COMMIT, State.COMPLETE_COMMIT),
+                (State.PREPARE_ABORT, State.COMPLETE_ABORT),
+            ), "I7"
+        assert indexes(self.coordinator.view) == scanned(self.coordinator.view)
+
+    def _follow(self) -> None:
+        new = self.coordinator.written[self.seen :]
+        self.seen += len(new)
+        header = self.coordinator.view.header
+        self.follower.header = header if not new else _before(self.coordinator)
+        for record in new:
+            read = decode_transaction(*encode_transaction(record))
+            assert read == record
+            replay_record(self.follower, read)
+        for table in TRANSACTION_TABLES:
+            assert list(self.follower.items(table)) == list(self.coordinator.view.items(table))
+
+
+def _before(coordinator: Coordinator) -> Any:
+    """The header as it was when the last entry was applied."""
+    header = coordinator.view.header
+    return type(header)(type(header.version)(header.version - 1), *_rest(header))
+
+
+def _rest(header: Any) -> tuple[Any, ...]:
+    return header.controller_epoch, header.leader_id, header.log_ends
+
+
+def indexes(view: View) -> list[list[object]]:
+    return [list(view.items(DEADLINES)), list(view.items(UPDATES)), list(view.items(PREPARED))]
+
+
+def scanned(view: View) -> list[list[object]]:
+    """What the indexes should hold, from every row."""
+    rows = [row for _, row in view.items(TRANSACTIONS)]
+    open_ = [row for row in rows if row.state is State.ONGOING]
+    closed = [row for row in rows if row.state in EXPIRABLE_STATES]
+    return [
+        sorted(
+            ((row.started_ms + row.transaction_timeout_ms, row.transactional_id), row.started_ms)
+            for row in open_
+        ),
+        sorted(((row.updated_ms, row.transactional_id), True) for row in closed),
+        sorted((row.transactional_id, row.prepared_version) for row in rows if row.state in PREPARED_STATES),
+    ]
+
+
+Step = Callable[[History], None]
+which = st.integers(0, 1_000)
+
+
+def _pick(history: History, number: int) -> Pair:
+    """Mostly one of the last pairs, sometimes any."""
+    pairs = history.pairs
+    return pairs[-1 - number % len(pairs)]
+
+
+def _a_client_asks_who_it_is(number: int) -> Step:
+    return lambda history: history.init(_pick(history, number))
+
+
+def _a_client_starts(_: int) -> Step:
+    return lambda history: history.init(NOBODY)
+
+
+def _a_client_adds(number: int, index: int) -> Step:
+    return lambda history: history.add(_pick(history, number), index)
+
+
+def _a_client_ends(number: int, committed: bool, version: int) -> Step:
+    return lambda history: history.end(_pick(history, number), committed, version)
+
+
+def _time_passes(ms: int) -> Step:
+    return lambda history: history.wait(ms)
+
+
+near = st.integers(0, 2) | which
+versions = st.sampled_from([1, 4, 4, 5])
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.builds(_a_client_starts, st.just(0)),
+    st.builds(_a_client_asks_who_it_is, near),
+    st.builds(_a_client_adds, near, st.integers(0, 3)),
+    st.builds(_a_client_ends, near, st.booleans(), versions),
+    st.just(History.complete),
+    st.just(History.complete),
+    st.builds(
+        lambda ms: lambda history: history.wait(ms), st.sampled_from([0, 1, TIMEOUT_MS // 2, TIMEOUT_MS])
+    ),
+    st.just(History.expire),
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.none() | st.sampled_from(EPOCHS),
+    st.sampled_from([1000, 2**63 - 1000]),
+    st.lists(steps, max_size=40),
+)
+def test_the_laws_hold_in_any_history(epoch: int | None, first_fresh: int, taken: list[Step]) -> None:
+    history = History(epoch, first_fresh)
+    history.check(None)
+    for step in taken:
+        before = get(history.coordinator.view, ID)
+        try:
+            step(history)
+        except ApiError:
+            pass
+        history.check(before)
