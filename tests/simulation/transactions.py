@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import controller.topics
+import controller.transactions.end_txn
 import controller.transactions.expiry
 import controller.transactions.init_producer_id
 import controller.transactions.states
@@ -48,6 +49,7 @@ SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (controller.transactions.expiry, "EPOCH_MAX", EPOCH_MAX),
     (controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
     (controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
+    (controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (quorum.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
 )
 

@@ -1,0 +1,195 @@
+"""What comes late: an EndTxn, a marker, a batch, an AddPartitionsToTxn of a transaction that is over.
+
+The first is the hole of the protocol that versions of EndTxn below 5 cannot close: neither the client nor the
+coordinator is to blame, for nothing in the request says which transaction it means (KIP-890).
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from controller.errors import ErrorCode
+from controller.transactions.states import State
+from tests.simulation.coordinator import TIMES
+from tests.simulation.desk import TIMEOUT_MS, Desk, Program, calm_desk
+from tests.simulation.simulation import Failed
+from wire.k27_write_txn_markers import WriteTxnMarkers
+
+PLACE, OTHER = 0, 1
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with calm_desk() as desk:
+        yield desk
+
+
+def begun(desk: Desk, *, timeout_ms: int = TIMEOUT_MS, end_version: int = 1) -> Program:
+    """A program with one batch in an open transaction."""
+    program = Program(desk, timeout_ms=timeout_ms, end_version=end_version)
+    program.identify()
+    program.begin()
+    program.write(PLACE)
+    return program
+
+
+# -- EndTxn ----------------------------------------------------------------------------------------------
+
+
+def test_a_delayed_end_of_v1_ends_the_next_transaction(desk: Desk) -> None:
+    """The hole: one EndTxn is late, another is answered, then the first arrives, in the next transaction."""
+    program = begun(desk)
+    late = program.ending(committed=True)
+    assert program.end(committed=True) is None
+    desk.settle("payments")
+    program.begin()
+    program.write(PLACE)
+    late.deliver()
+    with pytest.raises(Failed, match="I7: nobody asked to commit"):
+        desk.wait(1.0)
+    assert late.answer() is None
+    assert desk.row("payments").state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+
+def test_a_delayed_end_of_v2_ends_nothing(desk: Desk) -> None:
+    """The same with EndTxn v5: each end bumps the epoch, so a late one is told what became of its own."""
+    program = begun(desk, end_version=5)
+    late = program.ending(committed=True)
+    assert program.end(committed=True).producer_epoch == 1
+    desk.settle("payments")
+    program.begin()
+    program.write(PLACE)
+    assert late.deliver().answer() == ErrorCode.PRODUCER_FENCED
+    assert desk.row("payments").state is State.ONGOING
+    program.end(committed=False)
+    desk.settle("payments")
+    assert len(desk.read()) == 1
+
+
+def test_a_delayed_end_of_v1_is_fenced_once_the_epoch_is_another(desk: Desk) -> None:
+    program = begun(desk)
+    late = program.ending(committed=True)
+    assert program.end(committed=False) is None
+    desk.settle("payments")
+    program.identify()
+    program.begin()
+    program.write(PLACE)
+    assert late.deliver().answer() == ErrorCode.PRODUCER_FENCED
+    assert desk.row("payments").state is State.ONGOING
+
+
+def test_ends_that_wait_inside_end_no_later_transaction(desk: Desk) -> None:
+    """An EndTxn that is repeated while its markers are written is held, and still means its own."""
+    program = begun(desk)
+    first, again = program.ending(committed=True), program.ending(committed=True)
+    first.deliver()
+    again.deliver()
+    then = program.adding(OTHER).deliver()
+    assert (first.answer(), again.answer()) == (None, None)
+    then.answer()
+    assert desk.row("payments").state is State.ONGOING
+
+
+# -- WriteTxnMarkers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_a_late_duplicate_of_a_marker_ends_no_later_transaction(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    sent: list[WriteTxnMarkers] = []
+    broker = desk.sim.world.brokers[PLACE]
+    write = broker.write_markers
+
+    def noting(request: WriteTxnMarkers, told: object) -> None:
+        sent.append(request)
+        write(request, told)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker, "write_markers", noting)
+    program = begun(desk)
+    program.end(committed=committed)
+    desk.settle("payments")
+    program.begin()
+    program.write(PLACE)
+    before = len(desk.sim.partitions[PLACE].log)
+    told: list[object] = []
+    write(sent[0], told.append)
+    desk.wait(0.1)
+    assert told
+    assert len(desk.sim.partitions[PLACE].log) == before
+    assert desk.sim.partitions[PLACE].last_stable == before - 1
+    program.end(committed=not committed)
+    desk.settle("payments")
+    assert len(desk.read()) == 1
+
+
+def test_after_a_failover_the_next_coordinator_sends_markers_again_and_one_is_appended(desk: Desk) -> None:
+    """It dies between PrepareCommit and CompleteCommit; the partition has the marker, nobody knows."""
+    program = begun(desk)
+    partition, leader = desk.sim.partitions[PLACE], desk.leader
+    ending = program.ending(committed=True).deliver()
+    while len(partition.log) == 1:
+        desk.wait(0.0005)
+    leader.kill()
+    desk.wait(3.0)
+    leader.start()
+    assert desk.row("payments").state is State.COMPLETE_COMMIT
+    assert ending.answers in ([], [None])
+    assert (len(partition.log), len(desk.read())) == (2, 1)
+
+
+# -- Produce ---------------------------------------------------------------------------------------------
+
+
+def test_a_late_batch_of_an_aborted_transaction_opens_nothing(desk: Desk) -> None:
+    """KIP-890's hanging transaction: the partition leader asks first."""
+    program = begun(desk)
+    late = program.batch(PLACE)
+    program.end(committed=False)
+    desk.settle("payments")
+    assert program.send(late) == ErrorCode.TRANSACTION_ABORTABLE
+    assert desk.sim.partitions[PLACE].last_stable == len(desk.sim.partitions[PLACE].log)
+
+
+def test_a_batch_that_was_verified_before_the_marker_came_is_refused_after_it(desk: Desk) -> None:
+    program = begun(desk)
+    assert program.add(OTHER) == ErrorCode.NONE
+    partition, batch = desk.sim.partitions[OTHER], program.batch(OTHER)
+    guard = partition.guard(batch, 0)
+    assert guard is not None
+    program.end(committed=False)
+    desk.settle("payments")
+    with pytest.raises(Exception, match="not verified, or ended meanwhile"):
+        partition.append(batch, guard, 0)
+
+
+def test_a_fenced_producers_batch_is_refused_where_it_never_wrote(desk: Desk) -> None:
+    """Row 360.6: the partition knows nothing of it, the coordinator does."""
+    program = begun(desk)
+    assert program.add(OTHER) == ErrorCode.NONE
+    late = program.batch(OTHER)
+    Program(desk).identify()
+    assert program.send(late) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert desk.read() == []
+
+
+# -- AddPartitionsToTxn ----------------------------------------------------------------------------------
+
+
+def test_a_late_added_partition_opens_what_its_timeout_closes(desk: Desk) -> None:
+    """V1: its pair is current, so it begins a transaction. Nothing is written, and the producer goes on."""
+    program = begun(desk, timeout_ms=500)
+    late = program.adding(OTHER)
+    program.end(committed=True)
+    desk.settle("payments")
+    late.deliver().answer()
+    assert desk.row("payments").state is State.ONGOING
+    desk.wait(0.5 + 3 * TIMES.timeouts_interval_ms / 1000)
+    assert desk.settle("payments").state is State.COMPLETE_ABORT
+    program.begin()
+    assert program.add(PLACE) == ErrorCode.UNKNOWN_PRODUCER_ID
+    program.identify()
+    program.write(PLACE)
+    assert program.end(committed=True) is None
+    desk.settle("payments")
+    assert len(desk.read()) == 2
