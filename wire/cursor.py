@@ -37,6 +37,11 @@ class Reader:
         self.flexible = flexible
         self.position = 0
 
+    @property
+    def bytes_left(self) -> int:
+        """Bytes not read yet."""
+        return self._end - self.position
+
     def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Several fixed fields at once."""
         position = self.position
@@ -112,6 +117,8 @@ class Reader:
         """An array of int32."""
         count = self.count()
         position = self.position
+        if count == 0:
+            return ()
         if count == 1:
             self.position = position + 4
             return _INT32.unpack_from(self._buffer, position)
@@ -151,7 +158,7 @@ class Reader:
     def finish(self) -> None:
         """Nothing may be left."""
         if self.position != self._end:
-            raise CorruptData(f"{self._end - self.position} bytes too many")
+            raise CorruptData(f"{self.bytes_left} bytes too many")
 
     def _spend(self, count: int) -> None:
         self._left -= count
@@ -255,6 +262,8 @@ class Writer:
     def int32s(self, numbers: tuple[int, ...]) -> None:
         """An array of int32."""
         self.count(len(numbers))
+        if not numbers:
+            return
         self.parts.append(struct.pack(f">{len(numbers)}i", *numbers))
 
     def no_tags(self) -> None:

@@ -9,11 +9,13 @@
 13  error_code for the whole answer
 """
 
+import struct
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from controller.errors import ApiError, InvalidRequest
+from wire.cursor import Reader, Writer, read
 from wire.dispatch import Api
 from wire.errors import raise_for
 from wire.schema import Buffer, Message
@@ -89,10 +91,18 @@ class MetadataAnswer:
     error_code: int = 0
 
 
+_FLEXIBLE_FROM: Final = 9
+_ANSWER_ELEMENTS_MAX: Final = 1_000_000
+"""Some 200,000 partitions with one replica each; a topic's partitions are read in a few microseconds each."""
+
 _REQUEST: Final = Message(3, "request")
-_RESPONSE: Final = Message(
-    3, "response", {"brokers": BrokerNode, "topics": TopicMetadata, "partitions": PartitionMetadata}
-)
+_PARTITION: Final = struct.Struct(">hii")  # error | index | leader
+_CLUSTER_OPERATIONS_IN: Final = range(8, 11)
+_PLAIN: Final = struct.Struct(">hiiiBiBiBB")
+"""A flexible partition with one replica, in sync: each array's length plus one, the ids, and no tags."""
+_PLAIN_LENGTHS: Final = (2, 2, 1, 0)
+
+_IS_INTERNAL: Final = struct.Struct(">?")
 
 
 def _decode_request(version: int, body: Buffer) -> Metadata:
@@ -141,27 +151,163 @@ def _refusal(version: int, request: Metadata | None, error: ApiError, throttle_m
 
 
 def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_code: int) -> bytes:
-    message: dict[str, Any] = {
-        "throttle_time_ms": throttle_ms,
-        "brokers": answer.brokers,
-        "cluster_id": answer.cluster_id,
-        "controller_id": answer.controller_id,
-        "topics": answer.topics,
-        "cluster_authorized_operations": answer.cluster_authorized_operations,
-        "error_code": error_code,
-    }
-    return _RESPONSE.encode(version, message)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= 3:
+        writer.int32(throttle_ms)
+    writer.count(len(answer.brokers))
+    for broker in answer.brokers:
+        writer.int32(broker.node_id)
+        writer.string(broker.host)
+        writer.int32(broker.port)
+        if version >= 1:
+            writer.string(broker.rack)
+        writer.no_tags()
+    if version >= 2:
+        writer.string(answer.cluster_id)
+    if version >= 1:
+        writer.int32(answer.controller_id)
+    writer.count(len(answer.topics))
+    for topic in answer.topics:
+        _write_topic(version, writer, topic)
+    if version in _CLUSTER_OPERATIONS_IN:
+        writer.int32(answer.cluster_authorized_operations)
+    if version >= 13:
+        writer.int16(error_code)
+    writer.no_tags()
+    return writer.message()
+
+
+def _write_topic(version: int, writer: Writer, topic: TopicMetadata) -> None:
+    writer.int16(topic.error_code)
+    writer.string(topic.name if version >= BY_TOPIC_ID_FROM else topic.name or "")
+    if version >= 10:
+        writer.uuid(topic.topic_id)
+    if version >= 1:
+        writer.pack(_IS_INTERNAL, topic.is_internal)
+    writer.count(len(topic.partitions))
+    for each in topic.partitions:
+        if version >= _FLEXIBLE_FROM and _is_plain(each):
+            _write_plain(writer, each)
+            continue
+        writer.pack(_PARTITION, each.error_code, each.partition_index, each.leader_id)
+        if version >= 7:
+            writer.int32(each.leader_epoch)
+        writer.int32s(each.replica_nodes)
+        writer.int32s(each.isr_nodes)
+        if version >= 5:
+            writer.int32s(each.offline_replicas)
+        writer.no_tags()
+    if version >= 8:
+        writer.int32(topic.topic_authorized_operations)
+    writer.no_tags()
+
+
+def _is_plain(partition: PartitionMetadata) -> bool:
+    return (
+        len(partition.replica_nodes) == 1 and len(partition.isr_nodes) == 1 and not partition.offline_replicas
+    )
+
+
+def _write_plain(writer: Writer, partition: PartitionMetadata) -> None:
+    writer.pack(
+        _PLAIN,
+        partition.error_code,
+        partition.partition_index,
+        partition.leader_id,
+        partition.leader_epoch,
+        2,
+        partition.replica_nodes[0],
+        2,
+        partition.isr_nodes[0],
+        1,
+        0,
+    )
 
 
 def _decode_response(version: int, body: Buffer) -> MetadataAnswer:
-    message = _RESPONSE.decode(version, body)
-    raise_for(message.get("error_code", 0))
-    return MetadataAnswer(
-        cluster_id=message.get("cluster_id"),
-        controller_id=message.get("controller_id", -1),
-        brokers=message["brokers"],
-        topics=message["topics"],
-        cluster_authorized_operations=message.get("cluster_authorized_operations", OPERATIONS_OMITTED),
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=_ANSWER_ELEMENTS_MAX)
+    error_code, answer = read(
+        f"Metadata answer v{version}", reader, lambda reader: _read_response(version, reader)
+    )
+    raise_for(error_code)
+    return answer
+
+
+def _read_response(version: int, reader: Reader) -> tuple[int, MetadataAnswer]:
+    if version >= 3:
+        reader.int32()
+    brokers = tuple(_read_broker(version, reader) for _ in range(reader.count()))
+    cluster_id = reader.nullable_string() if version >= 2 else None
+    controller_id = reader.int32() if version >= 1 else -1
+    topics = tuple(_read_topic(version, reader) for _ in range(reader.count()))
+    operations = reader.int32() if version in _CLUSTER_OPERATIONS_IN else OPERATIONS_OMITTED
+    error_code = reader.int16() if version >= 13 else 0
+    reader.skip_tags()
+    reader.finish()
+    return error_code, MetadataAnswer(
+        cluster_id=cluster_id,
+        controller_id=controller_id,
+        brokers=brokers,
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )
+
+
+def _read_broker(version: int, reader: Reader) -> BrokerNode:
+    node_id = reader.int32()
+    host = reader.string()
+    port = reader.int32()
+    rack = reader.nullable_string() if version >= 1 else None
+    reader.skip_tags()
+    return BrokerNode(node_id, host, port, rack)
+
+
+def _read_topic(version: int, reader: Reader) -> TopicMetadata:
+    error_code = reader.int16()
+    name = reader.nullable_string() if version >= BY_TOPIC_ID_FROM else reader.string()
+    topic_id = reader.uuid() if version >= 10 else None
+    is_internal = reader.fields(_IS_INTERNAL)[0] if version >= 1 else False
+    partitions = tuple(_read_partition(version, reader) for _ in range(reader.count()))
+    operations = reader.int32() if version >= 8 else OPERATIONS_OMITTED
+    reader.skip_tags()
+    return TopicMetadata(
+        name=name,
+        error_code=error_code,
+        topic_id=topic_id,
+        is_internal=is_internal,
+        partitions=partitions,
+        topic_authorized_operations=operations,
+    )
+
+
+def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
+    start = reader.position
+    if version >= _FLEXIBLE_FROM and reader.bytes_left >= _PLAIN.size:
+        error, index, leader, epoch, replicas, replica, isr, in_sync, offline, tags = reader.fields(_PLAIN)
+        if (replicas, isr, offline, tags) == _PLAIN_LENGTHS:
+            return PartitionMetadata(
+                partition_index=index,
+                error_code=error,
+                leader_id=leader,
+                leader_epoch=epoch,
+                replica_nodes=(replica,),
+                isr_nodes=(in_sync,),
+            )
+        reader.position = start
+    error_code, partition_index, leader_id = reader.fields(_PARTITION)
+    leader_epoch = reader.int32() if version >= 7 else -1
+    replica_nodes = reader.int32s()
+    isr_nodes = reader.int32s()
+    offline_replicas = reader.int32s() if version >= 5 else ()
+    reader.skip_tags()
+    return PartitionMetadata(
+        partition_index=partition_index,
+        error_code=error_code,
+        leader_id=leader_id,
+        leader_epoch=leader_epoch,
+        replica_nodes=replica_nodes,
+        isr_nodes=isr_nodes,
+        offline_replicas=offline_replicas,
     )
 
 
@@ -169,7 +315,7 @@ METADATA: Final[Api[Metadata, MetadataAnswer]] = Api(
     key=3,
     name="Metadata",
     versions=range(14),
-    flexible_from=9,
+    flexible_from=_FLEXIBLE_FROM,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

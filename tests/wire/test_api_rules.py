@@ -33,7 +33,7 @@ from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k26_end_txn import END_TXN
 from wire.k36_sasl_authenticate import SaslAuthenticate
 from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.schema import Message
+from wire.schema import ELEMENTS_MAX, Message
 
 INIT = Row(INIT_PRODUCER_ID, InitProducerId("transfers", 1), None)
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
@@ -189,3 +189,13 @@ def test_a_topic_to_delete_has_a_name_or_an_id(topic: dict[str, object]) -> None
     body = Message(20, "request").encode(6, {"topics": (topic,), "timeout_ms": 0})
     with pytest.raises(InvalidRequest):
         DELETE_TOPICS.decode_request(6, body)
+
+
+def test_the_metadata_of_many_partitions_is_read() -> None:
+    partitions = tuple(
+        k03.PartitionMetadata(partition_index=index, leader_id=1, replica_nodes=(1, 2), isr_nodes=(1, 2))
+        for index in range(ELEMENTS_MAX)
+    )
+    topic = k03.TopicMetadata(name="orders", topic_id=ID_A, partitions=partitions)
+    answer = k03.MetadataAnswer(cluster_id="c", topics=(topic,))
+    assert k03.METADATA.decode_response(12, k03.METADATA.encode_response(12, answer, 0)) == answer

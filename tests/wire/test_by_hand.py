@@ -25,6 +25,7 @@ from tests.wire.every_api import kios_request, kios_response
 from tests.wire.row import Row
 from wire import k00_produce as k00
 from wire import k01_fetch as k01
+from wire import k03_metadata as k03
 from wire import k27_write_txn_markers as k27
 from wire.cursor import Reader, Writer, read, varint
 from wire.frame import response_frame
@@ -122,6 +123,54 @@ MARKED = st.lists(st.tuples(INT64, grouped(st.tuples(INT32, CODE))), max_size=3)
 )
 
 
+NODES = st.lists(INT32, max_size=2).map(tuple)
+BROKERS = st.lists(st.builds(k03.BrokerNode, INT32, TEXT, INT32, st.none() | TEXT), max_size=2).map(tuple)
+
+
+def metadata(version: int) -> st.SearchStrategy[k03.MetadataAnswer]:
+    """What a version can say, so that all of it comes back."""
+    omitted = st.just(k03.OPERATIONS_OMITTED)
+    partition = st.builds(
+        k03.PartitionMetadata,
+        partition_index=INT32,
+        error_code=CODE,
+        leader_id=INT32,
+        leader_epoch=INT32 if version >= 7 else st.just(-1),
+        replica_nodes=NODES,
+        isr_nodes=NODES,
+        offline_replicas=NODES if version >= 5 else st.just(()),
+    )
+    topic = st.builds(
+        k03.TopicMetadata,
+        name=st.none() | TEXT if version >= 12 else TEXT,
+        error_code=CODE,
+        topic_id=st.none() | NAMED_IDS if version >= 10 else st.none(),
+        is_internal=st.booleans() if version >= 1 else st.just(False),
+        partitions=st.lists(partition, max_size=3).map(tuple),
+        topic_authorized_operations=INT32 if version >= 8 else omitted,
+    )
+    return st.builds(
+        k03.MetadataAnswer,
+        cluster_id=st.none() | TEXT if version >= 2 else st.none(),
+        controller_id=INT32 if version >= 1 else st.just(-1),
+        brokers=BROKERS if version >= 1 else st.just(()),
+        topics=st.lists(topic, max_size=3).map(tuple),
+        cluster_authorized_operations=INT32 if 8 <= version <= 10 else omitted,
+    )
+
+
+def metadata_requests(version: int) -> st.SearchStrategy[k03.Metadata]:
+    return st.builds(k03.Metadata, st.none())
+
+
+METADATA = Row(
+    k03.METADATA,
+    None,
+    None,
+    lambda version, said: k03.Metadata(None),
+)
+
+
 def adds(version: int) -> st.SearchStrategy[AddPartitionsToTxn]:
     """One transaction that is not only verified before version 4, any number from then on."""
     if version >= 4:
@@ -142,6 +191,7 @@ def _constant(strategy: st.SearchStrategy[Any]) -> Any:
 
 BY_HAND: list[tuple[Row, Any, Any]] = [
     (partition_rows.PRODUCE, _constant(PRODUCE), _constant(PRODUCED)),
+    (METADATA, metadata_requests, metadata),
     (partition_rows.FETCH, _constant(FETCH), _constant(FETCHED)),
     (coordinator_rows.ADD_PARTITIONS_TO_TXN, adds, addeds),
     (
