@@ -33,7 +33,7 @@ from broker.log.shapes import (
     VerificationGuard,
 )
 from broker.log.validation import check_produced, with_append_time
-from controller.errors import OffsetOutOfRange
+from controller.errors import FencedLeaderEpoch, OffsetOutOfRange
 from records.batch import BatchHeader, batch_header, stamp
 from records.end_marker import EndMarker, encode_end_marker
 from records.invariant import CorruptData, invariant
@@ -52,7 +52,7 @@ class PartitionLog:
         self.config = config  # may be replaced at any time
         self.topic_id = topic_id
         self._durability = Durability(directory)
-        self._offline = False
+        self._offline = ""  # why nothing is appended any more
         self._load(now_ms)
 
     def _load(self, now_ms: int) -> None:
@@ -128,7 +128,7 @@ class PartitionLog:
 
         Raises   CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp,
                  UnsupportedCompressionType, OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState
-                 (also: a transaction's first batch without the current ``guard``).
+                 (also: a transaction's first batch without the current ``guard``), FencedLeaderEpoch.
         """
         config = self.config
         headers = check_produced(records, config, now_ms)
@@ -167,7 +167,7 @@ class PartitionLog:
         """End a producer's transaction here. ``version`` 0: the sender knows none (an admin's abort).
 
         Without ``leader_epoch`` it is that of the batch before it.
-        Raises   InvalidProducerEpoch, TransactionCoordinatorFenced.
+        Raises   InvalidProducerEpoch, TransactionCoordinatorFenced, FencedLeaderEpoch.
         """
         marker = EndMarker(
             producer_id=producer_id,
@@ -333,9 +333,10 @@ class PartitionLog:
 
     def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
         """Into the active segment, or a new one, and its indexes. Raises OSError, from then on always."""
-        invariant(leader_epoch >= self._epochs.latest, "a leader epoch goes back", epoch=leader_epoch)
+        if leader_epoch < self._epochs.latest:
+            raise FencedLeaderEpoch(f"leader epoch {leader_epoch}, the log has {self._epochs.latest}")
         if self._offline:
-            raise OSError(errno.EIO, "an earlier write failed", str(self.directory))
+            raise OSError(errno.EIO, self._offline, str(self.directory))
         end = headers[-1].end
         try:
             if not self._segments[-1].has_room(len(batches), end, self.config.segment_bytes):
@@ -347,7 +348,7 @@ class PartitionLog:
                 position += header.size
             self._epochs.assign(leader_epoch, self._end)
         except OSError:
-            self._offline = True
+            self._offline = "an earlier write failed"
             raise
         self._end = end
 
@@ -388,6 +389,6 @@ class PartitionLog:
 
     def _let_go(self) -> None:
         self._durability.close()
-        self._offline = True
+        self._offline = "the log is closed"
         for segment in self._segments:
             segment.close()

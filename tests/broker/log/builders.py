@@ -2,7 +2,7 @@
 
 import gzip
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cramjam
@@ -62,14 +62,15 @@ def xerial(blocks: Sequence[bytes]) -> bytes:
 def compress(codec: str, content: bytes) -> tuple[int, bytes]:
     """Kafka's number of a codec, and what its clients make of ``content``."""
     halves = (content[: len(content) // 2], content[len(content) // 2 :])
-    return {
+    makers: dict[str, Callable[[], tuple[int, bytes]]] = {
         "gzip": lambda: (1, gzip.compress(content)),
         "gzip in two members": lambda: (1, b"".join(map(gzip.compress, halves))),
         "snappy in xerial's frames": lambda: (2, xerial(halves)),
         "bare snappy": lambda: (2, bytes(cramjam.snappy.compress_raw(content))),
         "lz4": lambda: (3, bytes(cramjam.lz4.compress(content))),
         "zstd": lambda: (4, bytes(cramjam.zstd.compress(content))),
-    }[codec]()
+    }
+    return makers[codec]()
 
 
 CODECS = ("gzip", "gzip in two members", "snappy in xerial's frames", "bare snappy", "lz4", "zstd")
