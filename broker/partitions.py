@@ -19,6 +19,8 @@ from structlog.typing import FilteringBoundLogger
 
 from broker.log.partition_log import PartitionLog
 from broker.log.shapes import LogConfig
+from broker.log_settings import with_topic_settings
+from controller.topics import TopicConfig
 from records.invariant import CorruptData
 from records.types import BrokerId, Log, Term
 from wire.k03_metadata import TopicMetadata
@@ -104,6 +106,7 @@ class Partitions:
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._offline: dict[tuple[str, int], str] = {}  # why
+        self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
         self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
@@ -138,6 +141,23 @@ class Partitions:
         self.recovered = True
         if names:
             self._log.info("logs_recovered", partitions=len(names), offline=len(self._offline))
+
+    def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, uuid.UUID]:
+        """Of these topics, those with a partition here whose settings are not known; their ids by name."""
+        return {
+            topic.name: topic.topic_id
+            for topic in topics
+            if topic.error_code == 0 and topic.name is not None and topic.topic_id is not None
+            if topic.topic_id not in self._configs
+            and any(self.broker_id in each.replica_nodes for each in topic.partitions)
+        }
+
+    def configure(self, topic_id: uuid.UUID, settings: Iterable[TopicConfig]) -> None:
+        """The settings of a topic, for its logs that are open and those that will be."""
+        config = self._configs[topic_id] = with_topic_settings(self._config, settings)
+        for partition in self:
+            if partition.topic_id == topic_id:
+                partition.log.config = config
 
     async def host(self, topics: Iterable[TopicMetadata]) -> None:
         """Open, or make, what these topics, as the active controller told them, place on this broker."""
@@ -210,9 +230,8 @@ class Partitions:
         """Open the log, or make it if ``topic_id`` is given. One that cannot be opened is offline."""
         directory = self._directory / f"{topic}-{index}"
         try:
-            log = await _off_loop(
-                lambda: PartitionLog.open(directory, self._config, self._clock_ms(), topic_id)
-            )
+            config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
+            log = await _off_loop(lambda: PartitionLog.open(directory, config, self._clock_ms(), topic_id))
             if log.topic_id is None:
                 raise CorruptData(f"{directory}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
@@ -230,6 +249,7 @@ class Partitions:
         self._by_id[log.topic_id, index] = partition
 
     async def _delete(self, partition: Partition) -> None:
+        self._configs.pop(partition.topic_id, None)
         directory = self._directory / str(partition)
         self._forget(partition)
         await partition.unused()

@@ -19,6 +19,12 @@ from broker.retry import CALL_FAILURES, Retry
 from controller.errors import ErrorCode
 from wire.client import ControllerClient
 from wire.k03_metadata import METADATA, Metadata, TopicMetadata, TopicQuery
+from wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    DescribeConfigs,
+)
 
 CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
@@ -93,7 +99,7 @@ class TopicCache:
             self._by_name = {each.name: each for each in topics if each.name is not None}
             self._names = {each.topic_id: name for name, each in self._by_name.items() if each.topic_id}
             await self._partitions.retire(frozenset(self._names), generation)
-            await self._partitions.host(topics)
+            await self._host(topics)
             self._answered = question
             return True
 
@@ -125,8 +131,23 @@ class TopicCache:
         topics = await self._ask(Metadata(tuple(in_order), allow_auto_topic_creation=create))
         for each in topics or ():
             self._merge(each)
-        await self._partitions.host(topics or ())
+        await self._host(topics or [])
         return topics
+
+    async def _host(self, topics: list[TopicMetadata]) -> None:
+        """Host what is placed here, with the settings of its topic."""
+        ids = self._partitions.unconfigured(topics)
+        if ids:
+            request = DescribeConfigs(tuple(ConfigResource(TOPIC_RESOURCE, name) for name in ids))
+            try:
+                answer = await self._controllers.call(DESCRIBE_CONFIGS, request, timeout_s=CALL_TIMEOUT_S)
+            except CALL_FAILURES as error:
+                self._retry.failed(error)
+                return  # a log that took records under other settings than its topic's would be worse
+            for each in answer.results:
+                if each.error_code == ErrorCode.NONE and each.name in ids:
+                    self._partitions.configure(ids[each.name], each.configs)
+        await self._partitions.host(topics)
 
     async def _ask(self, request: Metadata) -> list[TopicMetadata] | None:
         try:

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
 from controller.errors import ApiError, ErrorCode
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer
+from controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer, TopicConfig
 from controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
@@ -32,6 +32,12 @@ from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, PartitionMetad
 from wire.k19_create_topics import CREATE_TOPICS
 from wire.k20_delete_topics import DELETE_TOPICS
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    ConfigsDescribed,
+    DescribeConfigs,
+    DescribeConfigsAnswer,
+)
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorumAnswer, QuorumPartition
 from wire.k60_describe_cluster import (
     CONTROLLERS,
@@ -62,6 +68,7 @@ APIS: Final[tuple[Api[Any, Any], ...]] = (
     ADD_PARTITIONS_TO_TXN,
     CREATE_TOPICS,
     DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
 )
 
 
@@ -94,6 +101,7 @@ class FakeController:
         self.leader_id = NodeId(node_id)
         self.brokers: tuple[ClusterNode, ...] = ()
         self.topics: dict[str, TopicMetadata] = {}
+        self.settings: dict[str, str] = {}  # of every topic
         self.verdict = ErrorCode.NONE  # of every partition of every transaction
         self.asked: dict[int, list[Any]] = defaultdict(list)
         self.contexts: dict[int, list[Context]] = defaultdict(list)
@@ -159,6 +167,7 @@ class FakeController:
             63: self._heartbeat,
             67: self._allocate,
             METADATA.key: self._metadata,
+            DESCRIBE_CONFIGS.key: self._describe_configs,
             ADD_PARTITIONS_TO_TXN.key: self._verify,
             CREATE_TOPICS.key: lambda request: CreateTopicsAnswer(()),
             DELETE_TOPICS.key: lambda request: DeleteTopicsAnswer(()),
@@ -200,6 +209,12 @@ class FakeController:
                 return topic
         code = ErrorCode.UNKNOWN_TOPIC_ID if query.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
+
+    def _describe_configs(self, request: DescribeConfigs) -> DescribeConfigsAnswer:
+        settings = tuple(TopicConfig(name, value, 1) for name, value in self.settings.items())
+        return DescribeConfigsAnswer(
+            tuple(ConfigsDescribed(each.resource_type, each.name, settings) for each in request.resources)
+        )
 
     def _verify(self, request: AddPartitionsToTxn) -> AddPartitionsToTxnAnswer:
         return AddPartitionsToTxnAnswer(

@@ -580,6 +580,19 @@ def test_a_marker_that_cannot_be_flushed_is_no_marker(
     play(story)
 
 
+def test_the_settings_of_a_topic_are_those_of_its_logs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path) as on:
+            on.controller.settings = {"max.message.bytes": "100", "message.timestamp.type": "LogAppendTime"}
+            on.controller.add_topic(TOPIC, HERE)
+            (row,) = await produced(on, produce(batch(b"a")))
+            assert row.log_append_time_ms > 0
+            (row,) = await produced(on, produce(batch(b"a" * 100)))
+            assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    play(story)
+
+
 # Metadata
 
 

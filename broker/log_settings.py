@@ -1,0 +1,38 @@
+"""A topic's own settings, as the controller tells them, in the settings of its partitions' logs.
+
+What a topic does not set is this broker's (``broker.settings.log_config``). The controller has checked names
+and values; what cannot be read all the same is left at the broker's.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from broker.log.shapes import LogConfig
+from controller.topics import TopicConfig
+
+SET_FOR_THE_TOPIC: Final = 1  # Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG
+
+_READ: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "segment.bytes": ("segment_bytes", int),
+    "retention.ms": ("retention_ms", int),
+    "retention.bytes": ("retention_bytes", int),
+    "max.message.bytes": ("message_bytes_max", int),
+    "flush.messages": ("flush_messages", int),
+    "message.timestamp.type": ("log_append_time", lambda value: value == "LogAppendTime"),
+}
+
+
+def with_topic_settings(config: LogConfig, settings: Iterable[TopicConfig]) -> LogConfig:
+    """``config`` with what is set for the topic."""
+    changed: dict[str, Any] = {}
+    for each in settings:
+        known = _READ.get(each.name)
+        if known is None or each.source != SET_FOR_THE_TOPIC or each.value is None:
+            continue
+        field, read = known
+        try:
+            changed[field] = read(each.value)
+        except ValueError:
+            continue
+    return dataclasses.replace(config, **changed)
