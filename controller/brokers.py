@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from controller import features
+from controller import cluster_version, features
 from controller.decision import Decision
 from controller.errors import (
     BrokerIdNotRegistered,
@@ -112,6 +112,7 @@ class HeartbeatStatus:
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
+    cluster_version: int = -1  # see cluster_version.py; -1 if the controller does not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +271,7 @@ def _change(
 
 def replay_register(view: MutableView, record: RegisterBrokerRecord) -> None:
     """Total. The registration replaces any earlier one of the same broker id."""
+    cluster_version.advance(view)
     view.put(
         BROKERS,
         record.broker_id,
@@ -291,6 +293,7 @@ def replay_register(view: MutableView, record: RegisterBrokerRecord) -> None:
 
 def replay_change(view: MutableView, record: BrokerRegistrationChangeRecord) -> None:
     """Total. Kafka's rule: the epoch must be the current one."""
+    cluster_version.advance(view)
     broker = view.get(BROKERS, record.broker_id)
     invariant(
         broker is not None and broker.epoch == record.broker_epoch,
@@ -308,6 +311,7 @@ def replay_change(view: MutableView, record: BrokerRegistrationChangeRecord) -> 
 
 def replay_unregister(view: MutableView, record: UnregisterBrokerRecord) -> None:
     """Total."""
+    cluster_version.advance(view)
     broker = view.get(BROKERS, record.broker_id)
     invariant(
         broker is not None and broker.epoch == record.broker_epoch,

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from controller import cluster_version
 from controller.brokers import BROKERS
 from controller.errors import ErrorCode
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
@@ -215,6 +216,7 @@ def partition_record(topic_id: uuid.UUID, index: int, kept: Partition) -> Partit
 
 def replay_topic(view: MutableView, record: TopicRecord) -> None:
     """Total. The topic has no partition yet: their records follow."""
+    cluster_version.advance(view)
     invariant(view.get(TOPICS, record.name) is None, "a topic was created twice", record=record)
     invariant(view.get(TOPIC_NAMES, record.topic_id) is None, "a topic id is used twice", record=record)
     view.put(TOPICS, record.name, Topic(record.topic_id, record.name))
@@ -226,6 +228,7 @@ def replay_topic(view: MutableView, record: TopicRecord) -> None:
 
 def replay_partition(view: MutableView, record: PartitionRecord) -> None:
     """Total. Partitions of a topic come in order, from 0."""
+    cluster_version.advance(view)
     topic = find_by_id(view, record.topic_id)
     if topic is None or record.partition_id != topic.partition_count:
         invariant(False, "a partition that is not its topic's next", record=record, topic=topic)
@@ -243,6 +246,7 @@ def replay_partition(view: MutableView, record: PartitionRecord) -> None:
 
 def replay_config(view: MutableView, record: ConfigRecord) -> None:
     """Total. Only topics have settings in the log."""
+    cluster_version.advance(view)
     invariant(record.resource_type == TOPIC_RESOURCE, "a setting of no topic", record=record)
     topic = find(view, record.resource_name)
     if topic is None:
@@ -258,6 +262,7 @@ def replay_config(view: MutableView, record: ConfigRecord) -> None:
 
 def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
     """Total. Partitions and settings go with their topic, as in Kafka."""
+    cluster_version.advance(view)
     topic = find_by_id(view, record.topic_id)
     if topic is None:
         invariant(False, "a topic was deleted that does not exist", record=record)

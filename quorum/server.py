@@ -6,11 +6,12 @@ refused principal, and who leads as far as this node knows (DescribeCluster of c
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Final
 
-from controller import brokers, producer_ids
+from controller import brokers, cluster_version, producer_ids
 from controller.authorization import Acls, Operation
 from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
@@ -98,6 +99,7 @@ class ControllerServer:
     def activated(self, now_ms: int) -> None:
         """A new leadership: every broker has a whole session, every quota is full."""
         self._begin(now_ms)
+        self.topics.activated()
         self.migrator.activated()
 
     def deposed(self) -> None:
@@ -198,7 +200,8 @@ class ControllerServer:
         def decide(view: View, now_ms: int) -> Decision[Any]:
             decided = brokers.decide_heartbeat(view, request)
             self.contacts.heard(request.broker_id, now_ms)
-            return decided
+            status = replace(decided.response, cluster_version=cluster_version.current(view))
+            return Decision(decided.records, status)
 
         self._submit(decide, reply)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
+from controller import cluster_version
 from controller.authorization import Acls, Operation
 from controller.brokers import BROKERS
 from controller.decision import Decision
@@ -48,7 +49,11 @@ RESOURCES_MAX: Final = 1000  # of one DescribeConfigs: each is answered with a d
 
 
 class TopicServer:
-    """Endpoints of one node. Nothing is kept here: topics are in the image."""
+    """Endpoints of one node. The topics are in the image; kept here is what was last said of all of them.
+
+    It was said of one version of the cluster, on this leadership's overlays: the next one starts anew, as
+    a version that never applied may come again.
+    """
 
     def __init__(
         self, config: NodeConfig, submit: Callable[[Decide, Told], None], acls: Acls, rng: Random
@@ -58,6 +63,11 @@ class TopicServer:
         self._submit = submit
         self._acls = acls
         self._rng = rng
+        self._every: tuple[int, tuple[TopicMetadata, ...]] | None = None  # cluster version, all topics
+
+    def activated(self) -> None:
+        """A new leadership."""
+        self._every = None
 
     @property
     def service(self) -> Service:
@@ -107,8 +117,7 @@ class TopicServer:
 
     def _decide_describe(self, view: View, request: Metadata, creates: bool) -> Decision[Any]:
         if request.topics is None:
-            every = (topic for _, topic in view.scan(TOPICS))
-            return Decision((), tuple(_described(view, every)))
+            return Decision((), self._all(view))
         absent = [each.name for each in request.topics if each.name and find(view, each.name) is None]
         if not (creates and absent):
             return Decision((), _answers(view, request.topics, {}))
@@ -119,6 +128,12 @@ class TopicServer:
             replay_record(after, record)
         refused = {each.name: each.error_code for each in made.response.topics if each.error_code}
         return Decision(made.records, _answers(after, request.topics, refused))
+
+    def _all(self, view: View) -> tuple[TopicMetadata, ...]:
+        version = cluster_version.current(view)
+        if self._every is None or self._every[0] != version:
+            self._every = version, tuple(_described(view, (topic for _, topic in view.scan(TOPICS))))
+        return self._every[1]
 
 
 def rules_of(config: NodeConfig) -> TopicRules:

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller import brokers, features, migration_phase, producer_ids, topics, voters
+from controller import brokers, cluster_version, features, migration_phase, producer_ids, topics, voters
 from controller.transactions.states import TRANSACTION_TABLES
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, InvariantViolation, invariant
@@ -41,6 +41,7 @@ TABLES: Final[dict[str, Table[Any, Any]]] = {
     table.name: table
     for table in (
         brokers.BROKERS,
+        cluster_version.CLUSTER_VERSION,
         features.FEATURES,
         migration_phase.MIGRATION,
         producer_ids.PRODUCER_IDS,

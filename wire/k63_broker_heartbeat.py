@@ -1,5 +1,7 @@
 """BrokerHeartbeat, API key 63, versions 0-1: a broker says that it lives and what it wants.
 
+Ours        tagged field 1000 of the answer, ``cluster_version``: whether topics or brokers have changed.
+            Kafka's brokers skip a tag they do not know (KIP-482).
 1   offline_log_dirs (tag 0), read and left aside: a broker here has one directory and dies with it
 """
 
@@ -7,10 +9,17 @@ from typing import Final
 
 from controller.brokers import Heartbeat, HeartbeatStatus
 from controller.errors import ApiError
+from records.invariant import invariant
 from records.types import BrokerEpoch, BrokerId
+from wire.cursor import Reader, read
 from wire.dispatch import Api
 from wire.errors import raise_for
 from wire.schema import Buffer, Message
+
+CLUSTER_VERSION_TAG: Final = 1000
+_TAGS_AT: Final = 9  # after the throttle time, the error code and three booleans
+_OUR_TAG: Final = bytes((1, 0xE8, 0x07, 8))  # one tagged field, 1000, of eight bytes
+_TAGS: Final = {CLUSTER_VERSION_TAG: Reader.int64}
 
 _REQUEST: Final = Message(63, "request")
 _RESPONSE: Final = Message(63, "response")
@@ -41,7 +50,7 @@ def _encode_request(version: int, request: Heartbeat) -> bytes:
 
 
 def _encode_response(version: int, status: HeartbeatStatus, throttle_ms: int) -> bytes:
-    return _RESPONSE.encode(
+    body = _RESPONSE.encode(
         version,
         {
             "throttle_time_ms": throttle_ms,
@@ -51,6 +60,10 @@ def _encode_response(version: int, status: HeartbeatStatus, throttle_ms: int) ->
             "should_shut_down": status.should_shut_down,
         },
     )
+    if status.cluster_version < 0:
+        return body
+    invariant(len(body) == _TAGS_AT + 1, "the heartbeat's answer is not laid out as it was", body=body)
+    return body[:_TAGS_AT] + _OUR_TAG + status.cluster_version.to_bytes(8, "big")
 
 
 def _refusal(version: int, request: Heartbeat | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -61,7 +74,15 @@ def _refusal(version: int, request: Heartbeat | None, error: ApiError, throttle_
 def _decode_response(version: int, body: Buffer) -> HeartbeatStatus:
     message = _RESPONSE.decode(version, body)
     raise_for(message["error_code"])
-    return HeartbeatStatus(message["is_caught_up"], message["is_fenced"], message["should_shut_down"])
+    reader = Reader(body, flexible=True)
+    reader.position = _TAGS_AT
+    tags = read(f"BrokerHeartbeat v{version}", reader, lambda each: each.tags(_TAGS))
+    return HeartbeatStatus(
+        message["is_caught_up"],
+        message["is_fenced"],
+        message["should_shut_down"],
+        tags.get(CLUSTER_VERSION_TAG, -1),
+    )
 
 
 BROKER_HEARTBEAT: Final[Api[Heartbeat, HeartbeatStatus]] = Api(
