@@ -166,5 +166,4 @@ def completed(row: Transaction, now_ms: int) -> Transaction:
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_EPOCH,
         instance_epoch=row.next_producer_epoch,
-        last_producer_epoch=row.producer_epoch - 1,
     )

@@ -38,6 +38,7 @@ def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
 
     assert coordinator.complete()
     assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 0, 42, -1, -1)
+    assert coordinator.row().instance_epoch == 0, "the new pair's (row 360.2)"
 
     # "if the commit operation times out and the client retries with the previous ProducerId and ProducerEpoch
     # we can detect the retry and return success" (row 939.5)
