@@ -1,8 +1,9 @@
-"""``make demo``: three processes elect a leader, producers get ids, the leader dies, no id is given twice.
+"""``make demo``: three processes elect a leader, it dies; no id is given twice, no transaction is torn.
 
 What is counted   every producer id that any client here was told: one by one from the brokers
                   (InitProducerId), block by block from the controller (AllocateProducerIds), and the
                   ids of three real Kafka clients. Duplicates are counted over all of them.
+Transactions      of real producers that go on through all of this: see cli.demo_transactions.
 Time without a leader   from the SIGKILL to the end of the first allocation that was begun after it.
 """
 
@@ -22,11 +23,14 @@ from typing import Final
 
 import click
 
+from cli.broker_contact import brokers_of
 from cli.cluster import bring_up, send, start_nodes, stop_nodes
 from cli.cluster_state import await_live, leader_id, state
 from cli.contact import target_of
+from cli.demo_transactions import PARTITIONS, PRODUCERS, Verdict, Writers, check
 from cli.local_cluster import LocalCluster, create_cluster, is_free
 from cli.output import Failed, progress, table
+from cli.transactional_producer import Outcome
 from controller.brokers import Endpoint, RegisterBroker
 from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
@@ -43,7 +47,11 @@ BLOCK_LENGTH: Final = 100  # small, so that a few seconds show many blocks
 CALM_SECONDS: Final = 1.5
 ALLOCATION_SECONDS_MAX: Final = 20.0
 ASKER_ID: Final = BrokerId(1000)
-SETTINGS: Final = (f"producer.id.block.size={BLOCK_LENGTH}", "producer.id.allocation.rate=0")
+SETTINGS: Final = (
+    f"producer.id.block.size={BLOCK_LENGTH}",
+    "producer.id.allocation.rate=0",
+    f"num.partitions={PARTITIONS}",
+)
 RETRY_SECONDS: Final = 0.02
 PORTS: Final = range(19092, 32000, 10)
 
@@ -68,7 +76,10 @@ class Told:
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster's folder, for a look at its logs.")
 def demo(keep: bool) -> int:
-    """Show a quorum hand out producer ids, lose its leader and repeat no id. Exit status 0: no duplicates."""
+    """Show a quorum hand out producer ids, run transactions and lose its leader.
+
+    Exit status 0: no id twice; every committed transaction is seen whole and once, no aborted one at all.
+    """
     home = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
     cluster = create_cluster(home / "cluster", NODES, _free_port(), SETTINGS)
     try:
@@ -91,13 +102,30 @@ def _show(cluster: LocalCluster) -> int:
     told = Told()
     click.echo("\n2. Idempotent producers, made by real Kafka clients, got their producer ids:\n")
     _ask_real_clients(cluster, told)
-    asyncio.run(_story(cluster, told))
+    with Writers(brokers_of(cluster)) as writers:
+        asyncio.run(_story(cluster, told, writers))
+        writers.stop()
     click.echo("\n5. The log, read back from the archives of all nodes: who was given how many blocks:\n")
     click.echo(_blocks_per_broker(cluster))
+    verdict = check(writers.target, writers.outcomes)
+    click.echo("\n6. What became of the transactions, and what a read_committed consumer sees of them:\n")
+    _print_verdict(verdict)
     counts = Counter(told.ids())
     duplicates = sum(count - 1 for count in counts.values())
-    click.echo(f"\nids handed out {counts.total()}, duplicates {duplicates}")
-    return 0 if duplicates == 0 else 1
+    click.echo(f"ids handed out {counts.total()}, duplicates {duplicates}")
+    return 0 if duplicates == 0 and not verdict.faults else 1
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    click.echo(verdict.lines())
+    for fault in verdict.faults:
+        click.echo(fault)
+    ended, seen = verdict.ended, verdict.seen
+    click.echo(
+        f"\ntransactions committed {ended[Outcome.COMMITTED]}, seen {seen[Outcome.COMMITTED]}; "
+        f"aborted {ended[Outcome.ABORTED]}, seen {seen[Outcome.ABORTED]} "
+        f"({verdict.hidden} records are hidden); torn or repeated {len(verdict.faults)}"
+    )
 
 
 def _nodes(cluster: LocalCluster) -> str:
@@ -122,8 +150,8 @@ def _ask_real_clients(cluster: LocalCluster, told: Told) -> None:
             click.echo(f"   {name:<16} producer id {told.real_clients[name]}")
 
 
-async def _story(cluster: LocalCluster, told: Told) -> None:
-    """Load, the death of the leader, its return; under load all the time."""
+async def _story(cluster: LocalCluster, told: Told, writers: Writers) -> None:
+    """Load, the death of the leader, its return; under load and transactions all the time."""
     ended = asyncio.Event()
     client = target_of(cluster).client()
     asker = await _register(cluster, client)
@@ -134,6 +162,8 @@ async def _story(cluster: LocalCluster, told: Told) -> None:
         await asyncio.sleep(CALM_SECONDS)
         click.echo("\n3. Producers ask every broker for ids, and one client the controller for blocks:\n")
         click.echo(_so_far(told))
+        before = writers.count().total()
+        click.echo(f"\n   {PRODUCERS} transactional producers ended {before} transactions meanwhile.")
         gap_s, dead = await _kill_leader(cluster, asker, told)
         click.echo(
             f"\n4. kill -9 of node {dead}, the leader. The next allocation took {gap_s * 1000:.0f} ms."
@@ -141,6 +171,8 @@ async def _story(cluster: LocalCluster, told: Told) -> None:
         await asyncio.to_thread(_bring_back, cluster, dead)
         click.echo(f"   Node {dead} is back; node {await asyncio.to_thread(leader_id, cluster)} leads.")
         await asyncio.sleep(CALM_SECONDS)
+        after = writers.count().total() - before
+        click.echo(f"   The transactional producers went on: {after} transactions since the kill.")
     finally:
         ended.set()
         await asyncio.gather(*load)
