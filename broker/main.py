@@ -162,7 +162,7 @@ class Broker:
 
     def _on_heartbeat(self) -> None:
         self._cache.refresh()
-        self._data.topics.refresh_soon()
+        self._data.topics.heard(self._registration.cluster_version)
 
     def _supervise(self, running: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(running)

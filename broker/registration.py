@@ -48,6 +48,7 @@ class Registration:
         log: FilteringBoundLogger,
     ) -> None:
         self.is_fenced = True
+        self.cluster_version = -1  # by the last heartbeat
         self._controllers = controllers
         self._request = request
         self._membership = membership
@@ -146,6 +147,7 @@ class Registration:
             if epoch != self._epoch:
                 return  # it went stale while this answer travelled
             self._note_fenced(status.is_fenced)
+            self.cluster_version = status.cluster_version
             self._on_heartbeat()
             pause_ms = HEARTBEAT_MS_WHILE_FENCED if status.is_fenced else self._heartbeat_interval_ms
             await self._pause(min(pause_ms, self._heartbeat_interval_ms) / 1000)

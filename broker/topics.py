@@ -1,6 +1,7 @@
 """Which topics there are: names, ids, partitions and leaders, as the active controller tells them.
 
-Asked       for all of them after every heartbeat, and for those that somebody names and nobody here knows.
+Asked       for all of them when a heartbeat tells that something has changed, and for those that somebody
+            names and nobody here knows.
 Fresh       who wants to see what was done a moment ago waits for an answer to a question asked after that.
 Hosted      what an answer places on this broker is hosted before anybody hears of that answer.
 Source      Metadata of the controller listener; Kafka MetadataCache.
@@ -28,6 +29,7 @@ from wire.k32_describe_configs import (
 
 CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
+BEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # questions about single topics under way; one more is not asked
 _Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
 
@@ -51,6 +53,9 @@ class TopicCache:
         self._by_name: dict[str, TopicMetadata] = {}
         self._names: dict[uuid.UUID, str] = {}
         self._wanted = asyncio.Event()
+        self._told = -1  # the cluster's version, by the last heartbeat
+        self._seen = -1  # a version that what is here is at least as new as
+        self._beats = 0  # heartbeats since all topics were asked for
         self._refreshing = asyncio.Lock()
         self._questions = 0  # about all topics, asked so far
         self.is_certain = False  # the last question was answered: what is not here does not exist
@@ -72,6 +77,17 @@ class TopicCache:
         """Every topic, by name."""
         return tuple(self._by_name[name] for name in sorted(self._by_name))
 
+    def heard(self, version: int) -> None:
+        """A heartbeat told the cluster's version, -1 if none: ask for all topics unless it has been seen.
+
+        Now and then they are asked for anyway: what could not be hosted is tried again.
+        """
+        self._told = version
+        if 0 <= version == self._seen and self._beats < BEATS_MAX:
+            self._beats += 1
+        else:
+            self._wanted.set()
+
     def refresh_soon(self) -> None:
         """Ask for all topics, when there is time."""
         self._wanted.set()
@@ -81,7 +97,9 @@ class TopicCache:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await self.refresh()
+            told = self._told
+            if await self.refresh():
+                self._seen, self._beats = told, 0
             await asyncio.sleep(REFRESH_PAUSE_S_MIN)
 
     async def refresh(self) -> bool:
