@@ -30,6 +30,7 @@ from controller.errors import (
     InvalidRequest,
     NotController,
     NotCoordinator,
+    PolicyViolation,
     RequestTimedOut,
     StorageFull,
     TransactionalIdNotFound,
@@ -44,9 +45,7 @@ from controller.transactions.add_partitions import (
 from controller.transactions.describe import (
     DescribeTransactions,
     DescribeTransactionsAnswer,
-    ListedTransaction,
     ListTransactions,
-    ListTransactionsAnswer,
     Selection,
 )
 from controller.transactions.end_txn import EndTxn
@@ -68,7 +67,7 @@ from wire.k22_init_producer_id import INIT_PRODUCER_ID
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k26_end_txn import END_TXN
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList, encode_rows
 from wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ExplainTransaction,
@@ -79,8 +78,9 @@ from wire.k20065_explain_transaction import (
 TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
 LISTS_MAX: Final = 2  # lists under way, each on a thread that reads the image; the next one waits
 LISTS_WAITING_MAX: Final = 100
-LIST_ROWS_MAX: Final = 500  # that a list reads before it lets the loop run
-LIST_PAUSE_S: Final = 0.001
+LIST_ROWS_MAX: Final = 200  # that a list reads before it lets the loop run
+LIST_PAUSE_S: Final = 0.0005
+LIST_BYTES_MAX: Final = 64 * 1024 * 1024  # of one answer: more than a million ids
 TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop
 
 Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
@@ -322,7 +322,7 @@ class TransactionServer:
         self._lists_running += 1
         self._replica.flush()  # what was applied before the proof is on disk: the thread sees it
 
-        def read() -> ListTransactionsAnswer:
+        def read() -> EncodedList:
             with self._replica.store.reader() as view:
                 return _listed(view, selection, now_ms)
 
@@ -378,13 +378,19 @@ def _decide_explain(request: ExplainTransaction, view: View, now_ms: int) -> Dec
     return Decision((), Explanation(explain(row, now_ms), fences))
 
 
-def _listed(view: View, selection: Selection, now_ms: int) -> ListTransactionsAnswer:
-    """On a thread of its own, which lets the loop run after each slice."""
-    found: list[ListedTransaction] = []
+def _listed(view: View, selection: Selection, now_ms: int) -> EncodedList:
+    """On a thread of its own, which lets the loop run after each slice. Raises PolicyViolation."""
+    rows: list[bytes] = []
+    count = size = 0
     after: str | None = None
     while True:
-        rows, after = describe.list_slice(view, selection, after=after, rows_max=LIST_ROWS_MAX, now_ms=now_ms)
-        found += rows
+        found, after = describe.list_slice(
+            view, selection, after=after, rows_max=LIST_ROWS_MAX, now_ms=now_ms
+        )
+        rows.append(encode_rows(found))
+        count, size = count + len(found), size + len(rows[-1])
+        if size > LIST_BYTES_MAX:
+            raise PolicyViolation(f"more than {LIST_BYTES_MAX} bytes of transactions match; filter them")
         if after is None:
-            return ListTransactionsAnswer(selection.unknown_state_filters, tuple(found))
+            return EncodedList(selection.unknown_state_filters, count, tuple(rows))
         time.sleep(LIST_PAUSE_S)

@@ -5,8 +5,11 @@
 
 from typing import Final
 
+import msgspec
+
 from controller.errors import ApiError
 from controller.transactions.describe import ListedTransaction, ListTransactions, ListTransactionsAnswer
+from wire.cursor import Writer
 from wire.dispatch import Api
 from wire.errors import raise_for
 from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
@@ -37,32 +40,50 @@ def _encode_request(version: int, request: ListTransactions) -> bytes:
     )
 
 
-def _encode_response(version: int, answer: ListTransactionsAnswer, throttle_ms: int) -> bytes:
-    return _encode(version, answer, throttle_ms, error_code=0)
+class EncodedList(msgspec.Struct, frozen=True):
+    """An answer whose ``count`` rows are bytes already, as ``encode_rows`` makes them.
+
+    A million of them take seconds: they are made in slices, where they hold up nobody.
+    """
+
+    unknown_state_filters: tuple[str, ...]
+    count: int
+    rows: tuple[bytes, ...]
+
+
+def encode_rows(transactions: tuple[ListedTransaction, ...]) -> bytes:
+    """TransactionStates without their count: the same in every version. A microsecond each."""
+    writer = Writer(flexible=True)
+    for each in transactions:
+        writer.string(each.transactional_id)
+        writer.int64(each.producer_id)
+        writer.string(each.state)
+        writer.no_tags()
+    return writer.message()
+
+
+def _encode_response(version: int, answer: ListTransactionsAnswer | EncodedList, throttle_ms: int) -> bytes:
+    if isinstance(answer, ListTransactionsAnswer):
+        rows = (encode_rows(answer.transactions),)
+        answer = EncodedList(answer.unknown_state_filters, len(answer.transactions), rows)
+    return _encode(answer, throttle_ms, error_code=0)
 
 
 def _refusal(version: int, request: ListTransactions | None, error: ApiError, throttle_ms: int) -> bytes:
-    return _encode(version, ListTransactionsAnswer((), ()), throttle_ms, error_code=error.code)
+    return _encode(EncodedList((), 0, ()), throttle_ms, error_code=error.code)
 
 
-def _encode(version: int, answer: ListTransactionsAnswer, throttle_ms: int, *, error_code: int) -> bytes:
-    states = tuple(
-        {
-            "transactional_id": each.transactional_id,
-            "producer_id": each.producer_id,
-            "transaction_state": each.state,
-        }
-        for each in answer.transactions
-    )
-    return _RESPONSE.encode(
-        version,
-        {
-            "throttle_time_ms": throttle_ms,
-            "error_code": error_code,
-            "unknown_state_filters": answer.unknown_state_filters,
-            "transaction_states": states,
-        },
-    )
+def _encode(answer: EncodedList, throttle_ms: int, *, error_code: int) -> bytes:
+    writer = Writer(flexible=True)
+    writer.int32(throttle_ms)
+    writer.int16(error_code)
+    writer.count(len(answer.unknown_state_filters))
+    for name in answer.unknown_state_filters:
+        writer.string(name)
+    writer.count(answer.count)
+    writer.parts += answer.rows
+    writer.no_tags()
+    return writer.message()
 
 
 def _decode_response(version: int, body: Buffer) -> ListTransactionsAnswer:
@@ -75,7 +96,7 @@ def _decode_response(version: int, body: Buffer) -> ListTransactionsAnswer:
     return ListTransactionsAnswer(message["unknown_state_filters"], listed)
 
 
-LIST_TRANSACTIONS: Final[Api[ListTransactions, ListTransactionsAnswer]] = Api(
+LIST_TRANSACTIONS: Final[Api[ListTransactions, ListTransactionsAnswer | EncodedList]] = Api(
     key=66,
     name="ListTransactions",
     versions=range(3),

@@ -7,6 +7,7 @@ import heapq
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -115,7 +116,7 @@ class Bench:
             self.acls,
             send=lambda *what: self.sent.append(Sent(*what)),
             call_later=self._call_later,
-            background=lambda work, done: self.rig.jobs.append((work, done)),
+            background=lambda work, done: self.rig.jobs.append((partial(_outcome, work), done)),
             clock=lambda: self.rig.now,
             log=Silence(),
         )
@@ -275,3 +276,11 @@ class Bench:
         """Requests to brokers since the last time, by broker."""
         sent, self.sent[:] = sorted(self.sent, key=lambda each: each.broker_id), []
         return sent
+
+
+def _outcome(work: Callable[[], Any]) -> Any:
+    """As the node does: what a thread raises is told."""
+    try:
+        return work()
+    except ApiError as error:
+        return error

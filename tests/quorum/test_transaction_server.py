@@ -5,15 +5,22 @@ from typing import Any
 
 import pytest
 
+import quorum.transaction_server
 from controller.errors import ErrorCode
 from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.describe import DescribeTransactions, ListTransactions
+from controller.transactions.describe import (
+    DescribeTransactions,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
 from controller.transactions.init_producer_id import InitProducerId
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
+from quorum.transaction_server import LISTS_MAX
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import CLIENT, TOPIC, Answer, Bench
+from wire.k66_list_transactions import LIST_TRANSACTIONS
 
 
 def codes(answer: Answer) -> set[int]:
@@ -262,8 +269,50 @@ def test_a_list_is_read_elsewhere_and_has_what_was_answered_before(bench: Bench)
     bench.settle()
     assert answer.told() is ...
     bench.rig.work()
-    assert [each.transactional_id for each in answer.told().transactions] == ["alice", "bob", "carol"]
-    assert answer.told().unknown_state_filters == ("Odd",)
+    listed = sent_and_read(answer)
+    assert [each.transactional_id for each in listed.transactions] == ["alice", "bob", "carol"]
+    assert listed.unknown_state_filters == ("Odd",)
+
+
+def sent_and_read(answer: Answer) -> ListTransactionsAnswer:
+    """What the client reads of it."""
+    body = LIST_TRANSACTIONS.encode_response(2, answer.told(), 0)
+    read = LIST_TRANSACTIONS.decode_response(2, body)
+    assert isinstance(read, ListTransactionsAnswer)
+    return read
+
+
+def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.transaction_server, "LIST_ROWS_MAX", 2)
+    names = [f"id-{n}" for n in range(7)]
+    for name in names:
+        bench.init(name)
+    bench.settle()
+    answer = bench.ask(bench.server.list_transactions, ListTransactions())
+    bench.settle()
+    bench.rig.work()
+    assert [each.transactional_id for each in sent_and_read(answer).transactions] == names
+
+
+@pytest.mark.parametrize(("bytes_max", "told"), [(30, "list"), (29, ErrorCode.POLICY_VIOLATION)])
+def test_a_list_has_a_bound(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, bytes_max: int, told: str | ErrorCode
+) -> None:
+    monkeypatch.setattr(quorum.transaction_server, "LIST_BYTES_MAX", bytes_max)
+    bench.begun("twelve-bytes", 0)
+    answer = bench.ask(bench.server.list_transactions, ListTransactions())
+    bench.settle()
+    bench.rig.work()
+    assert (answer.told() if isinstance(answer.told(), ErrorCode) else "list") == told
+
+
+def test_lists_take_turns(bench: Bench) -> None:
+    asked = [bench.ask(bench.server.list_transactions, ListTransactions()) for _ in range(LISTS_MAX + 1)]
+    bench.settle()
+    assert len(bench.rig.jobs) == LISTS_MAX
+    while bench.rig.jobs:
+        bench.rig.work()
+    assert [each.told() is ... for each in asked] == [False] * (LISTS_MAX + 1)
 
 
 def test_a_pattern_that_is_none_is_told_at_once(bench: Bench) -> None:
