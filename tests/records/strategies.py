@@ -56,6 +56,24 @@ def tuples(items: st.SearchStrategy[T]) -> st.SearchStrategy[tuple[T, ...]]:
 
 
 allocations = st.builds(AllocateProducerIdsRecord, broker_id=int32, broker_epoch=int64, producer_id_end=int64)
+lone_partitions = st.builds(
+    lambda partition_id, topic_id, replica, leader, epochs, directory: PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=(replica,),
+        isr=(replica,),
+        leader=leader,
+        leader_epoch=epochs[0],
+        partition_epoch=epochs[1],
+        directories=(directory,),
+    ),
+    int32,
+    uuids,
+    int32,
+    int32,
+    st.tuples(int32, int32),
+    uuids,
+)
 metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
     allocations,
     st.builds(

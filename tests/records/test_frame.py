@@ -27,7 +27,7 @@ from records.schema import (
     ZkMigrationStateRecord,
 )
 from records.types import BrokerEpoch, BrokerId, ProducerId
-from tests.records.strategies import allocations, metadata_records
+from tests.records.strategies import allocations, lone_partitions, metadata_records
 
 ONE, SEVEN = BrokerId(1), BrokerEpoch(7)
 INCARNATION = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
@@ -217,11 +217,34 @@ def test_a_record_comes_back(record: MetadataRecord) -> None:
     assert decode_frame(encode_frame(record)) == record
 
 
-@given(allocations)
-def test_the_fast_path_is_the_general_one(record: AllocateProducerIdsRecord) -> None:
+@given(allocations | lone_partitions)
+def test_the_fast_path_is_the_general_one(record: MetadataRecord) -> None:
     raw = encode_frame(record)
     assert raw == encode_frame_generally(record)
-    assert decode_frame(raw) == decode_frame_generally(raw)
+    assert decode_frame(raw) == decode_frame_generally(raw) == record
+
+
+@given(lone_partitions, st.integers(0, 64), st.integers(1, 255))
+def test_a_partition_of_another_shape_is_read_generally(
+    record: PartitionRecord, at: int, flipped: int
+) -> None:
+    raw = bytearray(encode_frame(record))
+    raw[at] ^= flipped
+    outcomes = []
+    for read in (decode_frame, decode_frame_generally):
+        try:
+            outcomes.append(repr(read(bytes(raw))))
+        except CorruptData as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_number_that_does_not_fit_is_our_bug() -> None:
+    partition = PartitionRecord(
+        partition_id=2**31, topic_id=TOPIC, replicas=(1,), isr=(1,), directories=(DIRECTORY,)
+    )
+    with pytest.raises(InvariantViolation):
+        encode_frame(partition)
 
 
 def test_unknown_tags_on_the_hot_record_are_skipped() -> None:
