@@ -1,5 +1,7 @@
 """The rules of single APIs that no schema says."""
 
+import struct
+import tracemalloc
 import uuid
 from typing import Any
 
@@ -199,3 +201,28 @@ def test_the_metadata_of_many_partitions_is_read() -> None:
     topic = k03.TopicMetadata(name="orders", topic_id=ID_A, partitions=partitions)
     answer = k03.MetadataAnswer(cluster_id="c", topics=(topic,))
     assert k03.METADATA.decode_response(12, k03.METADATA.encode_response(12, answer, 0)) == answer
+
+
+def test_a_partition_with_a_tag_that_nobody_knows_is_read() -> None:
+    """The short way for a plain partition is taken only by one that ends there."""
+    partition = k03.PartitionMetadata(partition_index=7, leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
+    topic = k03.TopicMetadata(name="orders", topic_id=ID_A, partitions=(partition, partition))
+    answer = k03.MetadataAnswer(cluster_id="c", topics=(topic,))
+    body = k03.METADATA.encode_response(12, answer, 0)
+    plain_end = struct.pack(">iBiBB", 1, 2, 1, 1, 0)
+    assert body.count(plain_end) == 2
+    tagged = body.replace(plain_end, plain_end[:-1] + b"\x01\x63\x02ab")
+    assert k03.METADATA.decode_response(12, tagged) == answer
+
+
+def test_the_records_of_a_fetch_are_copied_once() -> None:
+    records = bytes(8 * 1024 * 1024)
+    answer = FetchAnswer(partitions=(FetchedPartition("orders", ID_A, 0, records=records),))
+    frame_response = FETCH.frame_response
+    assert frame_response is not None
+    tracemalloc.start()
+    framed = frame_response(17, 1, answer, 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(framed) > len(records)
+    assert peak < 1.5 * len(records)
