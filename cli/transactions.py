@@ -147,7 +147,7 @@ def describe(target: BrokerTarget, transactional_id: str, output_format: str) ->
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
     click.echo(table(tuple(row), [_shown(row)]))
     if told[0]:
-        click.echo(f"\n{told[0]}")
+        click.echo(f"\n{transactional_id}: {told[0]}")
 
 
 @transactions.command("describe-producers")

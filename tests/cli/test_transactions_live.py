@@ -1,0 +1,172 @@
+"""``transactions``, ``produce`` and ``consume`` on a real node, with transactions left open."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from broker.log.partition_log import PartitionLog
+from broker.log.shapes import LogConfig
+from cli.local_cluster import open_cluster
+from cli.read_back import READ_COMMITTED, read_topic
+from records.types import Term
+from tests.broker.batches import from_producer, now_ms
+from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
+from tests.processes.nodes import wait_for
+
+pytestmark = pytest.mark.slow
+
+
+class Node:
+    """A cluster of one node, as its users see it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.bootstrap = open_cluster(directory).bootstrap
+
+    def ask(self, *words: object) -> Any:
+        """The JSON of a ``transactions`` command."""
+        return fencepost_json("transactions", *words, "--dir", self.directory)
+
+    def description(self, transactional_id: str) -> dict[str, Any]:
+        """Of the id's transaction."""
+        described: dict[str, Any] = self.ask("describe", "--transactional-id", transactional_id)
+        return described
+
+    def committed(self, topic: str) -> list[bytes]:
+        """What a read_committed consumer sees; it must get to the end."""
+        return [each.value for each in read_topic(self.bootstrap, topic, READ_COMMITTED, timeout_s=TIMEOUT_S)]
+
+    def producer(self, transactional_id: str) -> Producer:
+        """A real one, ready to begin."""
+        settings = {"bootstrap.servers": self.bootstrap, "transactional.id": transactional_id, "log_level": 0}
+        producer = Producer(settings)
+        producer.init_transactions(TIMEOUT_S)
+        return producer
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, module_port: Callable[[], int]) -> Iterator[Node]:
+    """Up as long as the tests of this module."""
+    directory = tmp_path_factory.mktemp("live") / "cluster"
+    fencepost_json("up", "-n", 1, "--dir", directory, "--port", module_port(), "--detach")
+    yield Node(directory)
+    fencepost("down", "--dir", directory)
+
+
+def open_transaction(node: Node, transactional_id: str, topic: str) -> Producer:
+    producer = node.producer(transactional_id)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    return producer
+
+
+@pytest.mark.row("939.7")
+@pytest.mark.row("360.5")
+def test_an_open_transaction_is_listed_and_described(node: Node) -> None:
+    producer = open_transaction(node, "listed", "listing")
+    began = time.monotonic()
+    found = node.ask("list", "--state", "Ongoing")
+    assert [each["TransactionalId"] for each in found] == ["listed"]
+    assert node.ask("list", "--state", "Ongoing", "--producer-id", found[0]["ProducerId"]) == found
+    assert node.ask("list", "--transactional-id-pattern", "list.*") == found
+    assert node.ask("list", "--transactional-id-pattern", "list") == []
+    described = node.description("listed")
+    assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", ["listing-0"])
+    assert described["CurrentTransactionStartTimeMs"] <= time.time() * 1000
+    assert described["TransactionDurationMs"] >= 0
+    assert described["Explanation"]
+    open_ms = round((time.monotonic() - began) * 1000)  # it was open before we began to look
+    assert node.ask("list", "--runningLongerThanMs", open_ms) == found
+    assert node.ask("list", "--running-longer-than-ms", 10 * 60_000) == []
+    producer.commit_transaction(TIMEOUT_S)
+    wait_for("its end", lambda: node.description("listed")["TransactionState"] == "CompleteCommit")
+    assert node.committed("listing") == [b"open"]
+
+
+@pytest.mark.row("939.8")
+def test_force_terminate_aborts_and_fences(node: Node) -> None:
+    producer = open_transaction(node, "stuck", "stuck")
+    before = node.description("stuck")
+    dry = node.ask("force-terminate", "--transactional-id", "stuck", "--dry-run")
+    assert dry["DryRun"] is True
+    assert node.description("stuck")["TransactionState"] == "Ongoing"
+    done = node.ask("forceTerminateTransaction", "--transactionalId", "stuck")
+    assert (done["TransactionState"], done["ProducerId"]) == ("Ongoing", before["ProducerId"])
+    assert done["ProducerEpoch"] > before["ProducerEpoch"]
+    after = node.description("stuck")
+    assert after["TransactionTimeoutMs"] == before["TransactionTimeoutMs"]
+    assert [(each["ProducerEpoch"], each["ClientId"]) for each in after["Fences"]][-1:] == [
+        (before["ProducerEpoch"], "fencepost-cli")
+    ]
+    with pytest.raises(KafkaException) as fenced:
+        producer.commit_transaction(TIMEOUT_S)
+    assert fenced.value.args[0].fatal()
+    assert node.committed("stuck") == []
+
+
+def test_an_id_that_nobody_has_is_not_made(node: Node) -> None:
+    for verb in ("describe", "force-terminate"):
+        said = fencepost("transactions", verb, "--transactional-id", "nobody", "--dir", node.directory)
+        assert (said.status, "there is no transactional id 'nobody'" in said.stderr) == (1, True)
+    assert node.ask("list", "--transactional-id-pattern", "nobody") == []
+
+
+def leave_hanging(node: Node, topic: str) -> None:
+    """A batch of producer 7 that no coordinator knows of, as brokers without verification would take it."""
+    assert fencepost("topics", "create", "--topic", topic, "--dir", node.directory).status == 0
+    # The node makes the log when it hears of the topic.
+    found = node.directory / "nodes" / "1" / "data" / f"{topic}-0"
+    wait_for("the partition's log", (found / "partition.metadata").exists)
+    assert fencepost("down", "--dir", node.directory).status == 0
+    log = PartitionLog.open(found, LogConfig(verification=False), now_ms())
+    log.append(from_producer(b"left behind", sequence=0, transactional=True), now_ms(), Term(0))
+    log.close()
+    fencepost_json("up", "--dir", node.directory, "--detach")
+
+
+def test_a_hanging_transaction_is_found_and_ended(node: Node) -> None:
+    leave_hanging(node, "hung")
+    where = ("--topic", "hung", "--dir", node.directory, "--format", "json")
+    silent = ("--max-transaction-timeout", 0)
+    assert fencepost("transactions", "find-hanging", *where).status == 0  # not silent for long enough
+    found = fencepost("transactions", "find-hanging", *where, *silent)
+    assert (found.status, '"StartOffset": 0' in found.stdout) == (1, True), found.stderr
+    (held,) = node.ask("describe-producers", "--topic", "hung", "--partition", 0)
+    assert (held["ProducerId"], held["CurrentTransactionStartOffset"]) == (7, 0)
+
+    one = ("--topic", "hung", "--partition", 0, "--start-offset", 0)
+    assert node.ask("abort", *one, "--dry-run")["ProducerId"] == 7
+    assert fencepost("transactions", "find-hanging", *where, *silent).status == 1
+    node.ask("abort", *one)
+    assert fencepost("transactions", "find-hanging", *where, *silent).status == 0
+    assert node.committed("hung") == []
+
+
+def test_lines_go_in_and_the_committed_ones_come_out(node: Node) -> None:
+    def run(*words: object, stdin: str = "") -> str:
+        arguments = command(*words, "--topic", "lines", "--dir", node.directory)
+        done = subprocess.run(
+            arguments,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env=environment(),
+            check=True,
+        )
+        return done.stdout
+
+    assert run("produce", "--transactional-id", "a", stdin="1\n2\n") == "2 records to lines, committed\n"
+    assert (
+        run("produce", "--transactional-id", "a", "--abort", stdin="3\n") == "1 records to lines, aborted\n"
+    )
+    assert run("produce", "--compression-codec", "zstd", stdin="4\n") == "1 records to lines\n"
+    everything = ("consume", "--from-beginning", "--max-messages")
+    assert run(*everything, 3, "--isolation-level", "read_committed").split() == ["1", "2", "4"]
+    assert run(*everything, 4).split() == ["1", "2", "3", "4"]
