@@ -375,13 +375,12 @@ class PartitionLog:
         return now_ms - segment.max_timestamp_ms > retention_ms
 
     def _forget_segments(self, count: int) -> None:
-        """Delete the oldest segments."""
+        """Delete the oldest segments. They are on the disk, so that a flush beside it has no use for them."""
         if count == 0:
             return
-        with self._durability.held():
-            gone, self._segments[:count] = self._segments[:count], []
-            for segment in gone:
-                segment.delete()
+        gone, self._segments[:count] = self._segments[:count], []
+        for segment in gone:
+            segment.delete()
         self._places.clear()
         self._epochs.forget_before(self.start)
         self._epochs.save()

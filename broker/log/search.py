@@ -39,22 +39,26 @@ class Places:
     def read(
         self, offset: Offset, bytes_max: int, upper: Offset, end: Offset, *, at_least_one: bool
     ) -> bytes:
-        """Whole batches of one segment, from the one that holds ``offset``, which is before ``upper``."""
-        number = self._number(offset)
-        segment = self._segments[number]
-        if number == len(self._segments) - 1:
-            segment_end = end
-        else:
-            segment_end = self._segments[number + 1].base
-            self._keep_open(segment)
-        position = self._position(segment, offset)
-        limit = segment.size if upper >= segment_end else self._position(segment, upper)
-        content, next_offset = segment.read(position, bytes_max, limit, at_least_one=at_least_one)
-        if next_offset is None:
-            next_offset = min(upper, segment_end)
-        if content:
-            self._remember(next_offset, segment, position + len(content))
-        return content
+        """Whole batches of one segment, from the one that holds ``offset``, which is before ``upper``.
+
+        If a disk lost what holds ``offset``, from the one after it.
+        """
+        last = len(self._segments) - 1
+        for number in range(self._number(offset), last + 1):
+            segment = self._segments[number]
+            segment_end = end if number == last else self._segments[number + 1].base
+            if number < last:
+                self._keep_open(segment)
+            position = self._position(segment, offset)
+            limit = segment.size if upper >= segment_end else self._position(segment, upper)
+            if position == limit:
+                continue
+            content, next_offset = segment.read(position, bytes_max, limit, at_least_one=at_least_one)
+            if content:
+                next_offset = min(upper, segment_end) if next_offset is None else next_offset
+                self._remember(next_offset, segment, position + len(content))
+            return content
+        return b""
 
     def _number(self, offset: Offset) -> int:
         last = len(self._segments) - 1

@@ -124,7 +124,7 @@ def memory(log: PartitionLog) -> dict[ProducerId, Producer]:
     return {producer: state._replace(seen_ms=0) for producer, state in log._states.table.items()}
 
 
-def contents(log: PartitionLog) -> object:
+def contents(log: PartitionLog) -> tuple[object, ...]:
     """Everything that must be the same after a crash and after a clean restart."""
     end = log.end
     return (

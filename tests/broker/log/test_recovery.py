@@ -11,7 +11,7 @@ from crc32c import crc32c
 from broker.log.partition_log import PartitionLog
 from broker.log.shapes import LogConfig
 from records.batch import iter_batches
-from records.types import Offset, Term
+from records.types import Term
 from tests.broker.log.builders import (
     NOW_MS,
     append,
@@ -352,3 +352,23 @@ def test_a_late_duplicate_marker_is_known_with_and_without_the_snapshot(tmp_path
         assert again.last_stable_offset == 2, "the open transaction was ended by another one's marker"
         assert end_transaction(again, 7, version=601).appended
         assert again.last_stable_offset == again.end
+
+
+def test_a_hole_in_the_middle_is_read_over(tmp_path: Path) -> None:
+    """Half of a deletion may be undone by a power cut: a consumer goes on after the hole."""
+    log = start(tmp_path)
+    log.close()
+    bases = [int(path.stem) for path in sorted(log.directory.glob("*.log"))]
+    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+        (log.directory / f"{bases[1]:020d}{suffix}").unlink()
+    again = reopen(tmp_path)
+    assert (again.start, again.end, memory(again)) == (log.start, log.end, memory(log))
+    found = []
+    offset = again.start
+    while offset < again.end:
+        piece = again.read(offset, 1, again.end)
+        found.append(next(iter_batches(piece)).base_offset)
+        offset = end_of(piece)
+    assert found[0] == 0
+    assert found[-1] == again.end - 1
+    assert not [offset for offset in found if bases[1] <= offset < bases[2]]
