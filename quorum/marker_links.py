@@ -46,7 +46,12 @@ class MarkerLinks:
             link = self._links[broker_id] = _Link((host, port))
         task = asyncio.get_running_loop().create_task(self._call(link, request, done))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.result()  # a bug of ours goes to the event loop's exception handler
 
     async def _call(self, link: _Link, request: WriteTxnMarkers, done: Done) -> None:
         outcome: WriteTxnMarkersAnswer | Exception

@@ -336,7 +336,9 @@ class MarkerSender:
                 self._drop(broker_id, job, part, code)
                 return
             else:
-                if code not in RETRIED:  # Kafka halts here; a partition that is wrong must not end us
+                if (
+                    code not in RETRIED and not job.tries
+                ):  # Kafka halts here; a partition that is wrong must not end us
                     self._log.error("marker_refused", broker_id=broker_id, partition=part, code=int(code))
                 again.append(part)
         if again:
