@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from quorum.config_checks import CONTROLLER_LISTENER, checks
 from quorum.config_values import (
     ADDRESS,
@@ -58,7 +59,6 @@ __all__ = [
 VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
 DAY_MS: Final = 24 * 3_600_000
-PARTITIONS_PER_TOPIC_MAX: Final = 10_000  # what one CreateTopics may make (controller/topic_creation.py)
 REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
 SEGMENT_BYTES_MIN: Final = 14  # Kafka's
 FRAME_BYTES_MAX_DEFAULT: Final = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes
@@ -122,7 +122,7 @@ class NodeConfig:
     )
 
     partitions_default: int = field(  # of a topic that does not say how many
-        default=1, metadata=_key("num.partitions", integer(1, PARTITIONS_PER_TOPIC_MAX))
+        default=1, metadata=_key("num.partitions", integer(1, PARTITIONS_PER_REQUEST_MAX))
     )
     replication_factor_default: int = field(
         default=1, metadata=_key("default.replication.factor", integer(1, REPLICATION_FACTOR_MAX))

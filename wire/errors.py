@@ -3,6 +3,7 @@
 The refusals that only the wire itself has live here; all others in ``controller.errors``.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from controller import errors
@@ -54,6 +55,12 @@ def raise_for(code: int, message: str | None = None) -> None:
     """Raise the error that an answer carries, if it does."""
     if code != 0:
         raise error_for(code, message)
+
+
+def raise_if_elsewhere(codes: Iterable[int]) -> None:
+    """Raise NotController if every row says so, in an answer without an error of its own: ask another node."""
+    if set(codes) == {ErrorCode.NOT_CONTROLLER}:
+        raise errors.NotController("the node that was asked is not the active controller; nothing was done")
 
 
 def code_of(number: int) -> ErrorCode:

@@ -17,7 +17,7 @@ from controller.topics import (
     TopicCreated,
 )
 from wire.dispatch import Api
-from wire.errors import code_of, message_of
+from wire.errors import code_of, message_of, raise_if_elsewhere
 from wire.schema import Buffer, Message
 
 _NO_ID: Final = uuid.UUID(int=0)
@@ -98,7 +98,9 @@ def _refusal(version: int, request: CreateTopics | None, error: ApiError, thrott
 
 
 def _decode_response(version: int, body: Buffer) -> CreateTopicsAnswer:
-    return CreateTopicsAnswer(tuple(_created(each) for each in _RESPONSE.decode(version, body)["topics"]))
+    rows = _RESPONSE.decode(version, body)["topics"]
+    raise_if_elsewhere(each["error_code"] for each in rows)
+    return CreateTopicsAnswer(tuple(_created(each) for each in rows))
 
 
 def _created(row: dict[str, Any]) -> TopicCreated:

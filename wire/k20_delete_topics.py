@@ -9,7 +9,7 @@ from typing import Any, Final
 from controller.errors import ApiError, InvalidRequest, UnsupportedVersion
 from controller.topics import DeleteTopics, DeleteTopicsAnswer, TopicDeleted
 from wire.dispatch import Api
-from wire.errors import code_of, message_of
+from wire.errors import code_of, message_of, raise_if_elsewhere
 from wire.schema import Buffer, Message
 
 _BY_TOPIC_ID_FROM: Final = 6
@@ -69,6 +69,7 @@ def _refusal(version: int, request: DeleteTopics | None, error: ApiError, thrott
 
 def _decode_response(version: int, body: Buffer) -> DeleteTopicsAnswer:
     responses = _RESPONSE.decode(version, body)["responses"]
+    raise_if_elsewhere(each["error_code"] for each in responses)
     rows = (
         TopicDeleted(
             each["name"],

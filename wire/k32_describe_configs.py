@@ -11,7 +11,7 @@ from typing import Any, Final
 from controller.errors import ApiError
 from controller.topics import TopicConfig
 from wire.dispatch import Api
-from wire.errors import message_of
+from wire.errors import message_of, raise_if_elsewhere
 from wire.schema import Buffer, Message
 
 TOPIC_RESOURCE: Final = 2
@@ -113,6 +113,8 @@ def _refusal(version: int, request: DescribeConfigs | None, error: ApiError, thr
 
 
 def _decode_response(version: int, body: Buffer) -> DescribeConfigsAnswer:
+    rows = _RESPONSE.decode(version, body)["results"]
+    raise_if_elsewhere(each["error_code"] for each in rows)
     return DescribeConfigsAnswer(
         tuple(
             ConfigsDescribed(
@@ -131,7 +133,7 @@ def _decode_response(version: int, body: Buffer) -> DescribeConfigsAnswer:
                 each["error_code"],
                 each["error_message"],
             )
-            for each in _RESPONSE.decode(version, body)["results"]
+            for each in rows
         )
     )
 

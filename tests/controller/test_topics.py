@@ -18,6 +18,7 @@ from controller.topic_creation import (
     TopicRules,
     decide_create,
 )
+from controller.topic_deletion import PARTITIONS_PER_REQUEST_MAX as DELETED_AT_ONCE_MAX
 from controller.topic_deletion import TOPICS_PER_REQUEST_MAX as DELETED_PER_REQUEST_MAX
 from controller.topic_deletion import decide_delete
 from controller.topics import (
@@ -153,11 +154,11 @@ REFUSED = [
     pytest.param(
         NewTopic("new", PARTITIONS_PER_REQUEST_MAX + 1, 1),
         ErrorCode.POLICY_VIOLATION,
-        "more than 10000",
+        "more than 2000",
         id="one-partition-too-many",
     ),
     pytest.param(
-        NewTopic("new", 2**31 - 1, 1), ErrorCode.POLICY_VIOLATION, "more than 10000", id="partitions-absurd"
+        NewTopic("new", 2**31 - 1, 1), ErrorCode.POLICY_VIOLATION, "more than 2000", id="partitions-absurd"
     ),
     pytest.param(NewTopic("new", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "factor 0", id="no-replica"),
     pytest.param(
@@ -441,17 +442,17 @@ def test_a_topic_asked_for_twice_is_not_deleted() -> None:
 
 
 def test_deletion_can_be_forbidden_and_has_a_size() -> None:
-    view = world(NewTopic("big", PARTITIONS_PER_REQUEST_MAX, 1))
-    create(view, NewTopic("small", 1, 1))
+    view = world()
+    names = tuple(f"t{number}" for number in range(DELETED_AT_ONCE_MAX // PARTITIONS_PER_REQUEST_MAX + 1))
+    for seed, name in enumerate(names):
+        create(view, NewTopic(name, PARTITIONS_PER_REQUEST_MAX, 1), seed=seed)
     with pytest.raises(TopicDeletionDisabled):
-        decide_delete(view, DeleteTopics(("big",)), TopicRules(delete_topics=False))
+        decide_delete(view, DeleteTopics(names), TopicRules(delete_topics=False))
     with pytest.raises(PolicyViolation):
         decide_delete(view, DeleteTopics(tuple(map(str, range(DELETED_PER_REQUEST_MAX + 1)))), RULES)
-    decision = decide_delete(view, DeleteTopics(("big", "small")), RULES)
-    assert [each.error_code for each in decision.response.topics] == [
-        ErrorCode.NONE,
-        ErrorCode.POLICY_VIOLATION,
-    ]
+    *fit, one_too_many = decide_delete(view, DeleteTopics(names), RULES).response.topics
+    assert {each.error_code for each in fit} == {ErrorCode.NONE}
+    assert one_too_many.error_code == ErrorCode.POLICY_VIOLATION
 
 
 def test_no_name_and_no_number_harms_the_reader() -> None:

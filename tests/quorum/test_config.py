@@ -137,7 +137,7 @@ REFUSED = [
         {"default.replication.factor": "3"}, "fencepost.allow.unreplicated=true", id="replicated-by-default"
     ),
     pytest.param({"num.partitions": "0"}, "whole number from 1", id="topics-without-partitions"),
-    pytest.param({"num.partitions": "10001"}, "to 10000; got", id="one-default-partition-too-many"),
+    pytest.param({"num.partitions": "2001"}, "to 2000; got", id="one-default-partition-too-many"),
     pytest.param({"log.segment.bytes": "13"}, "whole number from 14", id="segment-too-small"),
     pytest.param({"log.retention.ms": "-2"}, "whole number from -1", id="retention-below-for-ever"),
     pytest.param({"log.format": "xml"}, "one of console, json; got 'xml'", id="unknown-log-format"),

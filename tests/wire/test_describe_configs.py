@@ -1,11 +1,16 @@
 """DescribeConfigs: what is written is read back at every version, and kio reads the same."""
 
+from typing import Any
+
 import pytest
 
-from controller.errors import ErrorCode, StaleBrokerEpoch
-from controller.topics import TopicConfig
+from controller.errors import ErrorCode, InvalidRequest, NotController, StaleBrokerEpoch
+from controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicConfig
 from records.types import BrokerEpoch, BrokerId
 from tests.wire.every_api import kios_request, kios_response
+from wire.dispatch import Api
+from wire.k19_create_topics import CREATE_TOPICS
+from wire.k20_delete_topics import DELETE_TOPICS
 from wire.k32_describe_configs import (
     BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
@@ -53,3 +58,19 @@ def test_a_refusal_stands_at_each_resource() -> None:
     refused = DESCRIBE_CONFIGS.decode_response(4, DESCRIBE_CONFIGS.refusal(4, ASKED, error, 0))
     assert [each.name for each in refused.results] == ["orders", "none", "1"]
     assert {each.error_code for each in refused.results} == {ErrorCode.STALE_BROKER_EPOCH}
+
+
+@pytest.mark.parametrize(
+    ("api", "request_"),
+    [
+        pytest.param(DESCRIBE_CONFIGS, ASKED, id="DescribeConfigs"),
+        pytest.param(CREATE_TOPICS, CreateTopics((NewTopic("a"), NewTopic("b"))), id="CreateTopics"),
+        pytest.param(DELETE_TOPICS, DeleteTopics(("a", "b")), id="DeleteTopics"),
+    ],
+)
+def test_the_wrong_controller_is_known_by_its_rows(api: Api[Any, Any], request_: Any) -> None:
+    """So that a ControllerClient asks the next one."""
+    version = api.versions[-1]
+    with pytest.raises(NotController):
+        api.decode_response(version, api.refusal(version, request_, NotController("not I"), 0))
+    api.decode_response(version, api.refusal(version, request_, InvalidRequest("no"), 0))
