@@ -9,6 +9,7 @@ Replay    pytest tests/simulation -k transaction-seed-17
 """
 
 import uuid
+from collections.abc import Callable
 from itertools import count
 from types import ModuleType
 from typing import Any, Final
@@ -26,6 +27,7 @@ from controller.view import View
 from records.schema import PartitionRecord, TopicRecord
 from records.types import BrokerId, ProducerId
 from tests.simulation.broker import TOPIC, Broker
+from tests.simulation.clients import Client
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.facts import Place
 from tests.simulation.invariants import INVARIANTS, Violation, require
@@ -40,6 +42,7 @@ from tests.simulation.weather import Weather
 TOPIC_ID: Final = uuid.UUID(int=0x7091C)
 PLACES: Final = 4
 CLIENTS: Final = 2  # the brokers as the quorum sees them: clients.py
+QUIET: Final = 0.9  # share of a broker's requests that are heartbeats
 PRODUCERS: Final = 4
 FIRST_PRODUCER_ID: Final = 1_000
 EPOCH_MAX: Final = 7  # so that epochs run out
@@ -54,10 +57,20 @@ SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
 )
 
 
+class Quiet(Client):
+    """A broker that mostly heartbeats: snapshots follow one another while the metadata log stands still."""
+
+    def _choose(self) -> tuple[str, Callable[[Process], Any], object]:
+        if self.epoch is not None and self._rng.random() < QUIET:
+            return self._heartbeat(self.epoch)
+        return super()._choose()
+
+
 class TransactionSimulation(Simulation):
     """Use as Simulation."""
 
     process_type = Coordinator
+    client_type = Quiet
 
     def __init__(
         self,
