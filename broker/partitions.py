@@ -13,7 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -28,6 +28,8 @@ from wire.k03_metadata import TopicMetadata
 T = TypeVar("T")
 
 DELETED_SUFFIX: Final = "-delete"
+_LATER: Final = 2**63  # than any generation
+
 OWN_LOGS: Final = frozenset(log.directory for log in Log)
 """The quorum's archives lie in the same folder; they are no partitions of ours."""
 
@@ -86,6 +88,14 @@ class Partition:
             await self._flush_ended.wait()
 
 
+class _Offline(NamedTuple):
+    """A log that cannot be used, and of which topic it is; None: not even that is known."""
+
+    reason: str
+    topic_id: uuid.UUID | None
+    generation: int
+
+
 class Partitions:
     """All partitions hosted here."""
 
@@ -105,7 +115,7 @@ class Partitions:
         self._log = log
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
-        self._offline: dict[tuple[str, int], str] = {}  # why
+        self._offline: dict[tuple[str, int], _Offline] = {}
         self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
@@ -180,15 +190,20 @@ class Partitions:
         when ``generation`` was the generation: what was opened since is not judged by it.
         """
         for partition in self:
-            if partition.topic_id not in topic_ids and self._opened_at[partition] <= generation:
+            if partition.topic_id not in topic_ids and self._opened_at.get(partition, _LATER) <= generation:
                 async with self._lock:
                     await self._delete(partition)
+        for (topic, index), lost in tuple(self._offline.items()):
+            if lost.topic_id is not None and lost.topic_id not in topic_ids and lost.generation <= generation:
+                async with self._lock:
+                    await self._delete_lost(topic, index, lost.topic_id)
 
     def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
         """Take a partition offline: after an OSError nobody knows what its log holds."""
         if not partition.is_open:
             return
-        self._offline[partition.topic, partition.index] = str(error)
+        lost = _Offline(str(error), partition.topic_id, self._generation)
+        self._offline[partition.topic, partition.index] = lost
         self._log.error("partition_offline", partition=str(partition), doing=doing, reason=str(error))
         self._forget(partition)
 
@@ -216,7 +231,10 @@ class Partitions:
 
     async def _host_one(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
         found = self._by_name.get((topic, index))
-        if (found is not None and found.topic_id == topic_id) or (topic, index) in self._offline:
+        lost = self._offline.get((topic, index))
+        if found is not None and found.topic_id == topic_id:
+            return
+        if lost is not None and lost.topic_id in (None, topic_id):
             return
         async with self._lock:
             found = self._by_name.get((topic, index))
@@ -224,6 +242,8 @@ class Partitions:
                 return
             if found is not None:  # its topic was deleted, and another has its name now
                 await self._delete(found)
+            elif lost is not None and lost.topic_id is not None:
+                await self._delete_lost(topic, index, lost.topic_id)
             await self._open(topic, index, topic_id)
 
     async def _open(self, topic: str, index: int, topic_id: uuid.UUID | None) -> None:
@@ -235,7 +255,7 @@ class Partitions:
             if log.topic_id is None:
                 raise CorruptData(f"{directory}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
-            self._offline[topic, index] = str(error)
+            self._offline[topic, index] = _Offline(str(error), topic_id, self._generation)
             self._log.error(
                 "partition_offline", partition=f"{topic}-{index}", doing="open", reason=str(error)
             )
@@ -257,9 +277,21 @@ class Partitions:
             await _off_loop(lambda: _delete_log(partition.log, directory, partition.topic_id))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
-            self._offline[partition.topic, partition.index] = str(error)
+            lost = _Offline(str(error), partition.topic_id, self._generation)
+            self._offline[partition.topic, partition.index] = lost
             return
         self._log.info("partition_deleted", partition=str(partition), topic_id=str(partition.topic_id))
+
+    async def _delete_lost(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
+        """The folder of a log that is offline: its topic is no more."""
+        directory = self._directory / f"{topic}-{index}"
+        try:
+            await _off_loop(lambda: _delete_directory(directory, topic_id))
+        except OSError as error:
+            self._log.error("partition_not_deleted", partition=directory.name, reason=str(error))
+            return
+        self._offline.pop((topic, index), None)
+        self._log.info("partition_deleted", partition=directory.name, topic_id=str(topic_id))
 
     def _forget(self, partition: Partition) -> None:
         partition.is_open = False
@@ -302,6 +334,12 @@ def _partition_directories(root: Path) -> list[tuple[str, int]]:
 
 def _delete_log(log: PartitionLog, directory: Path, topic_id: uuid.UUID) -> None:
     log.close()
+    _delete_directory(directory, topic_id)
+
+
+def _delete_directory(directory: Path, topic_id: uuid.UUID) -> None:
+    if not directory.exists():
+        return
     number = directory.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
     aside = directory.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
     directory.rename(aside)

@@ -137,7 +137,7 @@ class ProduceEndpoint:
             if code != ErrorCode.NONE:
                 pending.refused(position, verdict(code, pending.request.version), _SAID)
             elif not partition.is_open:
-                pending.refused(position, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                pending.refused(position, self._absent.code(partition.topic, partition.index))
             else:
                 self._append(pending, position, partition, records, guard, producer)
 

@@ -1,0 +1,61 @@
+"""A whole broker that hosts a topic, and what is asked of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from controller.errors import ErrorCode
+from records.batch import decode_batch
+from tests.broker.batches import TOPIC, from_producer, produce
+from tests.broker.fake_controller import FakeController
+from tests.broker.whole_broker import Stage, stage
+from wire.k00_produce import PRODUCE, PartitionProduced, Produce
+from wire.k01_fetch import FETCH, FetchedPartition
+from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
+
+HERE = 1
+ELSEWHERE = 2
+TXN = "payments"
+
+
+@asynccontextmanager
+async def hosting(directory: Path, *leaders: int, **settings: Any) -> AsyncIterator[Stage]:
+    """A broker in a cluster with one topic."""
+    controller = FakeController()
+    if leaders:
+        controller.add_topic(TOPIC, *leaders)
+    async with stage(controller, directory, **settings) as on:
+        await on.broker.ready()
+        yield on
+
+
+async def produced(on: Stage, request: Produce, version: int = 9) -> list[PartitionProduced]:
+    answer = await on.call(PRODUCE, request, version)
+    return list(answer.partitions)
+
+
+async def fetched(on: Stage, request: Any) -> FetchedPartition:
+    (row,) = (await on.call(FETCH, request, request.version)).partitions
+    return row  # type: ignore[no-any-return]
+
+
+def values(row: FetchedPartition) -> list[tuple[int, bytes | None]]:
+    found, position = [], 0
+    while position < len(row.records):
+        read, size = decode_batch(row.records, position)
+        position += size
+        found += [(read.base_offset + place, record.value) for place, record in enumerate(read.records)]
+    return found
+
+
+async def open_transaction(on: Stage, *texts: bytes, sequence: int = 0, epoch: int = 0) -> PartitionProduced:
+    records = from_producer(*texts, sequence=sequence, epoch=epoch, transactional=True)
+    (row,) = await produced(on, produce(records, transactional_id=TXN))
+    return row
+
+
+async def ended(on: Stage, request: WriteTxnMarkers) -> ErrorCode:
+    answer = await on.call(WRITE_TXN_MARKERS, request)
+    ((_, ((_, ((_, code),)),)),) = answer.markers
+    return ErrorCode(code)

@@ -1,0 +1,161 @@
+"""Fetch, ListOffsets and OffsetForLeaderEpoch on a whole broker."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import ErrorCode
+from tests.broker.batches import TOPIC, batch, fetch, produce
+from tests.broker.data_stage import (
+    HERE,
+    fetched,
+    hosting,
+    open_transaction,
+    produced,
+    values,
+)
+from tests.broker.fake_controller import play
+from wire.k01_fetch import FETCH
+from wire.k02_list_offsets import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS,
+    MAX_TIMESTAMP,
+    ListOffsets,
+    OffsetFound,
+    OffsetQuery,
+)
+from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH, EpochQuery, OffsetForLeaderEpoch
+
+
+def test_a_fetch_waits_until_something_comes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            waiting = asyncio.ensure_future(fetched(on, fetch(1, wait_ms=600_000)))
+            endpoint = on.broker._data._fetch
+            while not endpoint.waiting:
+                await asyncio.sleep(0)
+            await produced(on, produce(batch(b"b")))
+            assert values(await waiting) == [(1, b"b")]
+            assert not endpoint.waiting
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+            assert not partition.waiting
+
+    play(story)
+
+
+def test_a_fetch_that_waits_gets_an_empty_answer_in_the_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            row = await fetched(on, fetch(0, wait_ms=30))
+            assert (row.error_code, row.records, row.high_watermark) == (ErrorCode.NONE, b"", 0)
+
+    play(story)
+
+
+def test_a_fetch_waits_for_its_minimum(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            size = len(batch(b"a"))
+            waiting = asyncio.ensure_future(fetched(on, fetch(0, wait_ms=600_000, min_bytes=2 * size)))
+            while not on.broker._data._fetch.waiting:
+                await asyncio.sleep(0)
+            await produced(on, produce(batch(b"a")))
+            await produced(on, produce(batch(b"b")))
+            assert len(values(await waiting)) == 2
+
+    play(story)
+
+
+def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            waiting = asyncio.ensure_future(fetched(on, fetch(0, wait_ms=600_000)))
+            while not on.broker._data._fetch.waiting:
+                await asyncio.sleep(0)
+            on.broker._data.release()
+            assert (await waiting).records == b""
+
+    play(story)
+
+
+FETCH_ERRORS = [
+    pytest.param(fetch(5), ErrorCode.OFFSET_OUT_OF_RANGE, id="past-the-end"),
+    pytest.param(fetch(-1), ErrorCode.OFFSET_OUT_OF_RANGE, id="before-the-start"),
+    pytest.param(fetch(0, topic="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-topic"),
+    pytest.param(
+        fetch(0, topic=uuid.UUID(int=9), version=13), ErrorCode.UNKNOWN_TOPIC_ID, id="no-such-topic-id"
+    ),
+    pytest.param(fetch(0, epoch=1), ErrorCode.UNKNOWN_LEADER_EPOCH, id="an-epoch-to-come"),
+]
+
+
+@pytest.mark.parametrize(("request_", "code"), FETCH_ERRORS)
+def test_a_fetch_is_refused_at_once(tmp_path: Path, request_: Any, code: ErrorCode) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            assert (await fetched(on, request_)).error_code == code
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", FETCH.versions, ids="v{}".format)
+def test_every_version_of_fetch_is_served(tmp_path: Path, version: int) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            topic = TOPIC if version < 13 else on.controller.topics[TOPIC].topic_id
+            row = await fetched(on, fetch(0, topic=topic, version=version))
+            assert values(row) == [(0, b"a")]
+
+    play(story)
+
+
+def test_a_small_maximum_still_gives_one_batch_and_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, HERE) as on:
+            await produced(on, produce(batch(b"a"), batch(b"b")))
+            await produced(on, produce(batch(b"c"), batch(b"d")))
+            answer = await on.call(FETCH, fetch(0, max_bytes=1, partitions=2), 12)
+            assert [values(row) for row in answer.partitions] == [[(0, b"a")], []]
+
+    play(story)
+
+
+def test_offsets_are_found(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            await open_transaction(on, b"b")
+
+            async def found(timestamp_ms: int, isolation_level: int = 0) -> OffsetFound:
+                request = ListOffsets((OffsetQuery(TOPIC, 0, timestamp_ms),), -1, isolation_level)
+                (row,) = (await on.call(LIST_OFFSETS, request, 11)).partitions
+                return row  # type: ignore[no-any-return]
+
+            assert (await found(EARLIEST)).offset == 0
+            assert (await found(LATEST)).offset == 2
+            assert (await found(LATEST, 1)).offset == 1, "the last stable offset"
+            assert (await found(0)).offset == 0
+            assert (await found(2**62)).offset == -1
+            assert (await found(MAX_TIMESTAMP)).offset in (0, 1)
+
+    play(story)
+
+
+def test_the_end_of_a_leader_epoch_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            request = OffsetForLeaderEpoch((EpochQuery(TOPIC, 0, 0), EpochQuery(TOPIC, 7, 0)))
+            here, nowhere = (await on.call(OFFSET_FOR_LEADER_EPOCH, request)).partitions
+            assert (here.error_code, here.leader_epoch, here.end_offset) == (0, 0, 1)
+            assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    play(story)

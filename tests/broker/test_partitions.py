@@ -1,0 +1,159 @@
+"""Partitions are made, recovered, deleted and lost as the metadata and the disk say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import ErrorCode
+from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
+from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced, values
+from tests.broker.fake_controller import FakeController, play
+from tests.broker.whole_broker import Stage, config_for
+
+
+def test_logs_are_recovered_before_the_broker_registers(tmp_path: Path) -> None:
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            for start in range(2):
+                on = Stage(controller, config_for(controller, tmp_path))
+                await on.broker.start()
+                await on.broker.ready()
+                partition = on.broker._data._partitions.find(TOPIC, 0)
+                assert start == 0 or partition is not None
+                await produced(on, produce(from_producer(b"x", sequence=start)))
+                row = await fetched(on, fetch(0))
+                assert row.high_watermark == start + 1
+                await on.broker.stop()
+
+    play(story)
+
+
+def test_a_deleted_topic_goes_and_a_new_one_of_its_name_is_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"old")))
+            del on.controller.topics[TOPIC]
+            await on.broker._data.topics.refresh()
+            assert not list(tmp_path.glob(f"{TOPIC}-*"))
+            on.controller.add_topic(TOPIC, HERE)
+            await produced(on, produce(batch(b"new")))
+            assert values(await fetched(on, fetch(0))) == [(0, b"new")]
+
+    play(story)
+
+
+def test_a_topic_of_the_same_name_replaces_the_old_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"old")))
+            on.controller.add_topic(TOPIC, HERE)
+            await on.broker._data.topics.refresh()
+            await produced(on, produce(batch(b"new")))
+            assert values(await fetched(on, fetch(0))) == [(0, b"new")]
+
+    play(story)
+
+
+def test_an_input_output_error_takes_its_partition_offline_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, HERE) as on:
+            await produced(on, produce(batch(b"a"), batch(b"b")))
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+
+            def fail(*arguments: Any) -> None:
+                raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr(partition.log, "append", fail)
+            rows = await produced(on, produce(batch(b"a"), batch(b"b")))
+            assert [row.error_code for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+            rows = await produced(on, produce(batch(b"a"), batch(b"b")))
+            assert [row.error_code for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+            assert len(on.events("partition_offline")) == 1
+
+    play(story)
+
+
+def test_a_lost_log_is_replaced_by_that_of_a_new_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"a")))
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+            on.broker._data._partitions.fail(partition, OSError(5, "Input/output error"), doing="test")
+            (row,) = await produced(on, produce(batch(b"a")))
+            assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            on.controller.add_topic(TOPIC, HERE)
+            await on.broker._data.topics.refresh()
+            (row,) = await produced(on, produce(batch(b"b")))
+            assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 0)
+
+    play(story)
+
+
+def test_a_folder_that_is_no_log_is_offline_and_harms_no_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / f"{TOPIC}-0").mkdir()
+        (tmp_path / f"{TOPIC}-0" / "partition.metadata").write_text("rubbish")
+        (tmp_path / "0123-0-delete").mkdir()
+        async with hosting(tmp_path, HERE, HERE) as on:
+            rows = await produced(on, produce(batch(b"a"), batch(b"b")))
+            assert [row.error_code for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+            assert not (tmp_path / "0123-0-delete").exists()
+
+    play(story)
+
+
+def test_a_log_of_another_topic_is_not_judged_by_an_older_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            partitions = on.broker._data._partitions
+            before = partitions.generation
+            await produced(on, produce(batch(b"a")))
+            generation = partitions.generation
+            late = on.controller.add_topic("late", HERE)
+            await partitions.host([late])
+            await partitions.retire(frozenset(), generation)
+            assert partitions.find("late", 0) is not None, "it was made after the question"
+            assert before <= generation
+            assert partitions.find(TOPIC, 0) is None
+
+    play(story)
+
+
+def test_a_marker_that_cannot_be_flushed_is_no_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await open_transaction(on, b"a")
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+
+            def fail(*arguments: Any) -> None:
+                raise OSError(5, "Input/output error")
+
+            monkeypatch.setattr(partition.log, "flush", fail)
+            assert await ended(on, marker(committed=True)) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    play(story)
+
+
+def test_the_settings_of_a_topic_are_those_of_its_logs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path) as on:
+            on.controller.settings = {"max.message.bytes": "100", "message.timestamp.type": "LogAppendTime"}
+            on.controller.add_topic(TOPIC, HERE)
+            (row,) = await produced(on, produce(batch(b"a")))
+            assert row.log_append_time_ms > 0
+            (row,) = await produced(on, produce(batch(b"a" * 100)))
+            assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    play(story)

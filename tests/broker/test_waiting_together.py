@@ -1,0 +1,133 @@
+"""Those who wait for one thing share it: questions to the coordinator, flushes, questions about topics."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.verification import Producer, Verifier
+from controller.errors import ErrorCode
+from records.types import ProducerId
+from tests.broker.batches import TOPIC, from_producer, marker, produce
+from tests.broker.data_stage import HERE, ended, hosting, open_transaction, produced
+from tests.broker.fake_controller import SILENCE, play
+from wire.k03_metadata import METADATA, TopicQuery
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+
+
+def producer(number: int, epoch: int = 0) -> Producer:
+    return Producer(f"id-{number}", ProducerId(number), epoch)
+
+
+def test_questions_that_come_during_a_question_share_the_next(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            verifier: Verifier = on.broker._data._verifier
+            told: list[ErrorCode] = []
+            on.controller.script(ADD_PARTITIONS_TO_TXN, SILENCE)
+            verifier.ask(producer(0), TOPIC, 0, told.append)
+            await on.controller.count(ADD_PARTITIONS_TO_TXN, 1)
+            for number in range(1, 5):
+                verifier.ask(producer(number), TOPIC, 0, told.append)
+                verifier.ask(producer(number), TOPIC, 1, told.append)
+            on.controller.hang_up()  # the first is asked again; then all the rest at once
+            asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 3)
+            while len(told) < 9:
+                await asyncio.sleep(0)
+            assert [len(each.transactions) for each in asked] == [1, 1, 4]
+            assert asked[2].transactions[0].topics[0].partition_ids == (0, 1)
+            assert set(told) == {ErrorCode.NONE}
+
+    play(story)
+
+
+def test_one_transactional_id_with_two_epochs_is_asked_about_one_after_the_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            verifier: Verifier = on.broker._data._verifier
+            told: list[ErrorCode] = []
+            for epoch in (1, 2):
+                verifier.ask(producer(0, epoch), TOPIC, 0, told.append)
+            asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2)
+            assert [each.transactions[0].producer_epoch for each in asked] == [1, 2]
+
+    play(story)
+
+
+def test_markers_that_come_during_a_flush_share_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await open_transaction(on, b"a")
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+            log, flush, may_end = partition.log, partition.log.flush, threading.Event()
+            flushes: list[int] = []
+
+            def slow() -> Any:
+                flushes.append(log.end)
+                may_end.wait()
+                return flush()
+
+            monkeypatch.setattr(log, "flush", slow)
+            ends = [asyncio.ensure_future(ended(on, marker(committed=True, version=1)))]
+            while not flushes:
+                await asyncio.sleep(0)
+            ends += [
+                asyncio.ensure_future(ended(on, marker(committed=True, version=version)))
+                for version in range(2, 6)
+            ]
+            while log.end < flushes[0] + 4:
+                await asyncio.sleep(0)
+            may_end.set()
+            assert await asyncio.gather(*ends) == [ErrorCode.NONE] * 5
+            assert len(flushes) == 2
+
+    play(story)
+
+
+def test_flush_messages_makes_the_answer_wait_for_the_disk(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, log_flush_messages=1) as on:
+            await produced(on, produce(from_producer(b"a", sequence=0)))
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+            may_end = threading.Event()
+            flush = partition.log.flush
+            partition.log.flush = lambda: (may_end.wait(), flush())[1]  # type: ignore[method-assign]
+            writing = asyncio.ensure_future(produced(on, produce(from_producer(b"b", sequence=1))))
+            while partition.log.end < 2:
+                await asyncio.sleep(0)
+            assert not writing.done()
+            may_end.set()
+            (row,) = await writing
+            assert row.error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_who_asks_about_all_topics_waits_for_a_question_asked_after_he_came(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            topics = on.broker._data.topics
+            await topics.refresh()
+            asked = len([each for each in on.controller.asked[METADATA.key] if each.topics is None])
+            assert all(await asyncio.gather(*(topics.refresh() for _ in range(8))))
+            again = len([each for each in on.controller.asked[METADATA.key] if each.topics is None])
+            assert again - asked in (1, 2)
+
+    play(story)
+
+
+def test_who_looks_up_the_same_topic_shares_the_question(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            topics = on.broker._data.topics
+            await asyncio.gather(*(topics.look_up((TopicQuery("new"),)) for _ in range(8)))
+            asked = [each for each in on.controller.asked[METADATA.key] if each.topics is not None]
+            assert len(asked) == 1
+
+    play(story)
