@@ -58,7 +58,7 @@ def raise_for(code: int, message: str | None = None) -> None:
 
 
 def raise_if_elsewhere(codes: Iterable[int]) -> None:
-    """Raise NotController if every row says so, in an answer without an error of its own: ask another node."""
+    """Raise NotController if every row of an answer says so: another node is to be asked."""
     if set(codes) == {ErrorCode.NOT_CONTROLLER}:
         raise errors.NotController("the node that was asked is not the active controller; nothing was done")
 
