@@ -24,6 +24,9 @@ OPEN_WALK_S: Final = 2.0  # between two walks of the open transactions, and more
 OPEN_ROWS_PER_S: Final = 10_000  # of that walk: some 2 % of the loop
 OPEN_ROWS_MAX: Final = 500  # of that walk, between two looks at anything else
 SLICE_PAUSE_S: Final = 0.01
+EXPIRY_PAUSE_S: Final = 0.1
+"""Between two slices of expiry. What they delete goes to the image's tables twice a second, in one go: at
+5,000 ids a second that takes 20 ms, and a slice finds as little to step over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +158,7 @@ class TransactionTimers:
             return
         self._forgetting = isinstance(outcome, Expired) and outcome.more
         if self._forgetting:
-            self._call_later(SLICE_PAUSE_S, partial(self._forget, leadership, now_ms))
+            self._call_later(EXPIRY_PAUSE_S, partial(self._forget, leadership, now_ms))
 
     # -- active-transaction-open-time-max -------------------------------------------------------------
 
