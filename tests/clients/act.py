@@ -50,6 +50,15 @@ def transactions(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
     }
 
 
+def reread(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
+    """What is committed there, and then one transaction more."""
+    before = read(bootstrap, topic, READ_MAX, COMMITTED)
+    producer = make(bootstrap, {"transactional.id": topic})
+    _next(producer, topic)
+    producer.close()
+    return {"before": before, "after": read(bootstrap, topic, READ_MAX, COMMITTED)}
+
+
 def fenced(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
     """A second instance takes the id over, while the first has a transaction open."""
     first = make(bootstrap, {"transactional.id": topic})
@@ -120,7 +129,7 @@ def error_of(attempt: Callable[[], Any]) -> str | None:
     return None
 
 
-STORIES = {each.__name__: each for each in (plain, transactions, fenced, timed_out)}
+STORIES = {each.__name__: each for each in (plain, transactions, reread, fenced, timed_out)}
 
 if __name__ == "__main__":
     library, story, *where = sys.argv[1:]

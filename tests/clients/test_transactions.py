@@ -26,21 +26,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         yield started
 
 
-def played(cluster: RealCluster, library: str, story: str) -> Any:
+def played(cluster: RealCluster, library: str, story: str, topic: str | None = None) -> Any:
     """What the library saw. Topic and transactional id are of this story and library alone."""
     bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)
+    arguments = [library, story, bootstrap, topic or f"{library}-{story}"]
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "tests.clients.act",
-            library,
-            story,
-            bootstrap,
-            f"{library}-{story}",
-        ],
+        [*ACT, *arguments],
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS_MAX,
@@ -94,3 +85,19 @@ def test_after_a_timeout_the_producer_or_its_successor_goes_on(cluster: RealClus
     assert saw["error"] is not None, "the transaction was ended by the coordinator"
     assert saw["recovered"] or library != "confluent-kafka", "librdkafka can recover, so it must"
     assert saw["committed"] == ["next"]
+
+
+@pytest.mark.row("360.7")
+@pytest.mark.parametrize("library", ["aiokafka"])
+def test_what_was_committed_survives_the_death_of_every_node(cluster: RealCluster, library: str) -> None:
+    """Killed, not stopped; and the partition's snapshots of its producers are gone, too."""
+    topic = "survives"
+    committed = played(cluster, library, "transactions", topic)["committed"]
+    for node_id in NODE_IDS:
+        cluster.run("kill", str(node_id))
+    for snapshot in cluster.directory.glob(f"nodes/*/data/{topic}-0/*.snapshot"):
+        snapshot.unlink()
+    for node_id in NODE_IDS:
+        cluster.run("start", str(node_id))
+    saw = played(cluster, library, "reread", topic)
+    assert saw == {"before": committed, "after": [*committed, "next"]}
