@@ -56,7 +56,7 @@ class Broker:
         self._post = post
         self._ledger = ledger
         self._voters = voters
-        self._coordinator: NodeId | None = None
+        self.coordinator: NodeId | None = None
         self._life = 1
         self._is_up = True
         if post.weather.broker_deaths:
@@ -125,9 +125,9 @@ class Broker:
     def _verify(self, batch: Batch, told: Callable[[ErrorCode], None]) -> None:
         """Ask who leads as far as is known; no answer in time: the producer is told to try again."""
         waiting, life = [True], self._life
-        node = self._coordinator
+        node = self.coordinator
         if node is None:
-            node = self._coordinator = self._rng.choice(sorted(self._voters))
+            node = self.coordinator = self._rng.choice(sorted(self._voters))
 
         def heard(answer: Any) -> None:
             if not waiting[0] or not self._is_up or life != self._life:
@@ -135,7 +135,7 @@ class Broker:
             waiting[0] = False
             code = ErrorCode.REQUEST_TIMED_OUT if answer is None else _code(answer)
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
-                self._coordinator = None
+                self.coordinator = None
             told(code)
 
         asked = AddPartitions(

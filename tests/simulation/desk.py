@@ -7,6 +7,7 @@ storm, so a test that breaks one fails with it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from controller.errors import ApiError, ErrorCode
@@ -16,6 +17,7 @@ from controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
 from controller.transactions.states import Transaction
 from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from records.types import NodeId
 from tests.simulation.broker import TOPIC
 from tests.simulation.coordinator import Coordinator, Request
 from tests.simulation.facts import Asked, Ended, Identified, Pair, Place, Purpose
@@ -74,12 +76,19 @@ class Desk:
 
     @property
     def leader(self) -> Coordinator:
-        """Whoever decides."""
+        """Whoever decides; of two that believe so the one of the later term."""
+        active: list[tuple[int, Coordinator]] = []
         for process in self.sim.processes.values():
             assert isinstance(process, Coordinator)
             if process.replica is not None and process.replica.proposer.active:
-                return process
-        raise AssertionError("nobody leads")
+                active.append((process.replica.raft.term, process))
+        return max(active, key=itemgetter(0))[1]
+
+    def cut_off(self, node: NodeId) -> None:
+        """Nobody hears it, it hears nobody; it does not know that yet."""
+        others = [other for other in self.sim.processes if other != node]
+        there = [(node, other) for other in others]
+        self.sim.network.block([*there, *((other, node) for other in others)])
 
     def ask(self, request: Request) -> Any:
         """The answer, or an error's code."""

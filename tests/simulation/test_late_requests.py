@@ -173,6 +173,25 @@ def test_a_fenced_producers_batch_is_refused_where_it_never_wrote(desk: Desk) ->
     assert desk.read() == []
 
 
+def test_a_deposed_coordinator_verifies_nothing(desk: Desk) -> None:
+    """To the one that is cut off the transaction is still open. It was aborted elsewhere: nobody may write."""
+    program = begun(desk)
+    assert program.add(OTHER) == ErrorCode.NONE
+    late, deposed = program.batch(PLACE), desk.leader
+    desk.cut_off(deposed.node_id)
+    desk.wait(2.0)
+    assert desk.leader is not deposed
+    assert program.end(committed=False) is None
+    desk.settle("payments")
+    broker = desk.sim.world.brokers[PLACE]
+    broker.coordinator = deposed.node_id
+    told: list[ErrorCode] = []
+    broker.produce(late, told.append)
+    desk.wait(1.0)
+    assert told == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert program.send(late) == ErrorCode.TRANSACTION_ABORTABLE
+
+
 # -- AddPartitionsToTxn ----------------------------------------------------------------------------------
 
 

@@ -65,9 +65,7 @@ def test_kafka_14694_nobody_waits_for_a_block_of_producer_ids(
 def test_kafka_14417_init_producer_id_is_never_told_request_timed_out(desk: Desk) -> None:
     """7 is fatal to old clients: an outcome that nobody knows is 15, which they repeat."""
     leader = desk.leader
-    others = [node for node in desk.sim.processes if node != leader.node_id]
-    there = [(leader.node_id, node) for node in others]
-    desk.sim.network.block([*there, *((node, leader.node_id) for node in others)])
+    desk.cut_off(leader.node_id)
     letter = Letter(desk, InitProducerId("payments", 1000), leader).deliver()
     assert letter.answer() == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
