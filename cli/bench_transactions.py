@@ -4,6 +4,7 @@ The mock cluster (``test.mock.num.brokers``) is a process of its own, as many br
 no Raft, no fsync, no partition log. Row by row the same process loads first the one, then the other.
 """
 
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ def measure(
     rows: list[dict[str, Any]] = []
     baseline: list[dict[str, Any]] = []
     faults: list[str] = []
+    run = secrets.token_hex(3)  # no topic or transactional id of a cluster that runs is touched
     with ExitStack() as stack:
         mock = stack.enter_context(child("mock cluster", LOAD_MODULE)).ask(Mock(node_count), str)
         load = stack.enter_context(child("load", LOAD_MODULE))
@@ -60,7 +62,9 @@ def measure(
             for size in messages:
                 for name, servers, found in (("cluster", bootstrap, rows), ("mock", mock, baseline)):
                     show(f"{count} producers, {size} messages, {name}")
-                    row, fault = _row(load, servers, count, size, seconds, hides_aborted=name == "cluster")
+                    row, fault = _row(
+                        load, servers, f"bench-{run}", count, size, seconds, hides_aborted=name == "cluster"
+                    )
                     found.append(row)
                     if fault:
                         faults.append(f"{name}, {count} producers, {size} messages: {fault}")
@@ -68,13 +72,20 @@ def measure(
 
 
 def _row(
-    load: Child, bootstrap: str, producers: int, messages: int, seconds: float, *, hides_aborted: bool
+    load: Child,
+    bootstrap: str,
+    prefix: str,
+    producers: int,
+    messages: int,
+    seconds: float,
+    *,
+    hides_aborted: bool,
 ) -> tuple[dict[str, Any], str]:
     """The figures of one row, and what is wrong with what was read back."""
     loaded = load.ask(
         Load(
             bootstrap=bootstrap,
-            topic=f"bench-{producers}-{messages}",
+            topic=f"{prefix}-{producers}-{messages}",
             producers=producers,
             messages=messages,
             warm_up_s=WARM_UP_SECONDS,
