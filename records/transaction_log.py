@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final
 
+import msgspec
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
@@ -75,8 +76,7 @@ class TransactionValue:
     timed_out: bool = field(default=False, metadata={**BOOL, "tag": 1004})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStateRecord:
+class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A transactional id is in this state since.
 
     ``status``       a state's id (controller.transactions.states.State).

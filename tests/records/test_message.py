@@ -112,7 +112,7 @@ def test_kio_reads_what_we_read(record: Any) -> None:
     theirs, size = entity_reader(type(record))(raw, 0)
     assert (ours, end) == (record, len(raw))
     assert size == end
-    if not isinstance(record, RegisterBrokerRecord) and "log_dirs" not in repr(record):
+    if repr(UUID(int=0)) not in repr(record):
         assert theirs == ours  # kio gives None for a uuid of zeros
 
 

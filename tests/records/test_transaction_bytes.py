@@ -1,7 +1,6 @@
 """The hand-written codec of transaction values is the general one, or leaves the value to it."""
 
-from dataclasses import fields
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +72,7 @@ def test_what_is_read_by_hand_is_what_is_read_generally(record: TransactionState
     general = read_value_generally(value, 0)
     by_hand = read_value(value, 0)
     if by_hand is not None:
-        defaults = {each.name: each.default for each in fields(TransactionStateRecord)}
+        defaults = {each.name: each.default for each in msgspec.structs.fields(TransactionStateRecord)}
         assert {name: by_hand.get(name, defaults[name]) for name in general} == general
     key, whole = encode_transaction(record)
     assert decode_transaction(key, whole) == record
@@ -93,7 +92,7 @@ def test_a_spoilt_value_is_read_as_the_general_reader_does(data: st.DataObject) 
     if by_hand is None:
         return
     general = read_value_generally(cut, 0)  # whatever is read by hand is sound
-    defaults = {each.name: each.default for each in fields(TransactionStateRecord)}
+    defaults = {each.name: each.default for each in msgspec.structs.fields(TransactionStateRecord)}
     assert {name: by_hand.get(name, defaults[name]) for name in general} == general
 
 

@@ -35,7 +35,7 @@ from controller.transactions.states import (
     Transaction,
     get,
 )
-from controller.view import Overlay, View
+from controller.view import Overlay, Table, View
 from records.transaction_log import decode_transaction, encode_transaction
 from records.types import ImageVersion
 from tests.controller.transactions.worlds import (
@@ -182,7 +182,8 @@ class History:
             read = decode_transaction(*encode_transaction(record))
             assert read == record
             replay_record(self.follower, read)
-        for table in TRANSACTION_TABLES:
+        tables: tuple[Table[Any, Any], ...] = TRANSACTION_TABLES
+        for table in tables:
             assert list(self.follower.items(table)) == list(self.coordinator.view.items(table))
 
 
@@ -196,11 +197,11 @@ def _rest(header: Any) -> tuple[Any, ...]:
     return header.controller_epoch, header.leader_id, header.log_ends
 
 
-def indexes(view: View) -> list[list[object]]:
+def indexes(view: View) -> list[list[Any]]:
     return [list(view.items(DEADLINES)), list(view.items(UPDATES)), list(view.items(PREPARED))]
 
 
-def scanned(view: View) -> list[list[object]]:
+def scanned(view: View) -> list[list[Any]]:
     """What the indexes should hold, from every row."""
     rows = [row for _, row in view.items(TRANSACTIONS)]
     open_ = [row for row in rows if row.state is State.ONGOING]

@@ -80,10 +80,7 @@ def test_an_epoch_that_goes_back_is_our_bug() -> None:
 def test_a_pending_or_unknown_state_in_the_log_is_our_bug(state: int) -> None:
     coordinator = Coordinator(transaction())
     record = record_of(transaction())
-    spoilt = type(record)(
-        **{name: getattr(record, name) for name in record.__dataclass_fields__ if name != "log"}
-        | {"status": state}
-    )
+    spoilt = msgspec.structs.replace(record, status=state)
     with pytest.raises(InvariantViolation, match="illegal transition"):
         replay_record(coordinator.view, spoilt)
 
