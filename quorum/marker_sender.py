@@ -21,53 +21,38 @@ from typing import Any, Final
 
 from controller import topics
 from controller.brokers import BROKERS
-from controller.decision import Decision
 from controller.errors import ErrorCode
 from controller.transactions import markers
 from controller.transactions.markers import Marker
 from controller.transactions.states import PREPARED
 from controller.view import View
+from quorum.marker_job import (
+    DONE,
+    RETRIED,
+    TAKEN_OVER,
+    Job,
+    TopicPartition,
+    decide_complete_all,
+    partitions_of,
+    txn_marker,
+)
 from quorum.proposer import Decide, Reply
 from records.types import BrokerId, ImageVersion
-from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 
 JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
 DROPPED_MAX: Final = 10_000  # transactions that a partition would not let us end
 WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else
 PARTITIONS_MAX: Final = 5_000  # in one request
+COMPLETIONS_MAX: Final = 200  # in one decision: some 10 ms of the loop, and little of an entry
 RETRY_S: Final = 0.05
 RETRY_S_MAX: Final = 1.0
 
-DONE: Final = frozenset(
-    {ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, 43}  # 43: UNSUPPORTED_FOR_MESSAGE_FORMAT
-)
-TAKEN_OVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-RETRIED: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-
-TopicPartition = tuple[str, int]
 Done = Callable[[WriteTxnMarkersAnswer | Exception], None]
 Send = Callable[[BrokerId, str, int, WriteTxnMarkers, Done], None]
 """(broker, host, port, request, what to do with its answer or failure). ``Done`` is called once, later."""
 
 CallLater = Callable[[float, Callable[[], None]], object]
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One transaction's markers. ``missing``: not known to be written; empty: it is being completed."""
-
-    marker: Marker
-    missing: set[TopicPartition]
-    tries: int = 0
 
 
 @dataclass(slots=True)
@@ -109,6 +94,7 @@ class MarkerSender:
         self._jobs: dict[str, Job] = {}
         self._dropped: dict[str, ImageVersion] = {}
         self._lanes: dict[BrokerId, Lane] = {}
+        self._finished: list[Job] = []  # nothing is missing: to be completed together
         self._flush_wanted = False
         self._walked: str | None = None  # up to here; None: from the beginning
         self._walking = False
@@ -136,17 +122,17 @@ class MarkerSender:
     def is_pending(self, transactional_id: str) -> bool:
         """Its transaction waits for markers: whatever asks for more would be told 51."""
         job = self._jobs.get(transactional_id)
-        return job is not None and bool(job.missing)
+        return job is not None and not job.completing
 
     def is_completing(self, transactional_id: str) -> bool:
         """The decision that completes its transaction is submitted, and not answered yet."""
         job = self._jobs.get(transactional_id)
-        return job is not None and not job.missing
+        return job is not None and job.completing
 
     def written(self, transactional_id: str) -> frozenset[TopicPartition]:
         """Partitions of a transaction that ends whose marker is known to be written."""
         job = self._jobs.get(transactional_id)
-        return frozenset() if job is None else frozenset(_partitions(job.marker) - job.missing)
+        return frozenset() if job is None else frozenset(partitions_of(job.marker) - job.missing)
 
     def look(self, transactional_id: str) -> bool:
         """Begin a job if the id's transaction is prepared. Returns whether it waits for markers now."""
@@ -155,6 +141,7 @@ class MarkerSender:
         marker = markers.marker_of(self._image(), transactional_id)
         if marker is not None:
             self._take(marker)
+            self._complete_finished()
         return self.is_pending(transactional_id)
 
     def walk(self) -> None:
@@ -178,6 +165,7 @@ class MarkerSender:
                 if marker is not None:
                     self._take(marker)
             self._walked = transactional_id
+        self._complete_finished()
         if len(rows) < WALK_ROWS_MAX:
             self._walked, self._walking = None, False
         else:
@@ -194,12 +182,12 @@ class MarkerSender:
             return
         if known is None and len(self._jobs) >= JOBS_MAX:
             return  # the walk finds it
-        job = Job(marker, _partitions(marker))
+        job = Job(marker, partitions_of(marker))
         self._jobs[transactional_id] = job
         if job.missing:
             self._route(job, tuple(job.missing))
         else:
-            self._complete(job)
+            self._finished.append(job)
 
     def _route(self, job: Job, parts: tuple[TopicPartition, ...]) -> None:
         """Each partition to its leader's lane; done if it was deleted, later if nobody leads it."""
@@ -227,6 +215,7 @@ class MarkerSender:
     def _route_again(self, leadership: int, job: Job, parts: tuple[TopicPartition, ...]) -> None:
         if leadership == self._leadership and self._is_current(job):
             self._route(job, tuple(part for part in parts if part in job.missing))
+            self._complete_finished()
 
     def _is_current(self, job: Job) -> bool:
         return self._jobs.get(job.marker.transactional_id) is job
@@ -267,7 +256,7 @@ class MarkerSender:
             self._call_later(0.0, partial(done, LookupError(f"broker {broker_id} is not registered")))
             return
         endpoint = broker.endpoints[0]
-        request = WriteTxnMarkers(tuple(_marker_of(job.marker, parts) for job, parts in sent.values()))
+        request = WriteTxnMarkers(tuple(txn_marker(job.marker, parts) for job, parts in sent.values()))
         self._send(broker_id, endpoint.host, endpoint.port, request, done)
 
     # -- answers ------------------------------------------------------------------------------------
@@ -293,6 +282,7 @@ class MarkerSender:
                 of_producer.update(((topic, index), code) for index, code in results)
         for producer_id, (job, parts) in sent.items():
             self._settle(broker_id, job, parts, codes.get(producer_id, {}))
+        self._complete_finished()
         if lane.waiting:
             self._want_flush()
 
@@ -363,41 +353,30 @@ class MarkerSender:
     def _written(self, job: Job, part: TopicPartition) -> None:
         job.missing.discard(part)
         if not job.missing:
-            self._complete(job)
+            self._finished.append(job)
 
-    def _complete(self, job: Job) -> None:
-        marker = job.marker
-        decide = partial(_decide_complete, marker)
-        self._submit(decide, partial(self._completed, self._leadership, job))
-        self._on_completing(marker.transactional_id)
+    # -- completing ---------------------------------------------------------------------------------
 
-    def _completed(self, leadership: int, job: Job, outcome: Any, _throttle_ms: int = 0) -> None:
-        """Applied, or of unknown fate: then the walk finds it again if it is still prepared."""
+    def _complete_finished(self) -> None:
+        """Submit the completion of all that ended by now as one decision, then what waited for them."""
+        while self._finished:
+            jobs, self._finished = self._finished[:COMPLETIONS_MAX], self._finished[COMPLETIONS_MAX:]
+            told = tuple(job.marker for job in jobs)
+            for job in jobs:
+                job.completing = True
+            self._submit(
+                partial(decide_complete_all, told), partial(self._completed, self._leadership, tuple(jobs))
+            )
+            for marker in told:
+                self._on_completing(marker.transactional_id)
+
+    def _completed(self, leadership: int, jobs: tuple[Job, ...], outcome: Any, _throttle_ms: int = 0) -> None:
+        """Applied, or of unknown fate: then the walk finds them again if they are still prepared."""
         if leadership != self._leadership:
             return
-        if self._is_current(job):
-            del self._jobs[job.marker.transactional_id]
-        if outcome is True:
-            self._on_completed(job.marker)
-
-
-def _decide_complete(marker: Marker, view: View, now_ms: int) -> Decision[Any]:
-    return markers.decide_complete(view, marker.transactional_id, marker.version, now_ms=now_ms)
-
-
-def _partitions(marker: Marker) -> set[TopicPartition]:
-    return {(each.topic, index) for each in marker.partitions for index in each.partition_ids}
-
-
-def _marker_of(marker: Marker, parts: list[TopicPartition]) -> TxnMarker:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in parts:
-        by_topic.setdefault(topic, []).append(index)
-    return TxnMarker(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        committed=marker.committed,
-        topics=tuple((topic, tuple(indexes)) for topic, indexes in by_topic.items()),
-        coordinator_epoch=marker.coordinator_epoch,
-        image_version=marker.version,
-    )
+        applied: tuple[bool, ...] = outcome if isinstance(outcome, tuple) else (False,) * len(jobs)
+        for job, done in zip(jobs, applied, strict=True):
+            if self._is_current(job):
+                del self._jobs[job.marker.transactional_id]
+            if done:
+                self._on_completed(job.marker)

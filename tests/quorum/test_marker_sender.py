@@ -227,6 +227,19 @@ def test_a_request_has_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     assert len(second.partitions) == 1
 
 
+def test_one_decision_completes_no_more_than_its_bound(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum.marker_sender, "COMPLETIONS_MAX", 2)
+    prepared(bench, *(f"id-{n}" for n in range(5)), indexes=(0,))
+    entries = bench.entries
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert {bench.state(f"id-{n}") for n in range(5)} == {"CompleteCommit"}
+    assert bench.entries == entries + 1, "three decisions share an entry"
+    assert bench.server.counts.committed == 5
+
+
 def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
     submit = bench.server.markers._submit
