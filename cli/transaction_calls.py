@@ -20,7 +20,9 @@ from controller.transactions.describe import (
     DescribeTransactions,
     ListedTransaction,
     ListTransactions,
+    ListTransactionsAnswer,
 )
+from records.invariant import InvariantViolation
 from wire.errors import error_for
 from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
@@ -70,6 +72,8 @@ async def _listed_by(brokers: Brokers, node_id: int, request: ListTransactions) 
         answer = await brokers.ask_node(node_id, LIST_TRANSACTIONS, request)
     except NotCoordinator:
         return None
+    if not isinstance(answer, ListTransactionsAnswer):
+        raise InvariantViolation(f"a list came as {type(answer).__name__}, which only servers make")
     if answer.unknown_state_filters:
         raise error_for(
             ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}"
