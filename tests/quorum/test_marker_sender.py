@@ -227,9 +227,7 @@ def test_a_request_has_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     assert len(second.partitions) == 1
 
 
-def test_one_decision_completes_no_more_than_its_bound(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum.marker_sender, "COMPLETIONS_MAX", 2)
     prepared(bench, *(f"id-{n}" for n in range(5)), indexes=(0,))
     entries = bench.entries
