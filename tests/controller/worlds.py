@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterable
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -11,6 +12,9 @@ from controller.decision import Decision
 from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds
 from controller.replay import replay_record
+from controller.topic_creation import TopicRules, decide_create
+from controller.topic_deletion import decide_delete
+from controller.topics import CreateTopics, DeleteTopics, NewTopic
 from controller.view import EmptyView, ImageHeader, MutableView, Overlay, View
 from records.logged import StateRecord
 from records.schema import (
@@ -143,11 +147,31 @@ def _unregister(broker_id: BrokerId) -> Step:
     return decide
 
 
+def _create_topic(name: str, partition_count: int, seed: int) -> Step:
+    def decide(view: View, _now_ms: int) -> Decision[object]:
+        new = NewTopic(name, partition_count, 1, configs=(("retention.ms", str(seed)),))
+        decided = decide_create(view, CreateTopics((new,)), TopicRules(), Random(seed))
+        return Decision(decided.records, decided.response)
+
+    return decide
+
+
+def _delete_topic(name: str) -> Step:
+    def decide(view: View, _now_ms: int) -> Decision[object]:
+        decided = decide_delete(view, DeleteTopics((name,)), TopicRules())
+        return Decision(decided.records, decided.response)
+
+    return decide
+
+
+topic_names = st.sampled_from(["a", "b.c", "b_c", "d"])
 steps: st.SearchStrategy[Step] = st.one_of(
     st.builds(_register, broker_ids, lives, st.sampled_from([HERE, ELSEWHERE])),
     st.builds(_allocate, broker_ids, st.integers(1, 5000)),
     st.builds(_heartbeat, broker_ids, st.booleans(), st.booleans()),
     st.builds(_unregister, broker_ids),
+    st.builds(_create_topic, topic_names, st.integers(1, 4), st.integers(0, 2**32)),
+    st.builds(_delete_topic, topic_names),
 )
 histories = st.lists(steps, max_size=30)
 

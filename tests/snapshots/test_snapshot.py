@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 
-from controller import producer_ids, voters
+from controller import producer_ids, topics, voters
 from controller.producer_ids import PRODUCER_IDS, ProducerIds
 from controller.replay import replay_record
+from controller.topic_creation import TopicRules, decide_create
+from controller.topics import CreateTopics, NewTopic
 from controller.view import EmptyView, ImageHeader, Overlay
 from records.batch import iter_batches
 from records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
@@ -157,6 +160,26 @@ def test_the_checkpoint_alone_rebuilds_what_kafka_knows(store: Store, tmp_path: 
     assert rebuilt["brokers"] == original["brokers"]
     assert rebuilt["features"] == original["features"]
     assert producer_ids.latest(view).end == producer_ids.latest(store.image).end == 3000
+
+
+def test_topics_are_in_the_checkpoint_as_kafkas_records(store: Store, tmp_path: Path) -> None:
+    """More than one batch of them; together they make the very topics, partitions and settings."""
+    new = NewTopic("many", 1500, 1), NewTopic("a.b", 2, 1, configs=(("retention.ms", "5"),))
+    for record in decide_create(store.image, CreateTopics(new), TopicRules(), Random(1)).records:
+        replay_record(store.image, record)
+    store.image.header = ImageHeader(ImageVersion(9), Term(3), NodeId(1), (42, 7, 0))
+    store.flush()
+    checkpoint = written(store, tmp_path / "snapshots") / f"{NAME}.checkpoint"
+    batches = list(iter_batches(checkpoint.read_bytes()))
+    assert len(batches) == 4
+    offsets = [record.offset for batch in batches for record in batch.records]
+    assert offsets == list(range(len(offsets)))
+    view = Overlay(EmptyView())
+    for record in snapshot.checkpoint_records(checkpoint):
+        replay_record(view, record)
+    rebuilt, original = rows(view), rows(store.image)
+    for table in (topics.TOPICS, topics.TOPIC_NAMES, topics.PARTITIONS, topics.HOSTED, topics.COLLIDING):
+        assert rebuilt[table.name] == original[table.name] != []
 
 
 def test_an_empty_image_has_a_checkpoint_too(tmp_path: Path) -> None:
