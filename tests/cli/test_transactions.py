@@ -215,7 +215,7 @@ def test_a_description_has_the_columns_of_kafka_and_a_sentence(cluster: Cluster)
         "TransactionDurationMs": "1500",
         "TopicPartitions": "t-0,t-1,u-0",
     }
-    assert (empty, why) == ("", "It is open for 1.5 s.")
+    assert (empty, why) == ("", "orders: It is open for 1.5 s.")
     assert cluster.broker.asked == [DescribeTransactions(("orders",)), ExplainTransaction("orders")]
 
 
