@@ -11,8 +11,7 @@ import base64
 import re
 import uuid
 from collections import Counter
-from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -59,6 +58,13 @@ ID_ATTEMPTS_MAX: Final = 100  # to draw an id that is free and can be typed afte
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
+class RandomBits(Protocol):
+    """What draws topics' ids; ``random.Random`` is one."""
+
+    def getrandbits(self, count: int, /) -> int:
+        """A number of so many bits."""
+
+
 class TopicRules(msgspec.Struct, frozen=True):
     """What the node's properties say of topics. ``configs``: settings that differ from Kafka's defaults."""
 
@@ -77,7 +83,7 @@ class _Planned(msgspec.Struct, frozen=True):
 
 
 def decide_create(
-    view: View, request: CreateTopics, rules: TopicRules, rng: Random
+    view: View, request: CreateTopics, rules: TopicRules, rng: RandomBits
 ) -> Decision[CreateTopicsAnswer]:
     """Create what can be created; each refused topic is answered with its own error.
 
@@ -250,7 +256,7 @@ def require_valid_name(name: str) -> None:
         raise InvalidTopic(f"{name} is kept by the quorum; it cannot be created as a topic")
 
 
-def _free_id(view: View, rng: Random) -> uuid.UUID:
+def _free_id(view: View, rng: RandomBits) -> uuid.UUID:
     """A new id. As in Kafka none whose text begins with '-': it can be typed after any option."""
     for _ in range(ID_ATTEMPTS_MAX):
         drawn = uuid.UUID(int=rng.getrandbits(128), version=4)
