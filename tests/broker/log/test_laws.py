@@ -24,7 +24,6 @@ from tests.broker.log.builders import (
     contents,
     crash,
     end_transaction,
-    memory,
     read_all,
 )
 
@@ -202,63 +201,3 @@ def test_killed_at_any_call_what_was_acknowledged_is_there(tmp_path: Path) -> No
         again._let_go()
         shutil.rmtree(directory)
     assert call > 100
-
-
-class Disk:
-    """What a power cut leaves at worst: of each file what its last flush put there, names as flushed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._flushed: dict[int, bytes] = {}  # by inode, which no two files share while the test runs
-        self._names: dict[str, int] = {}
-        self._kept: list[int] = []  # descriptors, so that no inode is given to another file
-
-    def sync(self, descriptor: int) -> None:
-        """In place of fsync and fdatasync."""
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        if path == self.directory:
-            self._names = {entry.name: entry.stat().st_ino for entry in path.iterdir()}
-        elif path.parent == self.directory:
-            self._flushed[os.fstat(descriptor).st_ino] = path.read_bytes()
-            self._kept.append(os.dup(descriptor))
-
-    def after_power_cut(self, directory: Path) -> Path:
-        """Another directory with what is left."""
-        directory.mkdir(parents=True)
-        for name, inode in self._names.items():
-            (directory / name).write_bytes(self._flushed.get(inode, b""))
-        return directory
-
-    def close(self) -> None:
-        """Inodes may be used again."""
-        for descriptor in self._kept:
-            os.close(descriptor)
-
-
-@settings(max_examples=60)
-@given(steps)
-def test_what_was_flushed_survives_a_power_cut(history: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as made, pytest.MonkeyPatch.context() as patch:
-        directory = Path(made)
-        disk = Disk(directory / "log" / "topic-0")
-        patch.setattr(os, "fsync", disk.sync)
-        patch.setattr(os, "fdatasync", disk.sync)
-        played = Played(directory / "log")
-        end, batches = 0, stored(played.log)
-        for step in history:
-            if step[0] == "truncate":
-                continue  # what is cut away without a flush may come back
-            played.play(step)
-            if step[0] in {"flush", "restart"}:
-                end, batches = played.log.end, stored(played.log)
-        cut = PartitionLog.open(disk.after_power_cut(directory / "cut" / "topic-0"), CONFIG, NOW_MS)
-        disk.close()
-        assert cut.end >= end
-        there = stored(cut)
-        assert all(there[offset] == raw for offset, raw in batches.items() if offset >= played.log.start)
-        if played.log.end == cut.end:
-            assert memory(cut) == memory(played.log)
-            assert cut.last_stable_offset == played.log.last_stable_offset
-            first = played.log.start
-            assert cut.aborted(first, cut.end) == played.log.aborted(first, cut.end)
-        assert not [repair for repair in cut.repairs if "snapshot" in repair]

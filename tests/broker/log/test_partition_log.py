@@ -506,6 +506,7 @@ def test_truncation_takes_state_back(tmp_path: Path, offset: int) -> None:
     assert log.end == never.end == kept * 2
     assert read_all(log) == read_all(never)
     assert memory(log) == memory(never)
+    assert log.repairs == ()
     assert append(log, batch(7, kept * 2))[:3] == (kept * 2, kept * 2, False)
     assert log.flush() == log.end
     log.close()
