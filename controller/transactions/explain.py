@@ -56,6 +56,8 @@ def _why(row: Transaction) -> str:
     if not row.fences or row.fences[-1].at_ms != row.updated_ms:
         return ""
     fence = row.fences[-1]
+    if fence.cause == FenceCause.NEW_INSTANCE and row.init_version >= 0:
+        return ""  # that instance came, began and ended within one ms
     if fence.cause == FenceCause.TIMEOUT:
         return f" because it was open for longer than its timeout of {_span(row.transaction_timeout_ms)}"
     by = f" (client id {fence.by!r})" if fence.by else ""

@@ -89,6 +89,8 @@ def needs_producer_id(view: View, request: InitProducerId, now_ms: int) -> bool:
     """Whether the decision will want a producer id that nobody has. A refused request wants none."""
     if request.transactional_id is None:
         return True
+    if not is_key(request.transactional_id):
+        return False
     try:
         return _case(get(view, request.transactional_id), request) in (_Case.NEW, _Case.ROTATE)
     except ApiError:

@@ -81,6 +81,17 @@ def test_fenced_by_a_new_instance() -> None:
     )
 
 
+def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own() -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    coordinator.init()
+    coordinator.add(1000, 1)
+    coordinator.end(1000, 1, committed=False)
+    assert told(coordinator) == (
+        "the transaction was aborted 0.0 s ago; markers are being written to 1 partition."
+    )
+
+
 def test_before_a_rotation_it_says_what_comes() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766), next_producer_id=85)
     coordinator.end(42, 32766, committed=True, version=5)

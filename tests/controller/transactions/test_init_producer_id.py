@@ -287,6 +287,8 @@ def test_what_is_asked_for_is_checked(asked: dict[str, object], refusal: type[Ap
         with pytest.raises(refusal):
             coordinator.init(**asked)  # type: ignore[arg-type]
         assert coordinator.written == []
+        if refusal is InvalidRequest and "of" in asked:
+            assert coordinator.claimed == []
 
 
 @pytest.mark.parametrize(
