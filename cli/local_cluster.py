@@ -151,6 +151,8 @@ def open_cluster(directory: Path) -> LocalCluster:
         node_ids = range(1, int(content["node_count"]) + 1)
         nodes = tuple(_open_node(directory / "nodes" / str(node_id), NodeId(node_id)) for node_id in node_ids)
         return LocalCluster(directory, str(content["cluster_id"]), int(content["port"]), nodes)
+    except ConfigError as error:  # says which file
+        raise Unreadable(str(error)) from error
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise Unreadable(f"{directory / CLUSTER} cannot be read: {error}") from error
 

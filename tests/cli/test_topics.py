@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.local_cluster import LocalCluster, open_cluster
+from cli.local_cluster import LocalCluster, create_cluster, open_cluster
 from tests.cli.fencepost import fencepost, fencepost_json, here
 
 NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
@@ -50,6 +50,17 @@ def test_a_cluster_too_small_for_a_setting_is_not_made(
     assert result.status == 2
     assert f"{key}=3: transaction state is kept by the quorum's voters, and there are 1" in result.stderr
     assert not (tmp_path / "c").exists()
+
+
+def test_a_node_told_so_later_says_so_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = create_cluster(tmp_path / "c", 1, 21_000)
+    file = made.nodes[0].directory / "node.properties"
+    with file.open("a") as stream:
+        stream.write("transaction.state.log.replication.factor=3\n")
+    for arguments in (("up", "--dir", tmp_path / "c"), ("node", "--config", file)):
+        result = here(capsys, *arguments)
+        assert result.status in (2, 3)
+        assert result.stderr.startswith(f"Error: {file}: transaction.state.log.replication.factor=3: ")
 
 
 # -- a real cluster --------------------------------------------------------------------------------------
