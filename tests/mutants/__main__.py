@@ -14,7 +14,8 @@ from typing import Final
 
 import click
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
 from tests.mutants.runner import Stale, broken, copied_tree, run_tests
 
 WORKERS: Final = 2

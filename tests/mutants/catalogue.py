@@ -4,21 +4,10 @@ Each mutant replaces one piece of product code, named by its exact text, in a co
 when every one of its tests fails with it (they all pass without it).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """``old`` occurs once in ``file``; ``tests`` are pytest node ids, each of which must fail."""
-
-    name: str
-    breaks: str  # what is no longer true
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
+from tests.mutants.coordinator import COORDINATOR
+from tests.mutants.mutant import Mutant
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
@@ -417,4 +406,5 @@ MUTANTS: Final = (
         "            outcome",
         (UPGRADE + "test_a_rollback_of_a_fence_that_is_on_its_way",),
     ),
+    *COORDINATOR,
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.mutants.catalogue import Mutant
+from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "tests")

@@ -173,8 +173,22 @@ def test_a_fenced_producers_batch_is_refused_where_it_never_wrote(desk: Desk) ->
     assert desk.read() == []
 
 
+def test_a_fenced_producers_batch_is_refused_inside_its_successors_transaction(desk: Desk) -> None:
+    """The transaction of the same producer id is open there: nobody is asked, the epoch alone tells."""
+    program = begun(desk)
+    late = program.batch(PLACE)._replace(sequence=0)
+    successor = Program(desk)
+    successor.identify()
+    successor.begin()
+    successor.write(PLACE)
+    assert program.send(late) == ErrorCode.INVALID_PRODUCER_EPOCH
+    successor.end(committed=True)
+    desk.settle("payments")
+    assert desk.read() == [successor.purpose]
+
+
 def test_a_deposed_coordinator_verifies_nothing(desk: Desk) -> None:
-    """To the one that is cut off the transaction is still open. It was aborted elsewhere: nobody may write."""
+    """To the one that is cut off the transaction is still open. It was aborted elsewhere: none may write."""
     program = begun(desk)
     assert program.add(OTHER) == ErrorCode.NONE
     late, deposed = program.batch(PLACE), desk.leader

@@ -14,6 +14,13 @@ def test_transactions(transaction_seed: int) -> None:
 
 
 @pytest.mark.slow
+def test_rough_transactions() -> None:
+    """Rough enough that a broken rule shows in one of them: `make mutants` relies on it."""
+    for seed in range(24):
+        weather_the_transactions(seed)
+
+
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_transactions() -> None:
     assert weather_the_transactions(4).digest == weather_the_transactions(4).digest
 
