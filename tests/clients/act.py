@@ -44,6 +44,11 @@ def transactions(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
         else:
             producer.abort()
     producer.close()
+    return reads(make, read, bootstrap, topic)
+
+
+def reads(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
+    """What another library has written there."""
     return {
         "committed": read(bootstrap, topic, READ_MAX, COMMITTED),
         "all": read(bootstrap, topic, READ_MAX, UNCOMMITTED),
@@ -129,7 +134,7 @@ def error_of(attempt: Callable[[], Any]) -> str | None:
     return None
 
 
-STORIES = {each.__name__: each for each in (plain, transactions, reread, fenced, timed_out)}
+STORIES = {each.__name__: each for each in (plain, transactions, reads, reread, fenced, timed_out)}
 
 if __name__ == "__main__":
     library, story, *where = sys.argv[1:]
