@@ -13,6 +13,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from broker.absent import Absent
+from broker.announcements import AnnouncementsEndpoint
 from broker.describe_producers import DescribeProducersEndpoint
 from broker.fetch import FetchEndpoint
 from broker.flushing import Flusher
@@ -33,6 +34,7 @@ from wire.k02_list_offsets import LIST_OFFSETS
 from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
 from wire.k61_describe_producers import DESCRIBE_PRODUCERS
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
 
 
 class DataPlane:
@@ -56,7 +58,7 @@ class DataPlane:
         self._verifier = Verifier(coordinator_client, rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._care = LogCare(
-            self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms
+            self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log
         )
         self._produce = ProduceEndpoint(
             self._partitions, self._absent, self._verifier, self._flusher, clock_ms=_wall_ms
@@ -66,6 +68,7 @@ class DataPlane:
         self._markers = MarkersEndpoint(
             self._partitions, self._absent, self._flusher, self.acls, clock_ms=_wall_ms
         )
+        self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent)
 
     def service(self) -> Service:
@@ -76,6 +79,7 @@ class DataPlane:
             LIST_OFFSETS.key: (LIST_OFFSETS, self._offsets.list_offsets),
             OFFSET_FOR_LEADER_EPOCH.key: (OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
             WRITE_TXN_MARKERS.key: (WRITE_TXN_MARKERS, self._markers.write),
+            ANNOUNCE_PARTITIONS.key: (ANNOUNCE_PARTITIONS, self._announcements.announce),
             DESCRIBE_PRODUCERS.key: (DESCRIBE_PRODUCERS, self._describe_producers.describe),
         }
 

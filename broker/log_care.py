@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from structlog.typing import FilteringBoundLogger
+
 from broker.flushing import Flusher
 from broker.partitions import Partition, Partitions
 
@@ -28,30 +30,35 @@ class LogCare:
         retention_check_ms: int,
         *,
         clock_ms: Callable[[], int],
+        log: FilteringBoundLogger,
     ) -> None:
         self._partitions = partitions
         self._flusher = flusher
         self._retention_check_s = retention_check_ms / 1000
         self._clock_ms = clock_ms
+        self._log = log
 
     async def retain(self) -> None:
         """Delete what is too old or too much; forever."""
         while True:
             await asyncio.sleep(self._retention_check_s)
             for partition in self._partitions:
-                if partition.is_open:
-                    self._attempt(partition, lambda each: each.log.retain(self._clock_ms()), "retain")
+                self._retain(partition)
                 await asyncio.sleep(0)
 
     async def expire_producers(self) -> None:
         """Forget producers that nobody has heard of for long; forever."""
         while True:
             await asyncio.sleep(EXPIRY_S)
-            for partition in self._partitions:
-                has_more = True
-                while has_more and partition.is_open:
-                    has_more = partition.log.expire_producers(self._clock_ms(), PRODUCERS_MAX)
-                    await asyncio.sleep(0)
+            await self.expire_once()
+
+    async def expire_once(self) -> None:
+        """Look at every producer of every partition."""
+        for partition in self._partitions:
+            has_more = True
+            while has_more and partition.is_open:
+                has_more = partition.log.expire_producers(self._clock_ms(), PRODUCERS_MAX)
+                await asyncio.sleep(0)
 
     async def flush(self) -> None:
         """Flush what can wait for some seconds, but not for ever; forever."""
@@ -61,8 +68,13 @@ class LogCare:
                 if partition.is_open and partition.log.flush_wanted:
                     self._flusher.flush(partition, lambda is_safe: None)
 
-    def _attempt(self, partition: Partition, attempt: Callable[[Partition], object], doing: str) -> None:
+    def _retain(self, partition: Partition) -> None:
+        if not partition.is_open:
+            return
         try:
-            attempt(partition)
+            deleted = partition.log.retain(self._clock_ms())
         except OSError as error:
-            self._partitions.fail(partition, error, doing=doing)
+            self._partitions.fail(partition, error, doing="retain")
+            return
+        if deleted:
+            self._log.info("segments_deleted", partition=str(partition), segments=deleted)

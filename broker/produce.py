@@ -132,6 +132,9 @@ class ProduceEndpoint:
         if guard is None:  # its transaction is open here: the coordinator will end it
             self._append(pending, position, partition, records, None, producer)
             return
+        if partition.log.is_announced(producer.producer_id, epoch):
+            self._append(pending, position, partition, records, guard, producer)
+            return
 
         def told(code: ErrorCode) -> None:
             if code != ErrorCode.NONE:

@@ -1,0 +1,68 @@
+"""What logs need from time to time: old segments go, silent producers are forgotten, in slices."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker import log_care
+from broker.partitions import Partition
+from tests.broker.batches import TOPIC, batch, fetch, produce
+from tests.broker.data_stage import HERE, fetched, hosting, produced
+from tests.broker.fake_controller import play
+from tests.broker.whole_broker import Stage
+
+SEGMENT_BYTES = 14  # Kafka's least: every batch has a segment of its own
+
+
+def hosted(on: Stage) -> Partition:
+    partition = on.broker._data._partitions.find(TOPIC, 0)
+    assert partition is not None
+    return partition
+
+
+def test_segments_past_retention_are_deleted_and_the_producers_stay(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(
+            tmp_path,
+            HERE,
+            log_segment_bytes=SEGMENT_BYTES,
+            log_retention_bytes=1,
+            log_retention_check_ms=5,
+        ) as on:
+            for sequence in range(4):
+                records = batch(b"x" * 50, producer_id=7, producer_epoch=0, base_sequence=sequence)
+                await produced(on, produce(records))
+            while hosted(on).log.start < 3:
+                await asyncio.sleep(0.005)
+            row = await fetched(on, fetch(3))
+            assert (row.log_start_offset, row.high_watermark) == (3, 4)
+            assert [each.producer_id for each in hosted(on).log.producers()] == [7]
+            assert on.events("segments_deleted")
+
+    play(story)
+
+
+def test_producers_are_forgotten_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(log_care, "PRODUCERS_MAX", 10)
+        async with hosting(tmp_path, HERE, producer_id_expiration_ms=1) as on:
+            for producer_id in range(25):
+                records = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+                await produced(on, produce(records))
+            turns = 0
+
+            async def count_turns() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            await asyncio.sleep(0.005)  # longer than the expiration
+            counting = asyncio.ensure_future(count_turns())
+            await on.broker._data._care.expire_once()
+            counting.cancel()
+            assert not hosted(on).log.producers()
+            assert turns >= 3
+
+    play(story)
