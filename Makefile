@@ -8,7 +8,7 @@ FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
-.PHONY: help demo demo-upgrade zookeeper up test test-upgrade check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade zookeeper up test test-clients test-upgrade check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: under a minute"
 	@echo "make test       every test of the quorum, real processes and clients included"
+	@echo "make test-clients  real Kafka clients produce, transact, are fenced, time out; says what was NOT RUN"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations per second, and time without a leader after a kill"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
@@ -54,6 +55,10 @@ UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 test: $(READY)
 	$(FAST_TESTS) $(ARGS)
 	$(BIN)/pytest -m slow -n 2 --dist loadfile $(addprefix --ignore=,$(UPGRADE_TESTS)) $(ARGS)
+
+# Every library that this machine has or can get. What it cannot is in the summary as NOT RUN, with the reason.
+test-clients: $(READY)
+	$(BIN)/pytest -m slow tests/clients $(ARGS)
 
 # The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
 test-upgrade: $(READY)
