@@ -141,11 +141,7 @@ def allocate(
     for line in bench_allocate.mishap_lines(allocated.mishaps):
         click.echo(line, err=True)
     if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
-        click.echo(
-            f"Other programs used {allocated.other_cores:.1f} of {os.cpu_count()} cores meanwhile: "
-            "the figures are a busy machine's, and X LMDB is too high.",
-            err=True,
-        )
+        click.echo(f"{_busy(allocated.other_cores)}, and X LMDB is too high.", err=True)
     if output_format == JSON:
         echo_json(allocated.figures)
     else:
@@ -253,6 +249,10 @@ def transactions(
         )
     for fault in measured.faults:
         click.echo(fault, err=True)
+    if measured.other_cores >= OTHER_CORES_MIN:
+        click.echo(
+            f"{_busy(measured.other_cores)}, and X MOCK is too low: the mock needs less of it.", err=True
+        )
     if output_format == JSON:
         echo_json(measured.figures)
     else:
@@ -301,6 +301,11 @@ def _print_allocated(figures: Mapping[str, Any], leader: int, disk: str) -> None
         f"Stock pysyncobj, default settings (no fsync), {bench_allocate.STOCK_CALLERS} callers: "
         f"{baseline['pysyncobj_stock_per_s']:.0f} increments/s"
     )
+
+
+def _busy(other_cores: float) -> str:
+    cores = f"{other_cores:.1f} of {os.cpu_count()} cores"
+    return f"Other programs used {cores} meanwhile: the figures are a busy machine's"
 
 
 def _role(name: str, leader: int) -> str:

@@ -4,7 +4,9 @@ The mock cluster (``test.mock.num.brokers``) is a process of its own, as many br
 no Raft, no fsync, no partition log. Row by row the same process loads first the one, then the other.
 """
 
+import os
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 from cli.bench_cluster import own_cluster
 from cli.bench_history import percentile
+from cli.bench_load import cpu_seconds, machine_cpu_seconds
 from cli.bench_process import Child, child
 from cli.output import Failed, table
 from cli.transaction_load import Load, Loaded, Mock
@@ -28,10 +31,14 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``figures``: the document. ``faults``: per row that was not verified, why."""
+    """``figures``: the document. ``faults``: per row that was not verified, why.
+
+    ``other_cores``: what programs that are none of the bench's used meanwhile; 0 where that is not known.
+    """
 
     figures: dict[str, list[dict[str, Any]]]
     faults: list[str]
+    other_cores: float
 
 
 def measure(
@@ -52,12 +59,17 @@ def measure(
     faults: list[str] = []
     run = secrets.token_hex(3)  # no topic or transactional id of a cluster that runs is touched
     with ExitStack() as stack:
-        mock = stack.enter_context(child("mock cluster", LOAD_MODULE)).ask(Mock(node_count), str)
+        mocking = stack.enter_context(child("mock cluster", LOAD_MODULE))
+        mock = mocking.ask(Mock(node_count), str)
         load = stack.enter_context(child("load", LOAD_MODULE))
+        ours = [os.getpid(), mocking.pid, load.pid]
+        is_own = bootstrap is None
         if bootstrap is None:
             settings = (f"num.partitions={PARTITIONS}",)
             own = stack.enter_context(own_cluster(work, node_count, port, directory, settings))
             bootstrap = own.cluster.bootstrap
+            ours += [process.pid for process in own.children.values()]
+        began, others_began = time.monotonic(), _others_cpu_seconds(ours)
         for count in producers:
             for size in messages:
                 for name, servers, found in (("cluster", bootstrap, rows), ("mock", mock, baseline)):
@@ -68,7 +80,12 @@ def measure(
                     found.append(row)
                     if fault:
                         faults.append(f"{name}, {count} producers, {size} messages: {fault}")
-    return Measured({"rows": rows, "baseline": baseline}, faults)
+        other_cores = (_others_cpu_seconds(ours) - others_began) / (time.monotonic() - began)
+    return Measured({"rows": rows, "baseline": baseline}, faults, other_cores if is_own else 0.0)
+
+
+def _others_cpu_seconds(ours: Sequence[int]) -> float:
+    return machine_cpu_seconds() - sum(cpu_seconds(pid) or 0.0 for pid in ours)
 
 
 def _row(
