@@ -39,6 +39,7 @@ from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
 from wire.listener import Listener
 
 TICK_S: Final = 0.01
@@ -120,6 +121,7 @@ class Controller:
             log=self._log,
         )
         self._marker_links = MarkerLinks(read_own(config))
+        self._announcement_links = MarkerLinks(read_own(config), ANNOUNCE_PARTITIONS)
         self.transactions = TransactionServer(
             TransactionTimes(
                 timeout_ms_max=config.transaction_timeout_ms_max,
@@ -131,6 +133,7 @@ class Controller:
             self.submit,
             acls,
             send=self._marker_links.send,
+            send_announcements=self._announcement_links.send,
             call_later=self._call_later,
             background=self._background,
             clock=time.monotonic,
@@ -194,6 +197,7 @@ class Controller:
             timer.cancel()
         await self._listener.stop()
         await self._marker_links.stop()
+        await self._announcement_links.stop()
         await self._links.stop()
         self.replica.close()
         self._log.info("controller_stopped", handed_over=asked)

@@ -6,14 +6,15 @@ Failures  a lost connection, silence, a refusal as a whole: the sender is told, 
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from controller.errors import ApiError
-from quorum.marker_sender import Done
 from records.types import BrokerId
 from wire.connection import Connection, ConnectionLost, RequestTimeout
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
+from wire.dispatch import Api
+from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers
@@ -30,14 +31,17 @@ class _Link:
 
 
 class MarkerLinks:
-    """``send`` is what the marker sender is given. All calls on the event loop."""
+    """``send`` is what the marker sender is given, or the announcer. All calls on the event loop."""
 
-    def __init__(self, sasl: tuple[str, str] | None) -> None:
+    def __init__(self, sasl: tuple[str, str] | None, api: Api[Any, Any] = WRITE_TXN_MARKERS) -> None:
         self._sasl = sasl
+        self._api = api
         self._links: dict[BrokerId, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, broker_id: BrokerId, host: str, port: int, request: WriteTxnMarkers, done: Done) -> None:
+    def send(
+        self, broker_id: BrokerId, host: str, port: int, request: Any, done: Callable[[Any], None]
+    ) -> None:
         """Send on the broker's connection, and tell ``done`` the answer or why there is none."""
         link = self._links.get(broker_id)
         if link is None or link.address != (host, port):
@@ -53,14 +57,14 @@ class MarkerLinks:
         if not task.cancelled():
             task.result()  # a bug of ours goes to the event loop's exception handler
 
-    async def _call(self, link: _Link, request: WriteTxnMarkers, done: Done) -> None:
-        outcome: WriteTxnMarkersAnswer | Exception
+    async def _call(self, link: _Link, request: Any, done: Callable[[Any], None]) -> None:
+        outcome: Any
         try:
             if link.connection is None or not link.connection.is_open:
                 link.connection = await Connection.open(
                     *link.address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
                 )
-            outcome = await link.connection.call(WRITE_TXN_MARKERS, request, timeout_s=MARKERS_TIMEOUT_S)
+            outcome = await link.connection.call(self._api, request, timeout_s=MARKERS_TIMEOUT_S)
         except FAILURES as error:
             if link.connection is not None:
                 link.connection.close()

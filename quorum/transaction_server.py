@@ -54,6 +54,8 @@ from controller.transactions.init_producer_id import InitProducerId
 from controller.transactions.markers import Marker
 from controller.transactions.states import PREPARED_STATES
 from controller.view import View
+from quorum.announcer import Announcer
+from quorum.announcer import Send as SendAnnouncements
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
 from quorum.marker_sender import CallLater, MarkerSender, Send
 from quorum.proposer import Decide
@@ -68,6 +70,7 @@ from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k26_end_txn import END_TXN
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList, encode_rows
+from wire.k20024_announce_partitions import Announcement
 from wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ExplainTransaction,
@@ -104,6 +107,7 @@ class TransactionServer:
         acls: Acls,
         *,
         send: Send,
+        send_announcements: SendAnnouncements,
         call_later: CallLater,
         background: Background,
         clock: Callable[[], float],
@@ -117,6 +121,7 @@ class TransactionServer:
         self._clock = clock
         self._call_later = call_later
         self._held = Held()
+        self._announcer = Announcer(self._image, send_announcements)
         self._active = False
         self._lists: deque[tuple[Selection, int, Reply]] = deque()
         self._lists_running = 0
@@ -203,7 +208,14 @@ class TransactionServer:
         """API key 24. In batches it comes from brokers, which come again by themselves: nothing is held."""
         if not request.batched:
             (asked,) = request.transactions
-            self._ask(asked.transactional_id, partial(_decide_add, asked), reply, HOLD_S_MAX)
+            adding = _Adding(asked)
+
+            def answer(outcome: Any, throttle_ms: int = 0) -> None:
+                if isinstance(outcome, AddPartitionsToTxnAnswer):
+                    self._announcer.announce(adding.announcement())
+                reply(outcome, throttle_ms)
+
+            self._ask(asked.transactional_id, adding, answer, HOLD_S_MAX)
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
@@ -339,10 +351,36 @@ class TransactionServer:
         return self._replica.image
 
 
-def _decide_add(request: AddPartitions, view: View, now_ms: int) -> Decision[Any]:
-    decided = add_partitions.decide_add_partitions(view, request, now_ms=now_ms)
-    answer = AddPartitionsToTxnAnswer(((request.transactional_id, decided.response),))
-    return Decision(decided.records, answer)
+class _Adding:
+    """Decides one client's AddPartitionsToTxn, and remembers what to announce once that is applied."""
+
+    __slots__ = ("_added", "_request", "_version")
+
+    def __init__(self, request: AddPartitions) -> None:
+        self._request = request
+        self._added: AddPartitionsAnswer | None = None
+        self._version = 0
+
+    def __call__(self, view: View, now_ms: int) -> Decision[Any]:
+        request = self._request
+        decided = add_partitions.decide_add_partitions(view, request, now_ms=now_ms)
+        self._added = decided.response
+        self._version = view.header.version + 1  # the image's once this entry is applied
+        answer = AddPartitionsToTxnAnswer(((request.transactional_id, decided.response),))
+        return Decision(decided.records, answer)
+
+    def announcement(self) -> Announcement:
+        """The partitions that the transaction holds, as of the decision's image."""
+        added = () if self._added is None else self._added.errors
+        held = (
+            (topic, tuple(index for index, code in codes if code == ErrorCode.NONE)) for topic, codes in added
+        )
+        return Announcement(
+            self._request.producer_id,
+            self._request.producer_epoch,
+            self._version,
+            tuple((topic, indexes) for topic, indexes in held if indexes),
+        )
 
 
 def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decision[Any]:

@@ -65,6 +65,8 @@ class PartitionLog:
         self._end = recovered.end
         self._places = search.Places(self._segments)
         self._durability.begin(recovered)
+        if recovered.end > recovered.durable_end:
+            self._request_snapshot()  # the next opening need not read the same again
 
     @classmethod
     def open(
@@ -233,6 +235,14 @@ class PartitionLog:
     ) -> VerificationGuard | None:
         """Begin to ask the coordinator about a transactional batch; None: its transaction is open here."""
         return self._states.verification_guard(producer_id, producer_epoch, base_sequence, now_ms)
+
+    def announce(self, producer_id: ProducerId, producer_epoch: int, version: ImageVersion) -> None:
+        """The coordinator says unasked that a transaction holds this partition, as of an image version."""
+        self._states.announce(producer_id, producer_epoch, version)
+
+    def is_announced(self, producer_id: ProducerId, producer_epoch: int) -> bool:
+        """It said so of the transaction that this producer is about to write."""
+        return self._states.is_announced(producer_id, producer_epoch)
 
     def knows(self, producer_id: ProducerId) -> bool:
         """There is state of this producer: without it, sequence 0 is verified first (KIP-360)."""

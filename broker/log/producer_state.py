@@ -16,6 +16,8 @@ Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; spec
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
+import msgspec
+
 from broker.log.shapes import (
     NO_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -41,8 +43,8 @@ VERIFICATIONS_MAX: Final = 100_000  # begun and not ended; the oldest is forgott
 NO_COORDINATOR_EPOCH: Final = -1
 
 
-class CachedBatch(NamedTuple):
-    """One of a producer's last batches."""
+class CachedBatch(msgspec.Struct, frozen=True, gc=False):
+    """One of a producer's last batches. Not tracked by the collector: there may be 500,000."""
 
     last_sequence: int
     last_offset: Offset
@@ -55,7 +57,7 @@ class CachedBatch(NamedTuple):
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
-class Producer(NamedTuple):
+class Producer(msgspec.Struct, frozen=True, gc=False):
     """The state of one producer. Replaced, never changed, so that a copy of the table costs little."""
 
     epoch: int = NO_PRODUCER_EPOCH
@@ -100,6 +102,7 @@ class ProducerStates:
         self.table: dict[ProducerId, Producer] = {}
         self._open: OrderedDict[Offset, ProducerId] = OrderedDict()  # transactions by their first offset
         self._verifications: OrderedDict[ProducerId, _Verification] = OrderedDict()  # the oldest first
+        self._announced: OrderedDict[ProducerId, int] = OrderedDict()  # epochs verified without a question
         self._guards_given = 0
         self._sweep: list[ProducerId] = []
 
@@ -175,6 +178,7 @@ class ProducerStates:
                 first = base_offset
                 self._open[first] = batch.producer_id
             self._verifications.pop(batch.producer_id, None)
+            self._announced.pop(batch.producer_id, None)
         self.table[batch.producer_id] = Producer(
             batch.producer_epoch, (*kept, cached), state.coordinator_epoch, timestamp_ms, first,
             state.marker_version, now_ms,
@@ -207,6 +211,7 @@ class ProducerStates:
         producer_id = marker.producer_id
         state = self.table.get(producer_id) or _UNKNOWN
         self._verifications.pop(producer_id, None)  # asked before the marker: the answer is stale
+        self._announced.pop(producer_id, None)
         self.table[producer_id] = Producer(
             marker.producer_epoch,
             state.batches if state.epoch == marker.producer_epoch else (),
@@ -242,6 +247,24 @@ class ProducerStates:
         elif epoch == asked.epoch:
             asked.lowest_sequence = min(asked.lowest_sequence, sequence)
         return asked.guard
+
+    def announce(self, producer_id: ProducerId, epoch: int, version: ImageVersion) -> None:
+        """The coordinator says unasked: in the image of ``version`` the producer's transaction holds us.
+
+        Of no use once a marker came that is not older, or a newer epoch, or while the transaction is open.
+        """
+        state = self.table.get(producer_id)
+        if state is not None and (
+            state.transaction_first != NO_OFFSET or epoch < state.epoch or version <= state.marker_version
+        ):
+            return
+        if len(self._announced) >= VERIFICATIONS_MAX:
+            self._announced.popitem(last=False)
+        self._announced[producer_id] = epoch
+
+    def is_announced(self, producer_id: ProducerId, epoch: int) -> bool:
+        """The coordinator need not be asked about the first batch of this transaction."""
+        return self._announced.get(producer_id) == epoch
 
     def expire(self, now_ms: int, expiration_ms: int, limit: int) -> bool:
         """Look at the next ``limit`` producers of a sweep. True: the sweep is not at its end."""

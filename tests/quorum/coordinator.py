@@ -102,6 +102,7 @@ class Bench:
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
     sent: list[Sent] = field(default_factory=list)
+    announced: list[Sent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -115,6 +116,7 @@ class Bench:
             replica.submit,
             self.acls,
             send=lambda *what: self.sent.append(Sent(*what)),
+            send_announcements=lambda *what: self.announced.append(Sent(*what)),
             call_later=self._call_later,
             background=lambda work, done: self.rig.jobs.append((partial(_outcome, work), done)),
             clock=lambda: self.rig.now,

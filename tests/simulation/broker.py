@@ -27,6 +27,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.partition import Batch, Partition
 from tests.simulation.post import Post
 from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+from wire.k20024_announce_partitions import AnnouncePartitions
 
 if TYPE_CHECKING:
     from tests.simulation.coordinator import Coordinator
@@ -88,8 +89,8 @@ class Broker:
             return
         partition = self.partitions[batch.place]
         guard = partition.guard(batch, self._now_ms())
-        if guard is None:
-            self._append(partition, batch, None, told)
+        if guard is None or partition.is_announced(batch):
+            self._append(partition, batch, guard, told)
         else:
             self._verify(batch, partial(self._verified, self._life, partition, batch, guard, told))
 
@@ -145,6 +146,20 @@ class Broker:
         self._agenda.after(VERIFY_PATIENCE_S, heard, None)
         voter = self._voters[node]
         self._post.carry(lambda: voter.ask(request, lambda answer: self._post.carry(partial(heard, answer))))
+
+    # -- AnnouncePartitions -----------------------------------------------------------------------
+
+    def announce(self, request: AnnouncePartitions, told: Told) -> None:
+        """The coordinator says unasked who will write where."""
+        if not self._is_up:
+            return
+        for each in request.announcements:
+            whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)
+            for _, indexes in each.topics:
+                for index in indexes:
+                    if index in self.partitions:
+                        self.partitions[index].announce(whose, each.producer_epoch, version)
+        told(None)
 
     # -- WriteTxnMarkers --------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from tests.simulation.post import Post
 from tests.simulation.process import Process
 from wire.dispatch import Context
 from wire.k27_write_txn_markers import WriteTxnMarkers
+from wire.k20024_announce_partitions import AnnouncePartitions
 
 Request = InitProducerId | AddPartitionsToTxn | EndTxn
 Told = Callable[[Any], None]
@@ -52,6 +53,7 @@ class Coordinator(Process):
             replica.submit,
             Acls(),
             send=partial(self._send_markers, life),
+            send_announcements=partial(self._send_announcements, life),
             call_later=partial(self._call_later, life),
             background=lambda work, done: self._background(life, work, done),
             clock=lambda: self._agenda.now,
@@ -108,13 +110,17 @@ class Coordinator(Process):
             call()
 
     def _send_markers(
-        self,
-        life: int,
-        broker_id: BrokerId,
-        _host: str,
-        _port: int,
-        request: WriteTxnMarkers,
-        done: Callable[[Any], None],
+        self, life: int, broker: BrokerId, _host: str, _port: int, request: WriteTxnMarkers, done: Told
+    ) -> None:
+        self._send_to_broker(life, broker, lambda to, told: to.write_markers(request, told), done)
+
+    def _send_announcements(
+        self, life: int, broker: BrokerId, _host: str, _port: int, request: AnnouncePartitions, done: Told
+    ) -> None:
+        self._send_to_broker(life, broker, lambda to, told: to.announce(request, told), done)
+
+    def _send_to_broker(
+        self, life: int, broker_id: BrokerId, deliver: Callable[[Broker, Told], None], done: Told
     ) -> None:
         """As quorum/marker_links.py: one answer or one failure. What was given up on may still arrive."""
         waiting = [True]
@@ -132,4 +138,4 @@ class Coordinator(Process):
         if broker is None:
             self._agenda.after(0.001, tell, ConnectionRefusedError("nobody listens"))
         else:
-            self.post.carry(partial(broker.write_markers, request, answered))
+            self.post.carry(partial(deliver, broker, answered))

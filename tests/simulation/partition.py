@@ -10,7 +10,7 @@ from broker.log.producer_state import ProducerStates
 from broker.log.shapes import VerificationGuard
 from records.batch import TRANSACTIONAL, BatchHeader
 from records.end_marker import EndMarker
-from records.types import Offset, ProducerId, Term
+from records.types import ImageVersion, Offset, ProducerId, Term
 from tests.simulation.facts import Marked, Pair, Place, Purpose, Wrote
 from tests.simulation.ledger import Ledger
 
@@ -73,6 +73,14 @@ class Partition:
     def guard(self, batch: Batch, now_ms: int) -> VerificationGuard | None:
         """None: the transaction is open here, nobody needs to be asked."""
         return self._states.verification_guard(*batch.pair, batch.sequence, now_ms)
+
+    def announce(self, producer_id: ProducerId, epoch: int, version: ImageVersion) -> None:
+        """The coordinator says unasked that a transaction holds this partition."""
+        self._states.announce(producer_id, epoch, version)
+
+    def is_announced(self, batch: Batch) -> bool:
+        """Of this batch's transaction it did."""
+        return self._states.is_announced(*batch.pair)
 
     def is_duplicate(self, batch: Batch) -> bool:
         """It is one of the last batches of its producer."""

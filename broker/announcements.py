@@ -1,0 +1,31 @@
+"""AnnouncePartitions: the coordinator says who will write where, so that nobody has to ask it.
+
+A partition takes it as the answer to the question that it would ask (broker/verification.py), unless it has
+seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over.
+"""
+
+from broker.partitions import Partitions
+from controller.authorization import Acls, Operation
+from records.types import ImageVersion, ProducerId
+from wire.dispatch import Context, Reply
+from wire.k20024_announce_partitions import AnnouncePartitions
+
+
+class AnnouncementsEndpoint:
+    """API key 20024."""
+
+    def __init__(self, partitions: Partitions, acls: Acls) -> None:
+        self._partitions = partitions
+        self._acls = acls
+
+    def announce(self, request: AnnouncePartitions, context: Context, reply: Reply) -> None:
+        """The endpoint. Raises ClusterAuthorizationFailed."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+        for each in request.announcements:
+            whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)
+            for topic, indexes in each.topics:
+                for index in indexes:
+                    partition = self._partitions.find(topic, index)
+                    if partition is not None and partition.is_open:
+                        partition.log.announce(whose, each.producer_epoch, version)
+        reply(None)
