@@ -102,7 +102,7 @@ class Bench:
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
     sent: list[Sent] = field(default_factory=list)
-    announced: list[Sent] = field(default_factory=list)
+    announced: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
