@@ -102,6 +102,16 @@ def test_where_somebody_newer_took_over_it_is_not_ours_to_end(bench: Bench, code
     assert len(bench.take_sent()) == 2, "another leadership tries anew"
 
 
+def test_markers_that_wait_are_dropped_with_their_transaction(bench: Bench) -> None:
+    prepared(bench, "bob", indexes=(1,))
+    (under_way,) = bench.take_sent()
+    prepared(bench, "alice")  # to broker 1 now, to broker 2 with the next request
+    bench.take_sent()[0].answer(47)
+    under_way.answer()
+    bench.settle()
+    assert bench.take_sent() == []
+
+
 def test_a_lost_request_is_sent_again_with_what_came_meanwhile(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
     (first,) = bench.take_sent()

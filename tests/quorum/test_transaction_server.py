@@ -1,12 +1,14 @@
 """The coordinator's endpoints: who is answered what, when; what is held, and with which entry it leaves."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import quorum.transaction_server
-from controller.errors import ErrorCode
+from controller.authorization import Acls, Operation
+from controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from controller.transactions.describe import (
     DescribeTransactions,
@@ -138,6 +140,57 @@ def test_it_is_51_in_the_end(bench: Bench, ask: Callable[..., Answer], hold_s: f
     assert bench.server.counts.held == 0
 
 
+def test_what_comes_while_the_completion_is_in_flight_goes_behind_it(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair)
+    bench.settle()
+    bench.take_sent()[0].answer()  # the completion is submitted, and not decided yet
+    added = bench.add("alice", pair, 1)
+    bench.settle()
+    assert codes(added) == {ErrorCode.NONE}
+
+
+def test_what_cannot_be_completed_here_costs_no_entry_after_the_other(bench: Bench) -> None:
+    pair = bench.begun("alice", 0)
+    bench.end("alice", pair)
+    bench.settle()
+    bench.take_sent()[0].answer(ErrorCode.INVALID_PRODUCER_EPOCH)  # somebody newer took over there
+    bench.settle()
+    entries = bench.entries
+    added = bench.add("alice", pair, 1)
+    bench.wait(HOLD_S_MAX - 0.2)
+    assert (added.told(), bench.entries) == (..., entries + 1)
+    bench.wait(0.4)
+    assert added.told() == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        pytest.param(RequestTimedOut("who knows"), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="unknown-fate"),
+        pytest.param(StorageFull("full"), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="disk-full"),
+        pytest.param(NotController("deposed"), ErrorCode.NOT_COORDINATOR, id="superseded"),
+    ],
+)
+def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiError, told: ErrorCode) -> None:
+    pair = bench.begun("alice", 0)
+    bench.server._submit = lambda _decide, reply: reply(failure, 0)
+    asked = [
+        bench.init("bob"),
+        bench.add("alice", pair, 1),
+        bench.end("alice", pair),
+        bench.ask(bench.server.add_partitions, AddPartitionsToTxn((part("alice", pair, 0),), batched=True)),
+        bench.ask(bench.server.describe, DescribeTransactions(("alice",))),
+        bench.ask(bench.server.list_transactions, ListTransactions()),
+    ]
+    assert {each.told() for each in asked} == {told}
+
+
+def test_who_begins_to_lead_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.rig[1].proposer, "active_epoch", None)
+    assert bench.init("alice").told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 def test_a_leadership_that_ends_answers_who_is_held(bench: Bench) -> None:
     pair = bench.begun("alice", 0)
     bench.end("alice", pair)
@@ -229,6 +282,18 @@ def test_brokers_verify_in_batches_and_each_transaction_has_its_own_codes(bench:
         "bob": {1: ErrorCode.CONCURRENT_TRANSACTIONS},
         "carol": {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
     }
+
+
+def test_only_who_may_act_on_the_cluster_verifies(make_rig: MakeRig) -> None:
+    bench = Bench(make_rig(1), acls=Acls(frozenset({("User:broker", Operation.CLUSTER_ACTION)})))
+    bench.lead()
+    asked = AddPartitionsToTxn((part("alice", (1, 0), 0),), batched=True)
+    client, broker = CLIENT, dataclasses.replace(CLIENT, principal="User:broker")
+    refused = bench.ask(bench.server.add_partitions, asked, client)
+    served = bench.ask(bench.server.add_partitions, asked, broker)
+    bench.settle()
+    assert refused.told() == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert codes(served) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 def test_a_batch_may_add_as_well(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 import controller.transactions.expiry
+import quorum.transaction_timers
 from controller.errors import ErrorCode
 from controller.transactions import states
 from quorum.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
@@ -31,6 +32,14 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
     assert late.told() == ErrorCode.UNKNOWN_PRODUCER_ID, "timed out, not fenced"
     assert (recovering.told().producer_id, recovering.told().producer_epoch) == (pair[0], pair[1] + 1)
     assert (bench.server.counts.timed_out, bench.server.counts.aborted) == (1, 1)
+
+
+def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.transaction_timers, "WALK_S", 1_000.0)
+    bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.begun("alice", 0, timeout_ms=1_000)
+    bench.wait(3.0)
+    assert len(bench.take_sent()) == 1
 
 
 def test_nobody_times_out_within_the_grace_of_a_new_leadership(bench: Bench) -> None:
