@@ -32,9 +32,9 @@ from broker.log.shapes import (
     TimedOffset,
     VerificationGuard,
 )
-from broker.log.validation import check_produced, with_append_time
+from broker.log.validation import check_produced, placed_batches
 from controller.errors import FencedLeaderEpoch, OffsetOutOfRange
-from records.batch import BatchHeader, batch_header, stamp
+from records.batch import BatchHeader, batch_header
 from records.end_marker import EndMarker, encode_end_marker
 from records.invariant import CorruptData, invariant
 from records.types import ImageVersion, Offset, ProducerId, Term
@@ -143,7 +143,8 @@ class PartitionLog:
                 return Appended(base, known.last_offset, duplicate=True, log_append_time_ms=append_time)
             self._states.check(first, guard, verification=config.verification)
         base = self._end
-        batches, headers = self._stamped(records, headers, leader_epoch, now_ms)
+        append_time_ms = now_ms if config.log_append_time else NO_TIMESTAMP
+        batches, headers = placed_batches(records, headers, base, leader_epoch, append_time_ms)
         self._write(batches, headers, leader_epoch)
         if first.producer_id >= 0:
             self._states.take(headers[0], base, now_ms)
@@ -152,7 +153,7 @@ class PartitionLog:
             base,
             Offset(self._end - 1),
             duplicate=False,
-            log_append_time_ms=now_ms if config.log_append_time else NO_TIMESTAMP,
+            log_append_time_ms=append_time_ms,
             flush_due=self._end - self._durability.durable_end >= config.flush_messages,
         )
 
@@ -323,23 +324,6 @@ class PartitionLog:
         self.directory.rename(doomed)
         sync_path(self.directory.parent)
         shutil.rmtree(doomed)
-
-    def _stamped(
-        self, records: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term, now_ms: int
-    ) -> tuple[bytes, tuple[BatchHeader, ...]]:
-        """The batches and their headers with the offsets that they get."""
-        stamped: list[bytes] = []
-        placed: list[BatchHeader] = []
-        end, position = self._end, 0
-        for header in headers:
-            batch = stamp(records[position : position + header.size], end, leader_epoch)
-            if self.config.log_append_time:
-                batch = with_append_time(batch, now_ms)
-            stamped.append(batch)
-            placed.append(batch_header(batch))
-            position += header.size
-            end = placed[-1].end
-        return b"".join(stamped), tuple(placed)
 
     def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
         """Into the active segment, or a new one, and its indexes. Raises OSError, from then on always."""

@@ -4,7 +4,7 @@ Layout   version i16 = 1 | crc u32 | count i32 | count x (producerId i64 | epoch
          lastOffset i64 | offsetDelta i32 | timestamp i64 | coordinatorEpoch i32 | transactionFirst i64);
          that is Kafka's. After it, ours: magic u32 | count i32 | count x (producerId i64 |
          marker version u64 | seen i64 | batches u8 | batches x (lastSequence i32 | lastOffset i64 |
-         offsetDelta i32 | timestamp i64)). Big-endian; producers by id.
+         offsetDelta i32 | timestamp i64)). Big-endian.
 CRC      CRC-32C of everything after it, ours included. Kafka's reader ignores bytes after its own.
 Why      Kafka forgets all but the last batch of a producer at a restart; here duplicates of all five are
          still known, and so are the markers, when the log is opened again.
@@ -15,6 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from crc32c import crc32c
 
 from broker.log.producer_state import CACHED_BATCHES_MAX, CachedBatch, Producer
@@ -35,22 +36,27 @@ _BATCH: Final = struct.Struct(">iqiq")
 
 
 def encode_producers(table: Mapping[ProducerId, Producer]) -> bytes:
-    """The content of the file. Inverse: ``decode_producers``."""
-    entries = [_COUNT.pack(len(table))]
-    memories = [_OURS.pack(_OURS_MAGIC, len(table))]
-    for producer_id in sorted(table):
-        state = table[producer_id]
+    """The content of the file. Inverse: ``decode_producers``.
+
+    It runs beside the owner of the log, so no single call in it is a long one: they hold the interpreter.
+    """
+    entries = bytearray(_HEAD.size)
+    entries += _COUNT.pack(len(table))
+    memories = bytearray(_OURS.pack(_OURS_MAGIC, len(table)))
+    for producer_id, state in table.items():
         last = state.batches[-1] if state.batches else _NO_BATCH
-        entries.append(
-            _ENTRY.pack(
-                producer_id, state.epoch, last.last_sequence, last.last_offset, last.offset_delta,
-                state.last_timestamp_ms, state.coordinator_epoch, state.transaction_first,
-            )
+        entries += _ENTRY.pack(
+            producer_id, state.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+            state.last_timestamp_ms, state.coordinator_epoch, state.transaction_first,
         )  # fmt: skip
-        memories.append(_MEMORY.pack(producer_id, state.marker_version, state.seen_ms, len(state.batches)))
-        memories += [_BATCH.pack(*batch) for batch in state.batches]
-    body = b"".join((*entries, *memories))
-    return _HEAD.pack(VERSION, crc32c(body)) + body
+        memories += _MEMORY.pack(producer_id, state.marker_version, state.seen_ms, len(state.batches))
+        for batch in state.batches:
+            memories += _BATCH.pack(
+                batch.last_sequence, batch.last_offset, batch.offset_delta, batch.timestamp_ms
+            )
+    entries += memories
+    _HEAD.pack_into(entries, 0, VERSION, crc32c(memoryview(entries)[_HEAD.size :]))
+    return bytes(entries)
 
 
 def decode_producers(content: bytes) -> dict[ProducerId, Producer]:
@@ -113,8 +119,8 @@ def _decode_memories(content: bytes, position: int, table: dict[ProducerId, Prod
             last_sequence, last_offset, delta, timestamp_ms = _BATCH.unpack_from(content, position)
             batches.append(CachedBatch(last_sequence, Offset(last_offset), delta, timestamp_ms))
             position += _BATCH.size
-        table[producer_id] = state._replace(
-            batches=tuple(batches), marker_version=ImageVersion(marker_version), seen_ms=seen_ms
+        table[producer_id] = msgspec.structs.replace(
+            state, batches=tuple(batches), marker_version=ImageVersion(marker_version), seen_ms=seen_ms
         )
     return position
 

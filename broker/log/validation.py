@@ -21,9 +21,17 @@ from controller.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from records.batch import BATCH_BYTES_MAX, HEADER_BYTES, BatchHeader, checked_header
+from records.batch import (
+    BATCH_BYTES_MAX,
+    HEADER_BYTES,
+    BatchHeader,
+    batch_header,
+    checked_header,
+    stamp,
+)
 from records.invariant import CorruptData
 from records.record_walk import check_records
+from records.types import Offset, Term
 
 RECORDS_MAX: Final = 100_000
 """Of one batch: they are walked one by one. librdkafka's default ``batch.num.messages`` is 10,000."""
@@ -62,14 +70,25 @@ def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[Bat
     return tuple(headers)
 
 
-def with_append_time(batch: bytes, now_ms: int) -> bytes:
-    """The same batch in a log with LogAppendTime: its records all have the time ``now_ms``."""
-    stamped = bytearray(batch)
-    (attributes,) = _ATTRIBUTES.unpack_from(stamped, 21)
-    _ATTRIBUTES.pack_into(stamped, 21, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(stamped, 35, now_ms)
-    _CRC.pack_into(stamped, 17, crc32c(memoryview(stamped)[21:]))
-    return bytes(stamped)
+def placed_batches(
+    produced: bytes, headers: tuple[BatchHeader, ...], base: Offset, leader_epoch: Term, append_time_ms: int
+) -> tuple[bytes, tuple[BatchHeader, ...]]:
+    """Checked batches and their headers, with the offsets that they get from ``base`` on.
+
+    ``append_time_ms`` becomes the time of all records, unless it is NO_TIMESTAMP.
+    """
+    placed: list[bytes] = []
+    placed_headers: list[BatchHeader] = []
+    end, position = base, 0
+    for header in headers:
+        batch = stamp(produced[position : position + header.size], end, leader_epoch)
+        if append_time_ms != NO_TIMESTAMP:
+            batch = _with_append_time(batch, append_time_ms)
+        placed.append(batch)
+        placed_headers.append(batch_header(batch))
+        position += header.size
+        end = placed_headers[-1].end
+    return b"".join(placed), tuple(placed_headers)
 
 
 def opened_records(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
@@ -133,3 +152,12 @@ def _check_claims(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
                 f"a record's time is {ahead} ms ahead, message.timestamp.after.max.ms is "
                 f"{config.timestamp_after_ms_max}"
             )
+
+
+def _with_append_time(batch: bytes, append_time_ms: int) -> bytes:
+    stamped = bytearray(batch)
+    (attributes,) = _ATTRIBUTES.unpack_from(stamped, 21)
+    _ATTRIBUTES.pack_into(stamped, 21, attributes | LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(stamped, 35, append_time_ms)
+    _CRC.pack_into(stamped, 17, crc32c(memoryview(stamped)[21:]))
+    return bytes(stamped)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cramjam
+import msgspec
 from crc32c import crc32c
 
 from broker.log.partition_log import PartitionLog
@@ -121,7 +122,9 @@ def crash(log: PartitionLog, directory: Path) -> Path:
 
 def memory(log: PartitionLog) -> dict[ProducerId, Producer]:
     """Everything that is known of the producers, but when they were seen."""
-    return {producer: state._replace(seen_ms=0) for producer, state in log._states.table.items()}
+    return {
+        producer: msgspec.structs.replace(state, seen_ms=0) for producer, state in log._states.table.items()
+    }
 
 
 def contents(log: PartitionLog) -> tuple[object, ...]:

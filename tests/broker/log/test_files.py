@@ -149,7 +149,7 @@ def test_the_producer_snapshot_is_kafkas(tmp_path: Path) -> None:
     raw = path.read_bytes()
     version, crc, count = struct.unpack_from(">hIi", raw)
     assert (version, crc) == (1, crc32c(raw[6:]))
-    entries = [struct.unpack_from(">qhiqiqiq", raw, 10 + 46 * number) for number in range(count)]
+    entries = sorted(struct.unpack_from(">qhiqiqiq", raw, 10 + 46 * number) for number in range(count))
     assert [(e[0], e[1], e[2], e[5], e[6], e[7]) for e in entries] == [tuple(row) for row in rows]
     last = {seen.producer: seen for seen in Files(log.directory).batches() if not seen.marker}
     assert all(entry[3] == last[entry[0]].last for entry in entries)

@@ -61,6 +61,17 @@ def test_killed_nothing_is_lost(tmp_path: Path) -> None:
     assert again.repairs == ()
 
 
+def test_what_was_read_again_is_not_read_once_more(tmp_path: Path) -> None:
+    log = start(tmp_path / "a")
+    again = reopen(crash(log, tmp_path / "b"))
+    assert again._durability.durable_end < again.end
+    assert again.flush_wanted
+    again.flush()
+    third = reopen(crash(again, tmp_path / "c"))
+    assert third._durability.durable_end == third.end
+    assert contents(third) == contents(log)
+
+
 def test_closed_nothing_is_read_again(tmp_path: Path) -> None:
     log = start(tmp_path)
     before = contents(log)
