@@ -11,8 +11,6 @@ Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15) to a client: never a fai
 Source      Kafka KafkaApis, TransactionCoordinator; spec/kafka.md B2 to B7, E3.
 """
 
-import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -30,7 +28,6 @@ from controller.errors import (
     InvalidRequest,
     NotController,
     NotCoordinator,
-    PolicyViolation,
     RequestTimedOut,
     StorageFull,
     TransactionalIdNotFound,
@@ -62,6 +59,7 @@ from quorum.proposer import Decide
 from quorum.proposer import Reply as Told
 from quorum.replica import Replica
 from quorum.transaction_counts import TransactionCounts
+from quorum.transaction_lists import Background, TransactionLists
 from quorum.transaction_timers import TransactionTimers, TransactionTimes
 from records.types import ProducerId
 from wire.dispatch import Context, Reply, Service
@@ -69,7 +67,7 @@ from wire.k22_init_producer_id import INIT_PRODUCER_ID
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k26_end_txn import END_TXN
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList, encode_rows
+from wire.k66_list_transactions import LIST_TRANSACTIONS
 from wire.k20024_announce_partitions import Announcement
 from wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
@@ -79,14 +77,7 @@ from wire.k20065_explain_transaction import (
 )
 
 TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
-LISTS_MAX: Final = 2  # lists under way, each on a thread that reads the image; the next one waits
-LISTS_WAITING_MAX: Final = 100
-LIST_ROWS_MAX: Final = 200  # that a list reads before it lets the loop run
-LIST_PAUSE_S: Final = 0.0005
-LIST_BYTES_MAX: Final = 64 * 1024 * 1024  # of one answer: more than a million ids
 TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop
-
-Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 
 class Fencing(ConcurrentTransactions):
@@ -117,14 +108,11 @@ class TransactionServer:
         self._replica = replica
         self._submit = submit
         self._acls = acls
-        self._background = background
         self._clock = clock
-        self._call_later = call_later
         self._held = Held()
         self._announcer = Announcer(self._image, send_announcements)
         self._active = False
-        self._lists: deque[tuple[Selection, int, Reply]] = deque()
-        self._lists_running = 0
+        self._lists = TransactionLists(replica, call_later, background)
         self.claim: Callable[[], ProducerId] = _no_producer_id
         self.counts = TransactionCounts()
         self.markers = MarkerSender(
@@ -318,34 +306,11 @@ class TransactionServer:
         def proven(outcome: Any, throttle_ms: int = 0) -> None:
             if isinstance(outcome, ApiError):
                 self._tell(reply, outcome, throttle_ms)
-            elif len(self._lists) >= LISTS_WAITING_MAX:
-                reply(CoordinatorLoadInProgress(f"{LISTS_WAITING_MAX} lists wait; come back"), 0)
             else:
-                self._lists.append((selection, outcome, reply))
-                self._call_later(0.0, self._next_list)
+                self._lists.read(selection, outcome, reply)
 
         selection = Selection(request)
         self._submit(lambda _view, now_ms: Decision((), now_ms), proven)
-
-    def _next_list(self) -> None:
-        if not self._lists or self._lists_running >= LISTS_MAX:
-            return
-        selection, now_ms, reply = self._lists.popleft()
-        self._lists_running += 1
-        self._replica.flush()  # what was applied before the proof is on disk: the thread sees it
-
-        def read() -> EncodedList:
-            with self._replica.store.reader() as view:
-                return _listed(view, selection, now_ms)
-
-        def done(outcome: Any) -> None:
-            self._lists_running -= 1
-            if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
-                outcome = CoordinatorNotAvailable(f"the list could not be read: {outcome!r}")
-            reply(outcome, 0)
-            self._next_list()
-
-        self._background(read, done)
 
     def _image(self) -> View:
         return self._replica.image
@@ -414,21 +379,3 @@ def _decide_explain(request: ExplainTransaction, view: View, now_ms: int) -> Dec
         for each in row.fences
     )
     return Decision((), Explanation(explain(row, now_ms), fences))
-
-
-def _listed(view: View, selection: Selection, now_ms: int) -> EncodedList:
-    """On a thread of its own, which lets the loop run after each slice. Raises PolicyViolation."""
-    rows: list[bytes] = []
-    count = size = 0
-    after: str | None = None
-    while True:
-        found, after = describe.list_slice(
-            view, selection, after=after, rows_max=LIST_ROWS_MAX, now_ms=now_ms
-        )
-        rows.append(encode_rows(found))
-        count, size = count + len(found), size + len(rows[-1])
-        if size > LIST_BYTES_MAX:
-            raise PolicyViolation(f"more than {LIST_BYTES_MAX} bytes of transactions match; filter them")
-        if after is None:
-            return EncodedList(selection.unknown_state_filters, count, tuple(rows))
-        time.sleep(LIST_PAUSE_S)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import quorum.transaction_server
+import quorum.transaction_lists
 from controller.authorization import Acls, Operation
 from controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -17,7 +17,7 @@ from controller.transactions.describe import (
 )
 from controller.transactions.init_producer_id import InitProducerId
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
-from quorum.transaction_server import LISTS_MAX
+from quorum.transaction_lists import LISTS_MAX
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
 from tests.quorum.conftest import MakeRig
@@ -348,7 +348,7 @@ def sent_and_read(answer: Answer) -> ListTransactionsAnswer:
 
 
 def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.transaction_server, "LIST_ROWS_MAX", 2)
+    monkeypatch.setattr(quorum.transaction_lists, "LIST_ROWS_MAX", 2)
     names = [f"id-{n}" for n in range(7)]
     for name in names:
         bench.init(name)
@@ -363,7 +363,7 @@ def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.Monkey
 def test_a_list_has_a_bound(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, bytes_max: int, told: str | ErrorCode
 ) -> None:
-    monkeypatch.setattr(quorum.transaction_server, "LIST_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(quorum.transaction_lists, "LIST_BYTES_MAX", bytes_max)
     bench.begun("twelve-bytes", 0)
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()
