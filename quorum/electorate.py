@@ -21,9 +21,8 @@ import msgspec
 from controller import voters
 from controller.view import View
 from quorum.journal import REGULAR, Journal
-from records.batch import CONTROL, batch_header
 from records.control import Voters
-from records.entry import decode_entry, decode_records
+from records.entry import decode_entry, decode_records, holds_controls
 from records.invariant import invariant
 from records.types import LogIndex, NodeId
 from snapshots.store import Store
@@ -134,12 +133,11 @@ class Electorate:
 
 
 def _bindings_in(payload: bytes) -> list[Bindings]:
-    entry = decode_entry(payload)
-    if not any(batch_header(batch).attributes & CONTROL for _, batch in entry.batches):
+    if not holds_controls(payload):
         return []  # every ack of a busy leader comes this way: do not decode what cannot bind
     return [
         voters.bound_by(record)
-        for batch in decode_records(entry)
+        for batch in decode_records(decode_entry(payload))
         if batch.control
         for record in batch.records
         if isinstance(record, Voters)

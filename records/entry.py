@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from records.batch import Batch, decode_batch
+from records.batch import CONTROL, Batch, decode_batch
 from records.control import ControlRecord, decode_control
 from records.invariant import CorruptData, InvariantViolation, invariant
 from records.logged import StateRecord, decode_record
@@ -25,6 +25,7 @@ ENTRY_MAGIC: Final = 0xFE
 
 _HEADER: Final = struct.Struct(">BQIiQB")
 _BATCH: Final = struct.Struct(">BI")
+_ATTRIBUTES_AT: Final = _HEADER.size + _BATCH.size + 22  # the low byte, in the header of the first batch
 
 LoggedRecord: TypeAlias = StateRecord | ControlRecord
 
@@ -98,6 +99,15 @@ def decode_entry(encoded: bytes) -> Entry:
     if position != len(encoded):
         raise CorruptData(f"{len(encoded) - position} bytes after the last batch of an entry")
     return Entry(base_version, controller_epoch, proposer, proposal, tuple(batches))
+
+
+def holds_controls(encoded: bytes) -> bool:
+    """An encoded entry's first batch is of control records, which only the metadata log has: a peek."""
+    return (
+        len(encoded) > _ATTRIBUTES_AT
+        and encoded[_HEADER.size] == Log.METADATA
+        and bool(encoded[_ATTRIBUTES_AT] & CONTROL)
+    )
 
 
 def decode_records(entry: Entry) -> tuple[LoggedBatch, ...]:

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from records.batch import BatchRecord, encode_batch
 from records.control import LeaderChange, SnapshotFooter, encode_control
-from records.entry import ENTRY_BYTES_MAX, Entry, LoggedBatch, decode_entry, decode_records, encode_entry
+from records.entry import (
+    ENTRY_BYTES_MAX,
+    Entry,
+    LoggedBatch,
+    decode_entry,
+    decode_records,
+    encode_entry,
+    holds_controls,
+)
 from records.invariant import CorruptData, InvariantViolation
 from records.schema import AllocateProducerIdsRecord, MetadataRecord, NoOpRecord
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, ProposalNumber, Term
@@ -53,6 +61,14 @@ def test_metadata_records_come_back(records: list[MetadataRecord]) -> None:
 def test_control_records_come_back_from_any_log(record: LeaderChange, log: Log) -> None:
     raw = encode_batch([BatchRecord(*encode_control(record))], timestamp_ms=0, control=True)
     assert decode_records(entry_of((log, raw))) == (LoggedBatch(log, True, (record,), 1),)
+
+
+@given(st.lists(metadata_records, min_size=1, max_size=2), control_records)
+def test_a_peek_tells_controls_from_records(records: list[MetadataRecord], record: LeaderChange) -> None:
+    control = encode_batch([BatchRecord(*encode_control(record))], timestamp_ms=0, control=True)
+    assert holds_controls(encode_entry(entry_of((Log.METADATA, control))))
+    assert not holds_controls(encode_entry(entry_of((Log.METADATA, batch_of(*records)))))
+    assert not holds_controls(encode_entry(entry_of()))
 
 
 def test_an_unknown_control_record_is_skipped_but_uses_its_offset() -> None:
