@@ -28,7 +28,7 @@ from controller.transactions.markers import decide_complete, marker_of
 from controller.transactions.states import State, Transaction, record_of
 from controller.view import EmptyView, ImageHeader, Overlay
 from records.schema import PartitionRecord, TopicRecord
-from records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
+from records.transaction_log import TopicPartitions
 from records.types import ImageVersion, NodeId, ProducerId, Term
 
 ID = "payments"
@@ -177,8 +177,3 @@ def transaction(
         **given,
     }
     return Transaction(ID, ProducerId(producer_id), epoch, TIMEOUT_MS, state, **fields)
-
-
-def records_of(coordinator: Coordinator) -> list[TransactionStateRecord | TransactionForgotten]:
-    """What was written, in order."""
-    return list(coordinator.written)
