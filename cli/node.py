@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -79,6 +80,7 @@ def node(file: Path) -> int:
 def run_node(config: NodeConfig, identity: Identity) -> int:
     """Run until told to end. Returns the exit status."""
     log = open_log(config)
+    _raise_files_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config, identity, log))
@@ -86,6 +88,12 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
         raise WrongUsage(str(error)) from error
     except (OSError, StoreInUse) as error:  # a port or a directory that somebody else has
         raise Failed(str(error)) from error
+
+
+def _raise_files_limit() -> None:
+    """As many open files as the system allows: a partition takes three, a connection one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def open_log(config: NodeConfig) -> FilteringBoundLogger:
