@@ -9,6 +9,7 @@ Disk            nothing here is believed after a crash: what lies past the recov
 Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; spec/kafka.md C4.
 """
 
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -51,8 +52,9 @@ class IndexFile:
         return self._entry.unpack(os.pread(self._open(), size, number * size))
 
     def append(self, *entry: int) -> None:
-        """Write one more entry."""
-        os.write(self._open(), self._entry.pack(*entry))
+        """Write one more entry. Raises OSError, also if a part of it was written."""
+        if os.write(self._open(), self._entry.pack(*entry)) != self._entry.size:
+            raise OSError(errno.ENOSPC, "half an index entry was written", str(self.path))
         self.count += 1
         self.last = entry
 

@@ -187,7 +187,11 @@ class PartitionLog:
         self._write(batch, (batch_header(batch),), epoch)
         ended = self._states.take_marker(marker, offset, now_ms, now_ms)
         if ended is not None and not committed:
-            self._segments[-1].index_aborted(ended)
+            try:
+                self._segments[-1].index_aborted(ended)
+            except OSError:
+                self._offline = "an earlier write failed"
+                raise
         self._snapshot_if_due(len(batch))
         return MarkerOutcome(offset)
 
@@ -310,8 +314,9 @@ class PartitionLog:
     def close(self) -> None:
         """Flush, save the producers, let go of the files. Raises OSError; the files are let go of anyway."""
         try:
-            self._segments[-1].index_time()
-            if self._durability.newest_snapshot != self._end:
+            if not self._offline:  # else an index may lack what a snapshot would say is there
+                self._segments[-1].index_time()
+            if not self._offline and self._durability.newest_snapshot != self._end:
                 self._durability.request_snapshot(self._end, dict(self._states.table))
             self._durability.flush()
         finally:

@@ -168,6 +168,7 @@ def stored(log: PartitionLog) -> dict[int, bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_what_was_acknowledged_is_there(tmp_path: Path) -> None:
     """After each kill every batch that was answered and not cut is there; opened twice it is the same."""
     call = 0

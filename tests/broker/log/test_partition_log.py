@@ -392,6 +392,32 @@ def test_a_failed_write_is_undone_and_the_log_takes_no_more(
     assert append(open_log(tmp_path), batch(7, 1))[:3] == (1, 1, False)
 
 
+@pytest.mark.parametrize("written", [0, 10], ids=["nothing-written", "a-part-written"])
+def test_a_marker_whose_index_entry_fails_ends_the_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(7, 0, transactional=True))
+    write = os.write
+
+    def full(descriptor: int, content: bytes) -> int:
+        if len(content) > 34:
+            return write(descriptor, content)
+        if not written:
+            raise OSError(28, "No space left")
+        return write(descriptor, content[:written])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match=r"No space left|half an index entry"):
+            end_transaction(log, 7, committed=False)
+    with pytest.raises(OSError, match="an earlier write failed"):
+        append(log, batch())
+    log.close()
+    again = open_log(tmp_path)
+    assert again.aborted(Offset(0), again.end) == (Aborted(ProducerId(7), Offset(0)),)
+
+
 def test_a_closed_log_takes_nothing_and_flushes_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.close()
