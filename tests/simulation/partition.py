@@ -6,6 +6,8 @@ way, and all but the last batch that it remembers of each producer, as a snapsho
 
 from typing import NamedTuple
 
+import msgspec
+
 from broker.log.producer_state import ProducerStates
 from broker.log.shapes import VerificationGuard
 from records.batch import TRANSACTIONAL, BatchHeader
@@ -64,7 +66,7 @@ class Partition:
     def crash(self) -> None:
         """The broker's memory is gone: what a snapshot and the log tell is left."""
         table = {
-            producer: state._replace(batches=state.batches[-1:])
+            producer: msgspec.structs.replace(state, batches=state.batches[-1:])
             for producer, state in self._states.table.items()
         }
         self._states = ProducerStates()
