@@ -174,7 +174,7 @@ class ProduceEndpoint:
             appended.log_append_time_ms,
             partition.log.start,
         )
-        if appended.flush_due and pending.request.acks != 0:
+        if appended.flush_due:
             self._flush(pending, position, partition, row)
         else:
             pending.done(position, row)

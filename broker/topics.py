@@ -60,9 +60,7 @@ class TopicCache:
         self._questions = 0  # about all topics, asked so far
         self.is_certain = False  # the last question was answered: what is not here does not exist
         self._answered = 0  # the number of the last of them that was answered
-        self._look_ups: dict[
-            tuple[frozenset[TopicQuery], bool], asyncio.Future[list[TopicMetadata] | None]
-        ] = {}
+        self._look_ups: dict[_Wish, asyncio.Future[list[TopicMetadata] | None]] = {}
 
     def find(self, name: str) -> TopicMetadata | None:
         """The topic of that name."""
