@@ -89,6 +89,9 @@ def timed_out(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
     producer.begin()
     producer.send(topic, "late")
     wait_for_marker(bootstrap, topic)
+    sys.stdout.write("timed out\n")
+    sys.stdout.flush()
+    sys.stdin.readline()  # whoever plays with the nodes meanwhile says when to go on
     error = error_of(lambda: _go_on(producer, topic))
     recovered = error_of(producer.abort) is None and error_of(lambda: _next(producer, topic)) is None
     if not recovered:

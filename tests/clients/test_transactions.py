@@ -6,7 +6,7 @@ Every story is played by each library in a process of its own (``act.py``), on a
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -39,6 +39,24 @@ def played(cluster: RealCluster, library: str, story: str, topic: str | None = N
     )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
+
+
+def played_in_two_acts(cluster: RealCluster, library: str, topic: str, between: Callable[[], None]) -> Any:
+    """What the library saw of ``timed_out``; ``between`` happens when its transaction has timed out."""
+    bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)
+    with subprocess.Popen(
+        [*ACT, library, "timed_out", bootstrap, topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as playing:
+        assert playing.stdout is not None
+        assert playing.stdout.readline() == "timed out\n"
+        between()
+        said, complaints = playing.communicate("go on\n", timeout=COMMAND_SECONDS_MAX)
+    assert playing.returncode == 0, complaints
+    return json.loads(said)
 
 
 def messages(*transactions: int) -> list[str]:
@@ -81,9 +99,25 @@ def test_a_second_instance_fences_the_first_and_aborts_what_it_left_open(
 @pytest.mark.row("588.1", "588.2", "588.3", "588.4")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_after_a_timeout_the_producer_or_its_successor_goes_on(cluster: RealCluster, library: str) -> None:
-    saw = played(cluster, library, "timed_out")
+    saw = played_in_two_acts(cluster, library, f"{library}-timed-out", lambda: None)
     assert saw["error"] is not None, "the transaction was ended by the coordinator"
     assert saw["recovered"] or library != "confluent-kafka", "librdkafka can recover, so it must"
+    assert saw["committed"] == ["next"]
+
+
+@pytest.mark.row("588.3", "360.3")
+def test_librdkafka_goes_on_after_a_timeout_and_a_failover_of_the_coordinator(cluster: RealCluster) -> None:
+    """The new coordinator knows which epoch timed out, as that is in the replicated state."""
+
+    def fail_over() -> None:
+        leader = cluster.leader()
+        cluster.run("kill", str(leader))
+        cluster.run("start", str(leader))
+        assert cluster.leader() != leader
+
+    saw = played_in_two_acts(cluster, "confluent-kafka", "timed-out-and-failed-over", fail_over)
+    assert saw["error"] is not None
+    assert saw["recovered"]
     assert saw["committed"] == ["next"]
 
 
