@@ -8,7 +8,7 @@ In a process of its own, so that a library's threads and its warnings are its ow
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.clients.libraries import LIBRARIES, PARTITION, TIMEOUT_S, Make, Producer, Read
@@ -91,8 +91,8 @@ def timed_out(make: Make, read: Read, bootstrap: str, topic: str) -> Any:
     wait_for_marker(bootstrap, topic)
     sys.stdout.write("timed out\n")
     sys.stdout.flush()
-    sys.stdin.readline()  # whoever plays with the nodes meanwhile says when to go on
-    error = error_of(lambda: _go_on(producer, topic))
+    first = sys.stdin.readline().strip()  # whoever plays with the nodes meanwhile says when to go on, and how
+    error = error_of(lambda: FIRSTS[first](producer, topic))
     recovered = error_of(producer.abort) is None and error_of(lambda: _next(producer, topic)) is None
     if not recovered:
         producer = make(bootstrap, settings)
@@ -120,6 +120,18 @@ def wait_for_marker(bootstrap: str, topic: str) -> None:
 def _go_on(producer: Producer, topic: str) -> None:
     producer.send(topic, "too-late")
     producer.commit()
+
+
+def _go_on_elsewhere(producer: Producer, topic: str) -> None:
+    producer.send(f"{topic}-elsewhere", "too-late")
+    producer.commit()
+
+
+FIRSTS: Mapping[str, Callable[[Producer, str], None]] = {
+    "produce-first": _go_on,
+    "commit-first": lambda producer, topic: producer.commit(),
+    "new-partition-first": _go_on_elsewhere,
+}
 
 
 def _next(producer: Producer, topic: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.act import MESSAGES, PRODUCED, TRANSACTIONS
+from tests.clients.act import FIRSTS, MESSAGES, PRODUCED, TRANSACTIONS
 from tests.clients.libraries import LIBRARIES
 from tests.clients.real_cluster import COMMAND_SECONDS_MAX, NODE_IDS, RealCluster, real_cluster
 
@@ -41,8 +41,10 @@ def played(cluster: RealCluster, library: str, story: str, topic: str | None = N
     return json.loads(ended.stdout)
 
 
-def played_in_two_acts(cluster: RealCluster, library: str, topic: str, between: Callable[[], None]) -> Any:
-    """What the library saw of ``timed_out``; ``between`` happens when its transaction has timed out."""
+def timed_out(
+    cluster: RealCluster, library: str, topic: str, first: str, between: Callable[[], None] = lambda: None
+) -> Any:
+    """What the library saw of the story. ``between`` happens when its transaction has timed out."""
     bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)
     with subprocess.Popen(
         [*ACT, library, "timed_out", bootstrap, topic],
@@ -54,7 +56,7 @@ def played_in_two_acts(cluster: RealCluster, library: str, topic: str, between: 
         assert playing.stdout is not None
         assert playing.stdout.readline() == "timed out\n"
         between()
-        said, complaints = playing.communicate("go on\n", timeout=COMMAND_SECONDS_MAX)
+        said, complaints = playing.communicate(f"{first}\n", timeout=COMMAND_SECONDS_MAX)
     assert playing.returncode == 0, complaints
     return json.loads(said)
 
@@ -97,9 +99,18 @@ def test_a_second_instance_fences_the_first_and_aborts_what_it_left_open(
 
 
 @pytest.mark.row("588.1", "588.2", "588.3", "588.4")
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_after_a_timeout_the_producer_or_its_successor_goes_on(cluster: RealCluster, library: str) -> None:
-    saw = played_in_two_acts(cluster, library, f"{library}-timed-out", lambda: None)
+@pytest.mark.parametrize(
+    ("library", "first"),
+    [
+        *(("confluent-kafka", first) for first in FIRSTS),
+        ("kafka-python", "produce-first"),
+        ("aiokafka", "produce-first"),
+    ],
+)
+def test_after_a_timeout_the_producer_or_its_successor_goes_on(
+    cluster: RealCluster, library: str, first: str
+) -> None:
+    saw = timed_out(cluster, library, f"{library}-timed-out-{first}", first)
     assert saw["error"] is not None, "the transaction was ended by the coordinator"
     assert saw["recovered"] or library != "confluent-kafka", "librdkafka can recover, so it must"
     assert saw["committed"] == ["next"]
@@ -115,7 +126,7 @@ def test_librdkafka_goes_on_after_a_timeout_and_a_failover_of_the_coordinator(cl
         cluster.run("start", str(leader))
         assert cluster.leader() != leader
 
-    saw = played_in_two_acts(cluster, "confluent-kafka", "timed-out-and-failed-over", fail_over)
+    saw = timed_out(cluster, "confluent-kafka", "failed-over", "commit-first", fail_over)
     assert saw["error"] is not None
     assert saw["recovered"]
     assert saw["committed"] == ["next"]
