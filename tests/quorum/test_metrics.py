@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from quorum.metrics import NodeMetrics, watch_loop
+from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
 
 
@@ -43,6 +44,26 @@ def test_a_scrape_shows_what_was_set(free_port: Callable[[], int]) -> None:
     assert samples['fencepost_producer_id_blocks_total{outcome="refused"}'] == 0
     assert samples["fencepost_producer_ids_left"] == 12
     assert samples["fencepost_loop_stall_seconds_max"] == 0.2
+
+
+@pytest.mark.row("939.9")
+def test_a_scrape_shows_the_coordinators_numbers(free_port: Callable[[], int]) -> None:
+    metrics = NodeMetrics()
+    counts = TransactionCounts(
+        committed=3, aborted=2, timed_out=1, fenced=1, held=4, markers_waiting=5, open_ms_max=61_500
+    )
+    metrics.transactions(counts)
+    assert (counts.committed, counts.held) == (0, 4), "totals are taken once"
+    counts.committed = 1
+    metrics.transactions(counts)
+    samples = scrape(metrics, free_port())
+    assert samples['fencepost_transactions_completed_total{outcome="committed"}'] == 4
+    assert samples['fencepost_transactions_completed_total{outcome="aborted"}'] == 2
+    assert samples["fencepost_transactions_timed_out_total"] == 1
+    assert samples["fencepost_transactions_fenced_total"] == 1
+    assert samples["fencepost_active_transaction_open_time_max_seconds"] == 61.5
+    assert samples["fencepost_transaction_requests_held"] == 4
+    assert samples["fencepost_transaction_markers_waiting"] == 5
 
 
 def test_a_loop_that_stood_still_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
