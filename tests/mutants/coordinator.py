@@ -53,10 +53,7 @@ COORDINATOR: Final = (
         INIT_FILE,
         "    exhausted = row.producer_epoch >= CLIENT_EPOCH_MAX\n",
         "    exhausted = row.producer_epoch > CLIENT_EPOCH_MAX\n",
-        (
-            INIT + "test_no_epoch_above_32766_is_ever_given",
-            BUGS + "test_kafka_19367_a_fence_bumps_once_and_the_last_epoch_does_not_overflow",
-        ),
+        (INIT + "test_no_epoch_above_32766_is_ever_given",),
     ),
     Mutant(
         "init-while-ending",
@@ -106,7 +103,7 @@ COORDINATOR: Final = (
         "controller/transactions/end_txn.py",
         "state=ended, partitions=(), updated_ms=now_ms",
         "state=ended, updated_ms=now_ms",
-        (LATE + "test_a_late_batch_of_an_aborted_transaction_opens_nothing", STORM),
+        (LATE + "test_a_late_batch_of_an_aborted_transaction_opens_nothing",),
     ),
     Mutant(
         "any-end-is-a-retry",
@@ -126,7 +123,6 @@ COORDINATOR: Final = (
         (
             END + "test_a_pair_that_is_not_current[an-older-epoch-Ongoing]",
             LATE + "test_a_delayed_end_of_v1_is_fenced_once_the_epoch_is_another",
-            STORM,
         ),
     ),
     # -- timeouts and expiry ---------------------------------------------------------------------------------
@@ -136,7 +132,7 @@ COORDINATOR: Final = (
         EXPIRY_FILE,
         "        producer_epoch=row.producer_epoch + 1,\n",
         "        producer_epoch=row.producer_epoch,\n",
-        (EXPIRY + "test_a_timeout_aborts_bumps_and_remembers[5-an-id]",),
+        (EXPIRY + "test_a_timeout_aborts_bumps_and_remembers[5-an-id]", STORM),
     ),
     Mutant(
         "timeout-forgets-the-epoch",
@@ -242,7 +238,7 @@ COORDINATOR: Final = (
         STATES_FILE,
         "        if state is not None and epoch < state.epoch:\n",
         "        if False:\n",
-        (LATE + "test_a_fenced_producers_batch_is_refused_inside_its_successors_transaction",),
+        (LATE + "test_a_fenced_producers_batch_is_refused_inside_its_successors_transaction", STORM),
     ),
     Mutant(
         "unverified-writes",
@@ -250,7 +246,26 @@ COORDINATOR: Final = (
         STATES_FILE,
         "            if guard is None or asked is None or asked.guard != guard:\n",
         "            if False:\n",
-        ("tests/broker/log/test_producer_state.py::test_a_transaction_opens_with_the_current_guard_only",),
+        (
+            "tests/broker/log/test_producer_state.py::test_a_transaction_opens_with_the_current_guard_only",
+            LATE + "test_a_batch_that_was_verified_before_the_marker_came_is_refused_after_it",
+        ),
+    ),
+    Mutant(
+        "announced-after-the-end",
+        "an announcement that is older than the partition's marker says nothing",
+        STATES_FILE,
+        " or version <= state.marker_version\n",
+        "\n",
+        (LATE + "test_a_late_announcement_of_a_transaction_that_ended_lets_nobody_write",),
+    ),
+    Mutant(
+        "announced-beyond-the-marker",
+        "what was announced before a marker says nothing after it",
+        STATES_FILE,
+        "        self._announced.pop(producer_id, None)\n",
+        "",
+        (LATE + "test_what_was_announced_and_not_written_is_void_after_the_marker",),
     ),
     # -- answers ---------------------------------------------------------------------------------------------
     Mutant(

@@ -14,6 +14,7 @@ from tests.simulation.coordinator import TIMES
 from tests.simulation.desk import TIMEOUT_MS, Desk, Program, calm_desk
 from tests.simulation.simulation import Failed
 from wire.k27_write_txn_markers import WriteTxnMarkers
+from wire.k20024_announce_partitions import AnnouncePartitions
 
 PLACE, OTHER = 0, 1
 
@@ -136,6 +137,39 @@ def test_after_a_failover_the_next_coordinator_sends_markers_again_and_one_is_ap
     assert desk.row("payments").state is State.COMPLETE_COMMIT
     assert ending.answers in ([], [None])
     assert (len(partition.log), len(desk.read())) == (2, 1)
+
+
+# -- AnnouncePartitions ----------------------------------------------------------------------------------
+
+
+def test_a_late_announcement_of_a_transaction_that_ended_lets_nobody_write(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that the partition need not ask. Its marker has come since, so it must."""
+    sent: list[AnnouncePartitions] = []
+    broker = desk.sim.world.brokers[PLACE]
+    monkeypatch.setattr(broker, "announce", lambda request, _told: sent.append(request))
+    program = begun(desk)
+    desk.wait(0.1)
+    late = program.batch(PLACE)
+    program.end(committed=False)
+    desk.settle("payments")
+    monkeypatch.undo()
+    assert sent
+    for request in sent:
+        broker.announce(request, lambda _: None)
+    assert program.send(late) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_what_was_announced_and_not_written_is_void_after_the_marker(desk: Desk) -> None:
+    program = begun(desk)
+    assert program.add(OTHER) == ErrorCode.NONE
+    desk.wait(0.1)
+    late = program.batch(OTHER)
+    assert desk.sim.partitions[OTHER].is_announced(late)
+    program.end(committed=True)
+    desk.settle("payments")
+    assert program.send(late) == ErrorCode.TRANSACTION_ABORTABLE
 
 
 # -- Produce ---------------------------------------------------------------------------------------------
