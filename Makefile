@@ -12,7 +12,7 @@ FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id"
+	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id, tear no transaction"
 	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
@@ -20,7 +20,7 @@ help:
 	@echo "make test       every test of the quorum, real processes and clients included"
 	@echo "make test-clients  real Kafka clients produce, transact, are fenced, time out; says what was NOT RUN"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
-	@echo "make bench      allocations per second, and time without a leader after a kill"
+	@echo "make bench      allocations and transactions per second, and time without a leader after a kill"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
@@ -67,6 +67,7 @@ test-upgrade: $(READY)
 bench: $(READY)
 	$(FENCEPOST) bench allocate $(ARGS)
 	$(FENCEPOST) bench failover $(ARGS)
+	$(FENCEPOST) bench transactions $(ARGS)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)
