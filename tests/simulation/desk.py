@@ -74,6 +74,10 @@ class Desk:
         """Let so much virtual time pass."""
         self.sim.run(seconds)
 
+    def look(self) -> None:
+        """Have what just happened judged, without letting time pass."""
+        self.sim._guarded(self.sim._judge)
+
     @property
     def leader(self) -> Coordinator:
         """Whoever decides; of two that believe so the one of the later term."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.transcripts.paper import Paper
+from tests.transcripts.transactions import TransactionStory
 from tests.transcripts.transcript import Step, parse, render, rerun, stories
 from tests.transcripts.voters import VoterStory
 
@@ -15,16 +16,22 @@ FOLDER = Path(__file__).with_name("stories")
 def test_transcript(story: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     written = story.read_text("utf-8")
     steps = parse(written)
-    world = VoterStory(tmp_path) if steps[0].command.startswith("voters") else Paper()
+    world = _world(steps[0].command, tmp_path)
     try:
         now = render(rerun(steps, world.perform))
     finally:
-        if isinstance(world, VoterStory):
+        if not isinstance(world, Paper):
             world.close()
     if request.config.getoption("--rewrite", default=False):
         story.write_text(now, "utf-8")
     else:
         assert now.splitlines() == written.splitlines()
+
+
+def _world(first: str, directory: Path) -> Paper | VoterStory | TransactionStory:
+    if first == "transactions":
+        return TransactionStory()
+    return VoterStory(directory) if first.startswith("voters") else Paper()
 
 
 def test_a_transcript_comes_back() -> None:
