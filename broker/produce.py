@@ -124,15 +124,14 @@ class ProduceEndpoint:
             pending.refused(position, code, "a transactional batch without a transactional id")
             return
         producer = Producer(transactional_id, ProducerId(producer_id), epoch)
-        try:
-            guard = partition.log.verification_guard(producer.producer_id, epoch, sequence, self._clock_ms())
-        except ApiError as error:
-            self._refuse(pending, position, partition, producer, error)
-            return
+        log = partition.log
+        guard = None
+        if log.config.verification:
+            guard = log.verification_guard(producer.producer_id, epoch, sequence, self._clock_ms())
         if guard is None:  # its transaction is open here: the coordinator will end it
             self._append(pending, position, partition, records, None, producer)
             return
-        if partition.log.is_announced(producer.producer_id, epoch):
+        if log.is_announced(producer.producer_id, epoch):
             self._append(pending, position, partition, records, guard, producer)
             return
 

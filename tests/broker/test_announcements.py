@@ -1,0 +1,75 @@
+"""What the coordinator announces need not be asked; an announcement that comes too late is of no use."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import ErrorCode
+from tests.broker.batches import TOPIC, batch, fetch, marker, produce
+from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced
+from tests.broker.fake_controller import play
+from tests.broker.whole_broker import Stage
+from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
+
+
+async def announce(on: Stage, *, version: int, epoch: int = 0, topic: str = TOPIC, index: int = 0) -> None:
+    told = Announcement(7, epoch, version, ((topic, (index,)),))
+    await on.call(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
+
+
+def questions(on: Stage) -> int:
+    return len(on.controller.asked[ADD_PARTITIONS_TO_TXN.key])
+
+
+async def host(on: Stage) -> None:
+    """The partition is opened when it is first asked for."""
+    await produced(on, produce(batch(b"first")))
+
+
+def test_an_announced_transaction_is_not_asked_about(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await host(on)
+            await announce(on, version=5)
+            assert (await open_transaction(on, b"a")).error_code == ErrorCode.NONE
+            assert questions(on) == 0
+            assert await ended(on, marker(committed=True, version=6)) == ErrorCode.NONE
+            assert (await open_transaction(on, b"b", sequence=1)).error_code == ErrorCode.NONE
+            assert questions(on) == 1, "the next transaction was not announced"
+
+    play(story)
+
+
+USELESS = [
+    pytest.param({"version": 6}, id="as-old-as-the-marker"),
+    pytest.param({"version": 5}, id="older-than-the-marker"),
+    pytest.param({"version": 7, "epoch": 3}, id="of-another-epoch"),
+    pytest.param({"version": 7, "index": 9}, id="of-another-partition"),
+    pytest.param({"version": 7, "topic": "nowhere"}, id="of-another-topic"),
+]
+
+
+@pytest.mark.parametrize("told", USELESS)
+def test_an_announcement_of_no_use_leaves_the_question(tmp_path: Path, told: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            assert (await open_transaction(on, b"a")).error_code == ErrorCode.NONE
+            assert await ended(on, marker(committed=True, version=6)) == ErrorCode.NONE
+            await announce(on, **told)
+            on.controller.verdict = ErrorCode.TRANSACTION_ABORTABLE
+            late = await open_transaction(on, b"late", sequence=1)
+            assert late.error_code == ErrorCode.INVALID_TXN_STATE
+            assert (await fetched(on, fetch(0))).last_stable_offset == 2
+
+    play(story)
+
+
+def test_without_verification_nothing_is_asked(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, partition_verification=False) as on:
+            assert (await open_transaction(on, b"a")).error_code == ErrorCode.NONE
+            assert questions(on) == 0
+
+    play(story)
