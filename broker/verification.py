@@ -38,6 +38,10 @@ TIMED_OUT_FROM: Final = 10
 """The first Produce version that is told UNKNOWN_PRODUCER_ID (59) of a timed-out epoch: librdkafka's, which
 aborts and goes on with either code; kafkajs and aiokafka (below) take 49 for abortable (measured, E3)."""
 
+ABORTABLE_FROM: Final = 11
+"""From this Produce version on TRANSACTION_ABORTABLE says it: 59 is to the Java client the loss of the log's
+start, and it sends the batch again until its delivery timeout, two minutes."""
+
 Told: TypeAlias = Callable[[ErrorCode], None]
 
 _LATER: Final = frozenset(
@@ -63,6 +67,8 @@ def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retried by every client without a search for the leader
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.UNKNOWN_PRODUCER_ID and produce_version >= ABORTABLE_FROM:
+        return ErrorCode.TRANSACTION_ABORTABLE
     if code == ErrorCode.UNKNOWN_PRODUCER_ID and produce_version < TIMED_OUT_FROM:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

@@ -12,7 +12,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from controller.decision import Decision
-from controller.errors import ApiError, ConcurrentTransactions, InvalidTxnState, ProducerFenced
+from controller.errors import (
+    ApiError,
+    ConcurrentTransactions,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionTimedOut,
+)
 from controller.transactions.fencing import find, is_last, require_current
 from controller.transactions.init_producer_id import claimed
 from controller.transactions.states import (
@@ -26,6 +32,10 @@ from controller.view import View
 from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from records.types import ProducerId
 
+ABORTED_FROM: Final = 4
+"""From this version on an abort after the timeout is answered as what it is, done. The Java client (3.8 and
+later) would count on this transaction's partitions in its next one, and add none, if it were answered with an
+error; it bumps its epoch then. So does librdkafka (version 1) after 59; kafka-python (3) cannot, and ends."""
 BUMPING_VERSION: Final = 5  # EndTxn's, from which on its sender speaks transactions V2
 TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of such a sender; 0 of any other
 
@@ -62,7 +72,14 @@ def decide_end_txn(
     row = find(view, request.transactional_id)
     if request.version >= BUMPING_VERSION:
         return _decide_bumping(row, request, now_ms, fresh)
-    require_current(row, request.producer_id, request.producer_epoch)
+    try:
+        require_current(row, request.producer_id, request.producer_epoch)
+    except TransactionTimedOut:
+        if request.committed or request.version < ABORTED_FROM:
+            raise
+        if row.state is State.PREPARE_ABORT:
+            raise _still_ending(row) from None
+        return Decision((), None)
     if row.state is State.ONGOING:
         prepared = _prepared(row, request, now_ms, client_transaction_version=0)
         return Decision((record_of(prepared),), None)

@@ -81,8 +81,22 @@ def test_a_pair_that_is_not_current(
     coordinator = Coordinator(transaction(state, **row))
     for committed in (COMMIT, ABORT):
         with pytest.raises(refusal) as refused:
-            coordinator.end(*given, committed=committed)
+            coordinator.end(*given, committed=committed, version=3)
         assert type(refused.value) is refusal
+    assert coordinator.written == []
+
+
+@pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
+def test_an_abort_after_the_timeout_is_done_already(state: State) -> None:
+    """The Java client's, from version 4 on; a commit is told what happened, whatever its version."""
+    coordinator = Coordinator(transaction(state, **TIMED_OUT))
+    if state is State.PREPARE_ABORT:
+        with pytest.raises(ConcurrentTransactions):
+            coordinator.end(42, 5, committed=ABORT, version=4)
+    else:
+        assert coordinator.end(42, 5, committed=ABORT, version=4) is None
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(42, 5, committed=COMMIT, version=4)
     assert coordinator.written == []
 
 

@@ -76,7 +76,7 @@ def test_the_producer_that_timed_out_is_told_so(complete: bool) -> None:
         coordinator.complete()
     for request in (
         lambda: coordinator.end(42, 5, committed=True),
-        lambda: coordinator.end(42, 5, committed=False),
+        lambda: coordinator.end(42, 5, committed=False, version=3),
         lambda: coordinator.add(42, 5, partitions(AUDIT, 0)),
         lambda: coordinator.verify(42, 5, partitions(ORDERS, 0)),
     ):
