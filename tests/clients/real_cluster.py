@@ -37,13 +37,17 @@ class RealCluster:
         self.directory = directory
         self.port = port
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, status: int = 0) -> str:
         """A command on this cluster."""
-        return fencepost(*arguments, "--dir", str(self.directory))
+        return fencepost(*arguments, "--dir", str(self.directory), status=status)
 
     def address(self, node_id: int) -> str:
         """``host:port`` of a node's client listener."""
         return f"127.0.0.1:{self.port + node_id - 1}"
+
+    def bootstrap(self) -> str:
+        """Every node's client listener."""
+        return ",".join(self.address(node_id) for node_id in NODE_IDS)
 
     def nodes(self) -> list[dict[str, Any]]:
         """The rows of ``ps``."""

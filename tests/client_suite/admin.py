@@ -1,0 +1,158 @@
+"""kafka-python's admin client and our own commands are asked the same; they must answer the same.
+
+find_hanging_transactions of kafka-python means something else than Kafka's tool and ours: open transactions
+that are *old*, as their coordinator tells it. Those are ``transactions list --running-longer-than-ms``. What
+hangs on a partition, known to no coordinator, only our command finds; either abort ends it.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import confluent_kafka
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import AbortTransactionSpec
+
+from broker.log.partition_log import PartitionLog
+from broker.log.shapes import LogConfig
+from records.types import Term
+from tests.broker.batches import from_producer
+from tests.client_suite.stories import WAIT_SECONDS_MAX, StoryFailed, expect
+from tests.clients.real_cluster import NODE_IDS, RealCluster
+
+SLACK_MS: Final = 5 * 60 * 1000  # kafka-python adds this to the timeout that it is told
+HANGING_PRODUCER_ID: Final = 7  # from_producer's
+
+Scenario = Callable[[RealCluster], str]
+
+
+def same_answers(cluster: RealCluster) -> str:
+    """One committed and one open transaction, listed and described by both."""
+    bootstrap = cluster.bootstrap()
+    ended, opened = _producer(bootstrap, "admin-ended"), _producer(bootstrap, "admin-open")
+    _begin(ended, "admin")
+    ended.commit_transaction(WAIT_SECONDS_MAX)
+    _begin(opened, "admin")
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+    try:
+        _same_transactions(cluster, admin)
+        _same_producers(cluster, admin)
+    finally:
+        admin.close()
+        opened.abort_transaction(WAIT_SECONDS_MAX)
+    return "lists, descriptions, producers and old transactions are the same"
+
+
+def _same_transactions(cluster: RealCluster, admin: Any) -> None:
+    listed = admin.list_transactions(transactional_id_pattern="admin-.*")
+    theirs = {
+        (each.transactional_id, each.producer_id, each.state) for rows in listed.values() for each in rows
+    }
+    rows = _ask(cluster, "list", "--transactional-id-pattern", "admin-.*")
+    ours = {(each["TransactionalId"], each["ProducerId"], each["TransactionState"]) for each in rows}
+    expect("list", theirs, ours)
+    expect("ids listed", {each[0] for each in ours}, {"admin-ended", "admin-open"})
+    by_state = admin.list_transactions(state_filters=["Ongoing"], transactional_id_pattern="admin-.*")
+    expect(
+        "list --state", [each.transactional_id for rows in by_state.values() for each in rows], ["admin-open"]
+    )
+    for name, told in admin.describe_transactions(["admin-ended", "admin-open"]).items():
+        row = _ask(cluster, "describe", "--transactional-id", name)
+        started = row["CurrentTransactionStartTimeMs"]
+        ours_now = (
+            row["CoordinatorId"],
+            row["TransactionState"],
+            row["ProducerId"],
+            row["ProducerEpoch"],
+            row["TransactionTimeoutMs"],
+            -1 if started is None else started,
+            set(row["TopicPartitions"] or ()),
+        )
+        partitions = {f"{each.topic}-{each.partition}" for each in told.topic_partitions}
+        expect(f"describe {name}", (*told[:6], partitions), ours_now)
+    old = admin.find_hanging_transactions(max_transaction_timeout_ms=-SLACK_MS)
+    running = _ask(cluster, "list", "--running-longer-than-ms", "0")
+    expect("old", {each["transactional_id"] for each in old}, {each["TransactionalId"] for each in running})
+    expect("none is hanging", admin.find_hanging_transactions(), [])
+
+
+def _same_producers(cluster: RealCluster, admin: Any) -> None:
+    partition = TopicPartition("admin", 0)
+    theirs = admin.describe_producers([partition])[partition].active_producers
+    rows = _ask(cluster, "describe-producers", "--topic", "admin", "--partition", "0")
+    ours = [
+        (
+            row["ProducerId"],
+            row["ProducerEpoch"],
+            row["LastSequence"],
+            row["LastTimestamp"],
+            row["LatestCoordinatorEpoch"],
+            -1
+            if row["CurrentTransactionStartOffset"] in (None, "None")
+            else row["CurrentTransactionStartOffset"],
+        )
+        for row in rows
+    ]
+    expect("describe-producers", sorted(tuple(each) for each in theirs), sorted(ours))
+
+
+def hanging(cluster: RealCluster) -> str:
+    """A transaction that no coordinator knows: our command finds it, kafka-python's admin aborts it."""
+    cluster.run("topics", "create", "--topic", "hung", "--replica-assignment", "1")
+    _leave_hanging(cluster, "hung")
+    where = ("transactions", "find-hanging", "--topic", "hung", "--max-transaction-timeout", "0")
+    found = json.loads(cluster.run(*where, "--format", "json", status=1))
+    expect("found", [(each["ProducerId"], each["StartOffset"]) for each in found], [(HANGING_PRODUCER_ID, 0)])
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap().split(","))
+    try:
+        partition = TopicPartition("hung", 0)
+        (held,) = admin.describe_producers([partition])[partition].active_producers
+        expect("describe_producers", held.current_transaction_start_offset, 0)
+        admin.abort_transaction(AbortTransactionSpec(partition, held.producer_id, held.producer_epoch))
+        (free,) = admin.describe_producers([partition])[partition].active_producers
+        expect("afterwards", free.current_transaction_start_offset, -1)
+    finally:
+        admin.close()
+    cluster.run(*where)
+    return "found by find-hanging, ended by abort_transaction"
+
+
+def _leave_hanging(cluster: RealCluster, topic: str) -> None:
+    """A batch as brokers without verification would take it, written while the cluster is down."""
+    folder = cluster.directory / "nodes" / "1" / "data" / f"{topic}-0"
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not (folder / "partition.metadata").exists():
+        if time.monotonic() > deadline:
+            raise StoryFailed(f"there is no log of {topic}")
+        time.sleep(0.1)
+    cluster.run("down")
+    now_ms = int(time.time() * 1000)
+    log = PartitionLog.open(folder, LogConfig(verification=False), now_ms)
+    log.append(from_producer(b"left behind", sequence=0, transactional=True), now_ms, Term(0))
+    log.close()
+    cluster.run("start", *(str(each) for each in NODE_IDS))
+
+
+def _producer(bootstrap: str, transactional_id: str) -> Any:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0}
+    )
+    producer.init_transactions(WAIT_SECONDS_MAX)
+    return producer
+
+
+def _begin(producer: Any, topic: str) -> None:
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=0)
+    producer.flush(WAIT_SECONDS_MAX)
+
+
+def _ask(cluster: RealCluster, *words: str) -> Any:
+    return json.loads(cluster.run("transactions", *words, "--format", "json"))
+
+
+SCENARIOS: Final[dict[str, tuple[str, Scenario]]] = {
+    "admin: the answers of our commands": ("kafka-python", same_answers),
+    "admin: a hanging transaction": ("kafka-python", hanging),
+}
