@@ -1,21 +1,29 @@
 """ListTransactions, API key 66, versions 0-2: the coordinator's transactional ids (KIP-664).
 
 1   duration_filter (KIP-994)      2   transactional_id_pattern, an RE2 expression (KIP-1152)
+
+Ours   tagged field 1000, empty: this node coordinates nothing. Admin clients ask every broker and take an
+       error of one for that of all: NOT_COORDINATOR is an empty list to them. Our commands tell them apart.
 """
 
 from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError
+from controller.errors import ApiError, ErrorCode, NotCoordinator
 from controller.transactions.describe import ListedTransaction, ListTransactions, ListTransactionsAnswer
-from wire.cursor import Writer
+from wire.cursor import Writer, varint
 from wire.dispatch import Api
 from wire.errors import raise_for
 from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _REQUEST: Final = Message(66, "request")
 _RESPONSE: Final = Message(66, "response", elements_max=ANSWER_ELEMENTS_MAX)
+
+_NO_COORDINATOR_TAG: Final = 1000
+_NO_COORDINATOR: Final = b"".join((b"\1", varint(_NO_COORDINATOR_TAG), b"\0"))
+_NO_TAGS: Final = b"\0"
+_THROTTLE_BYTES: Final = 4
 
 
 def _decode_request(version: int, body: Buffer) -> ListTransactions:
@@ -70,10 +78,12 @@ def _encode_response(version: int, answer: ListTransactionsAnswer | EncodedList,
 
 
 def _refusal(version: int, request: ListTransactions | None, error: ApiError, throttle_ms: int) -> bytes:
-    return _encode(EncodedList((), 0, ()), throttle_ms, error_code=error.code)
+    if error.code == ErrorCode.NOT_COORDINATOR:
+        return _encode(_NOTHING, throttle_ms, error_code=0, tags=_NO_COORDINATOR)
+    return _encode(_NOTHING, throttle_ms, error_code=error.code)
 
 
-def _encode(answer: EncodedList, throttle_ms: int, *, error_code: int) -> bytes:
+def _encode(answer: EncodedList, throttle_ms: int, *, error_code: int, tags: bytes = _NO_TAGS) -> bytes:
     writer = Writer(flexible=True)
     writer.int32(throttle_ms)
     writer.int16(error_code)
@@ -81,12 +91,17 @@ def _encode(answer: EncodedList, throttle_ms: int, *, error_code: int) -> bytes:
     for name in answer.unknown_state_filters:
         writer.string(name)
     writer.count(answer.count)
-    writer.parts += answer.rows
-    writer.no_tags()
+    writer.parts += (*answer.rows, tags)
     return writer.message()
 
 
+_NOTHING: Final = EncodedList((), 0, ())
+_NOT_HERE: Final = _encode(_NOTHING, 0, error_code=0, tags=_NO_COORDINATOR)[_THROTTLE_BYTES:]
+
+
 def _decode_response(version: int, body: Buffer) -> ListTransactionsAnswer:
+    if body[_THROTTLE_BYTES:] == _NOT_HERE:
+        raise NotCoordinator("this broker coordinates no transactions")
     message = _RESPONSE.decode(version, body)
     raise_for(message["error_code"])
     listed = tuple(

@@ -1,0 +1,30 @@
+"""Admin clients ask every broker for its transactions: one that coordinates none has an empty list."""
+
+import pytest
+
+from controller.errors import ErrorCode, NotCoordinator
+from controller.transactions.describe import ListTransactions
+from tests.wire.every_api import kios_response
+from wire.errors import error_for
+from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.schema import Message
+
+VERSIONS = list(LIST_TRANSACTIONS.versions)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("throttle_ms", [0, 70_000])
+def test_not_coordinator_is_an_empty_list_to_others_and_itself_to_us(version: int, throttle_ms: int) -> None:
+    body = LIST_TRANSACTIONS.refusal(version, ListTransactions(), NotCoordinator("elsewhere"), throttle_ms)
+    read = Message(66, "response").decode(version, body)
+    assert (read["error_code"], read["transaction_states"]) == (ErrorCode.NONE, ())
+    assert read["throttle_time_ms"] == throttle_ms
+    with pytest.raises(NotCoordinator):
+        LIST_TRANSACTIONS.decode_response(version, body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_any_other_refusal_is_an_error_to_all(version: int) -> None:
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    body = LIST_TRANSACTIONS.refusal(version, ListTransactions(), error_for(code), 0)
+    assert kios_response(66, version, body)[0].error_code == code
