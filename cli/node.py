@@ -34,7 +34,7 @@ from quorum.config import ConfigError, NodeConfig
 from quorum.metrics import NodeMetrics, watch_loop
 from quorum.node_identity import Identity, StorageError, read_identity, require_identity
 from records.invariant import InvariantViolation
-from snapshots.store import StoreInUse
+from snapshots.store import ImageLost, StoreInUse
 
 if TYPE_CHECKING:
     from cli.zookeeper_port import LivePort
@@ -86,7 +86,7 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
             return runner.run(_run(config, identity, log))
     except (ConfigError, SettingsError) as error:
         raise WrongUsage(str(error)) from error
-    except (OSError, StoreInUse) as error:  # a port or a directory that somebody else has
+    except (OSError, StoreInUse, ImageLost) as error:  # e.g. a port or a directory that somebody else has
         raise Failed(str(error)) from error
 
 

@@ -4,6 +4,7 @@ One write transaction is open at a time, on the loop's thread, and ``commit`` sy
 image into it first, with its header: the image on disk is one that was, and never ahead of its log
 (DESIGN 5). What is not committed is lost by a crash, as a whole. Others only read.
 
+Losses        an image without rows but with a header was deleted: it is forgotten as a whole, and made again.
 Generations   the image's keys start with a generation number. Installing a snapshot fills the next
               generation in slices; one small transaction then flips ``generation``, so a crash in
               between leaves the old image whole. What is of no use any more is deleted in slices, too.
@@ -65,6 +66,10 @@ class StoreInUse(Exception):
     """Another process has this directory open."""
 
 
+class ImageLost(Exception):
+    """The image is gone, and nothing here can make it again."""
+
+
 class Store:
     """The environment and its open write transaction. Used on one thread only."""
 
@@ -106,6 +111,21 @@ class Store:
         if self._txn is None:
             self._txn = self.env.begin(write=True)
         return self._txn
+
+    def forget_lost_image(self) -> bool:
+        """Forget the header of an image that has no row any more: somebody deleted it. True if that was so.
+
+        The owner makes it again, from a snapshot and the journal.
+        """
+        if self.image.header.version == 0:
+            return False
+        if self.txn.cursor(db=self.image_db).set_range(struct.pack(">I", self.generation)):
+            return False
+        for name in ("header", "applied"):
+            self.txn.delete(name.encode(), db=self.meta_db)
+        self.dirty = True
+        self.image = Image(self)
+        return True
 
     def flush(self) -> bool:
         """Save the image, then ``commit``. Returns False when there was nothing to do."""
@@ -269,6 +289,11 @@ class Image(Overlay):
         self._store = store
         self._saved: ImageHeader | None = None
         super().__init__(_Rows(store, header or _decode_header(store.meta_get("header"))))
+
+    @property
+    def rows_unsaved(self) -> int:
+        """Rows that were written since the last ``save``."""
+        return sum(map(len, self._rows.values()))
 
     def save(self) -> None:
         """Rows and header into the open transaction, together."""
