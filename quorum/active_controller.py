@@ -202,13 +202,13 @@ class Controller:
         self.replica.close()
         self._log.info("controller_stopped", handed_over=asked)
 
-    def submit(self, decide: Decide, reply: Reply) -> None:
+    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
         """Decide as active controller and answer when it is applied."""
         if self._disk_full:
             least = self._config.disk_free_bytes_min
             reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
             return
-        self.replica.proposer.submit(decide, reply)
+        self.replica.proposer.submit(decide, reply, patient=patient)
         self._wake()
 
     # -- turns --------------------------------------------------------------------------------------

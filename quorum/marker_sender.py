@@ -36,7 +36,7 @@ from quorum.marker_job import (
     partitions_of,
     txn_marker,
 )
-from quorum.proposer import Decide, Reply
+from quorum.proposer import Submit
 from records.types import BrokerId, ImageVersion
 from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 
@@ -70,7 +70,7 @@ class MarkerSender:
     def __init__(
         self,
         image: Callable[[], View],
-        submit: Callable[[Decide, Reply], None],
+        submit: Submit,
         send: Send,
         call_later: CallLater,
         *,
@@ -365,7 +365,9 @@ class MarkerSender:
             for job in jobs:
                 job.completing = True
             self._submit(
-                partial(decide_complete_all, told), partial(self._completed, self._leadership, tuple(jobs))
+                partial(decide_complete_all, told),
+                partial(self._completed, self._leadership, tuple(jobs)),
+                patient=True,  # readers see the markers; whoever waits for it comes right behind, impatient
             )
             for marker in told:
                 self._on_completing(marker.transactional_id)

@@ -8,6 +8,8 @@ Gathering      whoever was just answered often asks again at once. An entry cost
 Fate           is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
                that is applied proves that an older entry of ours never will be. Until one of the two
                is seen the outcome is unknown, and after ``FATE_WAIT_S`` it is reported as unknown (7).
+Patience       a request that nobody waits for goes with the next entry that somebody needs, if that is soon
+               enough: an entry costs every node some hundreds of microseconds, a record in it far less.
 Answers        refusals and reads too, leave only when the entry of their batch is applied: a deposed
                leader that wakes up can tell nobody anything.
 Active         only after its own LeaderChange is applied, which is proposed after its own no-op is.
@@ -16,7 +18,7 @@ Active         only after its own LeaderChange is applied, which is proposed aft
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -38,13 +40,21 @@ from snapshots.store import Store
 PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
 DECISIONS_MAX: Final = 1024  # requests decided into one entry
 RECORD_BYTES_MAX: Final = 1024 * 1024  # of keys and values in one entry; decisions stop past it
+PATIENCE_S: Final = 0.005  # how long a patient request waits for an entry that others need
 FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before "unknown"
 
 Decide = Callable[[View, int], Decision[Any]]
 Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
 
 
-Asked = tuple[Decide, Reply]  # a request that waits for a decision
+class Submit(Protocol):
+    """See ``Proposer.submit``."""
+
+    def __call__(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+        """Decide when the entry in flight is done."""
+
+
+Asked = tuple[Decide, Reply, bool]  # a request that waits for a decision; whether it is patient
 Answer = tuple[Reply, Any, int]  # a decided one that waits for its entry: reply, response, throttle_ms
 
 
@@ -58,6 +68,7 @@ class InFlight:
     batches: tuple[LoggedBatch, ...]
     overlay: Overlay  # the image with the entry's records replayed, its header still the image's
     since_s: float
+    patient: int = 0  # answers for which nobody waits, so nobody asks again after them
 
 
 class _Decided:
@@ -128,6 +139,8 @@ class Proposer:
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
         self._due: list[Answer] = []  # their entries are applied
+        self._due_patient = 0  # so many of them are for patient requests
+        self._patient_until_s = 0.0  # in the future while only patient requests wait
         self._gather = Gather()
         self._proposal = ProposalNumber(0)
         self._claimed: Term | None = None  # the term whose LeaderChange is proposed
@@ -157,14 +170,21 @@ class Proposer:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def submit(self, decide: Decide, reply: Reply) -> None:
-        """Decide when the entry in flight is done; ``reply`` is called once, when it is applied."""
+    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+        """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
+
+        ``patient``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
+        """
         if self.active_epoch is None or self.stopping:  # None from the moment this node stops leading
             reply(NotController("this node is not the active controller"), 0)
         elif len(self._pending) >= PENDING_MAX:
             reply(NotController(f"{PENDING_MAX} requests wait already; nothing was done"), 0)
         else:
-            self._pending.append((decide, reply))
+            if not patient:
+                self._patient_until_s = 0.0
+            elif not self._pending:
+                self._patient_until_s = self._clock() + PATIENCE_S
+            self._pending.append((decide, reply, patient))
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
@@ -187,7 +207,9 @@ class Proposer:
             if controls:
                 self._propose_control(controls)
                 return
-        if self._pending and self._gather.over(len(self._pending), self._clock()):
+        if not self._pending or self._only_patient:
+            return
+        if self._gather.over(len(self._pending), self._clock()):
             self._propose_decisions()
 
     def _propose_decisions(self) -> None:
@@ -195,8 +217,10 @@ class Proposer:
         overlay = Overlay(self._store.image)
         decided = _Decided()
         answers: list[Answer] = []
+        patient_ones = 0
         while self._pending and len(answers) < DECISIONS_MAX and decided.bytes < RECORD_BYTES_MAX:
-            decide, reply = self._pending.popleft()
+            decide, reply, patient = self._pending.popleft()
+            patient_ones += patient
             try:
                 decision = decide(overlay, now_ms)
             except ApiError as refusal:
@@ -214,7 +238,7 @@ class Proposer:
             if decision.records:
                 overlay.header = decided.advanced(self._store.image.header)
             answers.append((reply, decision.response, decision.throttle_ms))
-        self._propose(decided.batches(now_ms), decided.logged(), overlay, answers)
+        self._propose(decided.batches(now_ms), decided.logged(), overlay, answers, patient_ones)
 
     def _propose_control(self, controls: tuple[ControlRecord, ...]) -> None:
         keyed = [BatchRecord(*encode_control(record)) for record in controls]
@@ -231,11 +255,12 @@ class Proposer:
         logged: tuple[LoggedBatch, ...],
         overlay: Overlay,
         answers: list[Answer],
+        patient: int = 0,
     ) -> None:
         epoch = self._raft.term
         self._proposal = ProposalNumber(self._proposal + 1)
         entry = Entry(self._store.image.header.version, epoch, self._node_id, self._proposal, batches)
-        self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock())
+        self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock(), patient)
         self._raft.propose(encode_entry(entry))
 
     # -- learning -------------------------------------------------------------------------------
@@ -286,7 +311,9 @@ class Proposer:
         else:
             self._orphans.remove(flight)
         if isinstance(outcome, Applied):
-            self._due += flight.answers
+            if flight.answers:  # not told "unknown" yet
+                self._due += flight.answers
+                self._due_patient += flight.patient
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
         for reply, _, _ in flight.answers:
@@ -295,11 +322,12 @@ class Proposer:
     def answer(self) -> None:
         """Give the answers whose entries are applied. Then ``pump`` waits a moment for who asks again."""
         due, self._due = self._due, []
+        patient, self._due_patient = self._due_patient, 0
         self._on_answering(due)
         for reply, response, throttle_ms in due:
             reply(response, throttle_ms)
         if due:
-            self._gather.expect(len(due) + len(self._pending), self._clock())
+            self._gather.expect(len(due) - patient + len(self._pending), self._clock())
 
     @property
     def answers_due(self) -> bool:
@@ -313,8 +341,13 @@ class Proposer:
 
     @property
     def gathering(self) -> bool:
-        """Requests wait for more to come: pump again within ``GATHER_S``."""
-        return bool(self._pending) and self._in_flight is None
+        """Requests wait for more to come: pump again within ``GATHER_S``. Patient ones wait for a tick."""
+        return bool(self._pending) and self._in_flight is None and not self._only_patient
+
+    @property
+    def _only_patient(self) -> bool:
+        """Whoever waits has time. The clock is asked only where it matters."""
+        return bool(self._patient_until_s) and self._clock() < self._patient_until_s
 
     # -- losing leadership, losing patience -----------------------------------------------------
 
@@ -324,7 +357,7 @@ class Proposer:
         was_active, self.active_epoch = self.active_epoch, None
         refusal = NotController("this node lost its leadership before it decided; nothing was done")
         waiting, self._pending = self._pending, deque()
-        for _, reply in waiting:
+        for _, reply, _ in waiting:
             reply(refusal, 0)
         if was_active is not None:
             self._on_deposed()

@@ -175,9 +175,9 @@ class Replica:
         """The connection on which ``peer`` speaks closed: it died, or was cut off."""
         self.raft.connection_closed(peer)
 
-    def submit(self, decide: Decide, reply: Reply) -> None:
+    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
         """Decide as active controller; see Proposer.submit. The caller runs a turn soon."""
-        self.proposer.submit(decide, reply)
+        self.proposer.submit(decide, reply, patient=patient)
 
     # -- the turn ---------------------------------------------------------------------------------
 

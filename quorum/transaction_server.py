@@ -55,7 +55,7 @@ from quorum.announcer import Announcer
 from quorum.announcer import Send as SendAnnouncements
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
 from quorum.marker_sender import CallLater, MarkerSender, Send
-from quorum.proposer import Decide
+from quorum.proposer import Decide, Submit
 from quorum.proposer import Reply as Told
 from quorum.replica import Replica
 from quorum.transaction_counts import TransactionCounts
@@ -94,7 +94,7 @@ class TransactionServer:
         self,
         times: TransactionTimes,
         replica: Replica,
-        submit: Callable[[Decide, Told], None],
+        submit: Submit,
         acls: Acls,
         *,
         send: Send,

@@ -22,6 +22,7 @@ from controller.transactions.end_txn import EndTxn
 from controller.transactions.init_producer_id import InitProducerId
 from controller.transactions.states import Transaction
 from quorum.marker_sender import Done
+from quorum.proposer import PATIENCE_S
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from records.schema import PartitionRecord, TopicRecord
@@ -140,12 +141,15 @@ class Bench:
     # -- time ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Turns and what is due now, until nothing is left to do."""
+        """Turns and what is due now, until nothing is left to do: patient decisions are left to nobody."""
         for _ in range(ROUNDS_MAX):
             self.rig.turn()
-            if not (self._timers and self._timers[0][0] <= self.rig.now):
+            if self._timers and self._timers[0][0] <= self.rig.now:
+                heapq.heappop(self._timers)[2]()
+            elif self.rig[1].proposer.active and not self.rig[1].proposer.idle:
+                self.rig.wait(PATIENCE_S)
+            else:
                 return
-            heapq.heappop(self._timers)[2]()
         raise AssertionError("never comes to rest")
 
     def wait(self, seconds: float, step_s: float = 0.05) -> None:

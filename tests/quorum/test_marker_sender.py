@@ -251,7 +251,7 @@ def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch
 def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
     submit = bench.server.markers._submit
-    bench.server.markers._submit = lambda _decide, reply: reply(NotController("not now"), 0)
+    bench.server.markers._submit = lambda _decide, reply, **_: reply(NotController("not now"), 0)
     bench.take_sent()[0].answer()
     bench.settle()
     bench.server.markers._submit = submit

@@ -15,7 +15,7 @@ from controller.decision import Decision
 from controller.errors import InvalidRequest
 from controller.view import View
 from quorum.messages import AppendEntries, NewerTerm
-from quorum.proposer import FATE_WAIT_S
+from quorum.proposer import FATE_WAIT_S, PATIENCE_S
 from quorum.raft_log import FOLLOWER, LEADER
 from records.invariant import InvariantViolation
 from records.types import NodeId
@@ -46,6 +46,70 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
     three.flow()
     assert [a.codes for a in answers] == [[f"[{n * 1000}, {n * 1000 + 1000})"] for n in range(5)]
     assert three[1].journal.last_index == last + 3
+
+
+# -- patience --------------------------------------------------------------------------------------------
+
+
+def ask_patiently(rig: Rig) -> Answers:
+    answers = Answers()
+    rig[1].submit(rig.decide_allocate(1), answers, patient=True)
+    return answers
+
+
+def test_a_patient_request_goes_with_the_next_entry_before_what_came_after_it(three: Rig) -> None:
+    last = three[1].journal.last_index
+    patient = ask_patiently(three)
+    three.turn(1)
+    assert three[1].journal.last_index == last
+    assert not three[1].proposer.gathering, "nobody hurries for it: the next tick is soon enough"
+    other = three.allocate(1)
+    three.turn(1)
+    three.flow()
+    assert (patient.codes, other.codes) == (["[0, 1000)"], ["[1000, 2000)"])
+    assert three[1].journal.last_index == last + 1
+
+
+def test_patience_ends(three: Rig) -> None:
+    last = three[1].journal.last_index
+    patient = ask_patiently(three)
+    three.wait(PATIENCE_S * 0.8)
+    later = ask_patiently(three)  # whoever joins does not prolong it
+    three.turn(1)
+    assert three[1].journal.last_index == last
+    three.wait(PATIENCE_S * 0.2 + 1e-9)
+    three.turn(1)
+    three.flow()
+    assert (patient.codes, later.codes) == (["[0, 1000)"], ["[1000, 2000)"])
+    assert three[1].journal.last_index == last + 1
+
+
+def test_a_patient_request_that_waits_behind_others_has_no_time_of_its_own(three: Rig) -> None:
+    first = three.allocate(1)
+    three.turn(1)
+    answers = [three.allocate(1), ask_patiently(three)]
+    three.flow()
+    assert [each.codes for each in (first, *answers)] == [["[0, 1000)"], ["[1000, 2000)"], ["[2000, 3000)"]]
+
+
+def test_a_patient_request_of_a_deposed_leader_is_told_so(three: Rig) -> None:
+    patient = ask_patiently(three)
+    three.turn(1)
+    three[1].received(NodeId(2), NewerTerm(9))
+    assert patient.codes == ["NotController"]
+
+
+def test_nobody_is_expected_back_after_a_patient_request(three: Rig) -> None:
+    ask_patiently(three)
+    three.wait(PATIENCE_S)
+    three.turn(1)
+    three.flow()
+    now = three.now
+    answers = three.allocate(1)
+    three.turn(1)
+    assert three.now == now, "proposed at once"
+    three.flow()
+    assert answers.codes == ["[1000, 2000)"]
 
 
 def test_an_entry_ends_with_the_decision_that_fills_it(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
