@@ -27,7 +27,7 @@ from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_own, read_secret, read_users
 from quorum.gather import GATHER_S
 from quorum.links import Events, LinkConfig, Links
-from quorum.marker_links import MarkerLinks
+from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from quorum.messages import Message
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
@@ -39,7 +39,6 @@ from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
 from wire.listener import Listener
 
 TICK_S: Final = 0.01
@@ -121,7 +120,7 @@ class Controller:
             log=self._log,
         )
         self._marker_links = MarkerLinks(read_own(config))
-        self._announcement_links = MarkerLinks(read_own(config), ANNOUNCE_PARTITIONS)
+        self._announcement_links = AnnouncementLinks(read_own(config))
         self.transactions = TransactionServer(
             TransactionTimes(
                 timeout_ms_max=config.transaction_timeout_ms_max,
@@ -133,7 +132,7 @@ class Controller:
             self.submit,
             acls,
             send=self._marker_links.send,
-            send_announcements=self._announcement_links.send,
+            send_announcements=self._announcement_links.tell,
             call_later=self._call_later,
             background=self._background,
             clock=time.monotonic,

@@ -1,75 +1,89 @@
-"""The marker sender's connections: one to each broker that leads partitions, opened when it is needed.
+"""The coordinator's connections to brokers: one to each that leads partitions, opened when it is needed.
 
-Apart     each broker is asked on a task of its own, so one that does not answer keeps nobody else waiting.
+Apart     a broker that does not answer keeps nobody else waiting. Markers and announcements have connections
+          of their own: an announcement must not wait behind a marker's flush.
 Address   a broker that has registered at another one is reached there: the old connection is closed.
-Failures  a lost connection, silence, a refusal as a whole: the sender is told, and sends again.
+Failures  of markers: a lost connection, silence, a refusal as a whole: the sender is told, and sends again.
+          An announcement is sent if a connection is open, and lost if not.
+Speed     a request is one write. Only opening a connection takes a task.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.errors import ApiError
 from records.types import BrokerId
-from wire.connection import Connection, ConnectionLost, RequestTimeout
-from wire.dispatch import Api
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
+from wire.connection import Connection, NotConnected
+from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers
+REOPEN_S: Final = 1.0  # from a failure to open a connection for announcements to the next try
 CLIENT_ID: Final = "fencepost-coordinator"
-FAILURES: Final = (ApiError, ConnectionLost, RequestTimeout)
+
+Done = Callable[[Any], None]
 
 
-@dataclass(slots=True)
 class _Link:
-    """One broker's connection."""
+    """One broker's connection, and what waits for it to be open."""
 
-    address: tuple[str, int]
-    connection: Connection | None = None
+    __slots__ = ("address", "connection", "is_opening", "reopen_s", "waiting")
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.connection: Connection | None = None
+        self.is_opening = False
+        self.reopen_s = 0.0
+        self.waiting: list[tuple[WriteTxnMarkers, Done]] = []
 
 
-class MarkerLinks:
-    """``send`` is what the marker sender is given, or the announcer. All calls on the event loop."""
+class _Links:
+    """What both kinds have in common. All calls on the event loop."""
 
-    def __init__(self, sasl: tuple[str, str] | None, api: Api[Any, Any] = WRITE_TXN_MARKERS) -> None:
+    def __init__(self, sasl: tuple[str, str] | None) -> None:
         self._sasl = sasl
-        self._api = api
         self._links: dict[BrokerId, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(
-        self, broker_id: BrokerId, host: str, port: int, request: Any, done: Callable[[Any], None]
-    ) -> None:
-        """Send on the broker's connection, and tell ``done`` the answer or why there is none."""
+    def _link(self, broker_id: BrokerId, host: str, port: int) -> _Link:
         link = self._links.get(broker_id)
         if link is None or link.address != (host, port):
             if link is not None and link.connection is not None:
-                link.connection.close()
+                asyncio.get_running_loop().call_soon(link.connection.close)
             link = self._links[broker_id] = _Link((host, port))
-        task = asyncio.get_running_loop().create_task(self._call(link, request, done))
+        return link
+
+    def _open(self, link: _Link) -> None:
+        if link.is_opening:
+            return
+        link.is_opening = True
+        task = asyncio.get_running_loop().create_task(self._opening(link))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    async def _opening(self, link: _Link) -> None:
+        failure: Exception | None = None
+        try:
+            link.connection = await Connection.open(
+                *link.address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
+            )
+        except (ApiError, NotConnected) as error:
+            failure = error
+            link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
+        link.is_opening = False
+        waiting, link.waiting = link.waiting, []
+        for request, done in waiting:
+            if failure is not None or link.connection is None:
+                done(failure)
+            else:
+                _ask(link.connection, request, done)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.result()  # a bug of ours goes to the event loop's exception handler
-
-    async def _call(self, link: _Link, request: Any, done: Callable[[Any], None]) -> None:
-        outcome: Any
-        try:
-            if link.connection is None or not link.connection.is_open:
-                link.connection = await Connection.open(
-                    *link.address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
-                )
-            outcome = await link.connection.call(self._api, request, timeout_s=MARKERS_TIMEOUT_S)
-        except FAILURES as error:
-            if link.connection is not None:
-                link.connection.close()
-            outcome = error
-        done(outcome)
 
     async def stop(self) -> None:
         """Close every connection; nobody is told of what is under way."""
@@ -79,5 +93,41 @@ class MarkerLinks:
         await asyncio.gather(*tasks, return_exceptions=True)
         for link in self._links.values():
             if link.connection is not None:
-                link.connection.close()
+                link.connection.abandon()
         self._links.clear()
+
+
+class MarkerLinks(_Links):
+    """``send`` is what the marker sender is given."""
+
+    def send(self, broker_id: BrokerId, host: str, port: int, request: WriteTxnMarkers, done: Done) -> None:
+        """Send on the broker's connection, and tell ``done``, later, the answer or why there is none."""
+        link = self._link(broker_id, host, port)
+        if link.connection is not None and link.connection.is_open:
+            _ask(link.connection, request, done)
+        else:
+            link.waiting.append((request, done))
+            self._open(link)
+
+
+class AnnouncementLinks(_Links):
+    """``tell`` is what the announcer is given."""
+
+    def tell(self, broker_id: BrokerId, host: str, port: int, request: AnnouncePartitions) -> None:
+        """Send at once if the broker's connection is open; else open it for those that come later."""
+        link = self._link(broker_id, host, port)
+        if link.connection is not None and link.connection.is_open:
+            try:
+                link.connection.tell(ANNOUNCE_PARTITIONS, request)
+            except ApiError:  # the broker serves none: it asks
+                return
+        elif asyncio.get_running_loop().time() >= link.reopen_s:
+            link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
+            self._open(link)
+
+
+def _ask(connection: Connection, request: WriteTxnMarkers, done: Done) -> None:
+    try:
+        connection.ask(WRITE_TXN_MARKERS, request, done, timeout_s=MARKERS_TIMEOUT_S)
+    except (ApiError, NotConnected) as error:
+        asyncio.get_running_loop().call_soon(done, error)

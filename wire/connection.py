@@ -3,10 +3,14 @@
 Outcome     ``NotConnected``: the request was never sent. ``ConnectionLost`` and ``RequestTimeout``: it may
             have been done; nobody knows. An ApiError: the other side's own words.
 Versions    ApiVersions is asked first; a call uses the newest version that both sides serve.
+Speed       ``ask`` and ``tell`` take no Task, Future or timer per request; ``call`` is for who awaits.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple, cast
 
 from controller.errors import ApiError, ErrorCode, UnsupportedVersion
@@ -22,6 +26,7 @@ CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"
 SOFTWARE: Final = ApiVersions("fencepost", "0.1.0")
 TIMEOUT_S: Final = 5.0
+UNSENT_BYTES_MAX: Final = 1024 * 1024  # that the other side did not take yet, and ``tell`` adds to
 
 
 class ConnectionLost(Exception):
@@ -40,7 +45,8 @@ class _Call(NamedTuple):
     correlation_id: int
     api: Api[Any, Any]
     version: int
-    answer: asyncio.Future[Any]
+    told: Callable[[Any], None]
+    until_s: float  # by the loop's clock; ``inf``: its caller has a clock of its own
 
 
 class Connection(asyncio.Protocol):
@@ -54,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._next_correlation_id = 0
         self._lost: str | None = None
         self._retired = False
+        self._watch: asyncio.TimerHandle | None = None  # over calls with a time; set from the first on
         self.peer = ("", 0)  # host and port, as given to ``open``
         self.versions: dict[int, range] = {}  # what the other side serves, by API key
 
@@ -103,24 +110,38 @@ class Connection(asyncio.Protocol):
         self, api: Api[Q, R], request: Q, *, version: int | None = None, timeout_s: float = TIMEOUT_S
     ) -> R:
         """The answer. Raises NotConnected, ConnectionLost, RequestTimeout, ApiError, UnsupportedVersion."""
-        if version is None:
-            version = self.version_for(api)
-        body = api.encode_request(version, request)
-        transport = self._transport
-        if self._lost is not None or transport is None:
-            raise NotConnected(f"{self.address}: {self._lost or 'not connected'}")
-        invariant(len(self._calls) < CALLS_MAX, "too many calls in flight", address=self.address)
-        correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._calls.append(_Call(correlation_id, api, version, answer))
-        header = framing.RequestHeader(api.key, version, correlation_id, self._client_id)
-        transport.write(framing.request_frame(header, body, flexible=version >= api.flexible_from))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[R] = loop.create_future()
+        self._begin(api, request, version, partial(_settle, answer), inf)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError as error:
             raise RequestTimeout(f"{api.name} to {self.address}: no answer in {timeout_s:.3f} s") from error
+
+    def ask(
+        self, api: Api[Q, R], request: Q, told: Callable[[R | Exception], None], *, timeout_s: float
+    ) -> None:
+        """Send; ``told`` is called once, later, with the answer or with what ``call`` would raise.
+
+        Silence ends the connection: all its calls are told so. Raises NotConnected, UnsupportedVersion.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + timeout_s
+        self._begin(api, request, None, told, until_s)
+        if self._watch is None:
+            self._watch = loop.call_at(until_s, self._look_for_silence)
+
+    def tell(self, api: Api[Q, None], request: Q) -> bool:
+        """Send what is never answered. False: it was dropped, as the other side takes nothing.
+
+        Raises NotConnected, UnsupportedVersion.
+        """
+        transport = self._transport
+        if transport is not None and transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            return False
+        self._write(api, request, None)
+        return True
 
     def version_for(self, api: Api[Any, Any]) -> int:
         """The newest version of ``api`` that both sides serve. Raises UnsupportedVersion."""
@@ -137,6 +158,11 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close now. Calls in flight raise ConnectionLost."""
+        self._fail("closed by us")
+
+    def abandon(self) -> None:
+        """Close now, and tell nobody who asked."""
+        self._calls.clear()
         self._fail("closed by us")
 
     def retire(self) -> None:
@@ -175,14 +201,15 @@ class Connection(asyncio.Protocol):
         if correlation_id != call.correlation_id:
             self._calls.appendleft(call)
             raise CorruptData(f"correlation id {correlation_id}, expected {call.correlation_id}")
-        if not call.answer.done():  # else its caller gave up
-            try:
-                call.answer.set_result(call.api.decode_response(call.version, memoryview(frame)[start:]))
-            except ApiError as error:
-                call.answer.set_exception(error)
-            except CorruptData:
-                self._calls.appendleft(call)
-                raise
+        outcome: Any
+        try:
+            outcome = call.api.decode_response(call.version, memoryview(frame)[start:])
+        except ApiError as error:
+            outcome = error
+        except CorruptData:
+            self._calls.appendleft(call)
+            raise
+        call.told(outcome)
         if self._retired and not self._calls:
             self.close()
 
@@ -193,10 +220,50 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+        if self._watch is not None:
+            self._watch.cancel()
         while self._calls:
             call = self._calls.popleft()
-            if not call.answer.done():
-                call.answer.set_exception(ConnectionLost(f"{call.api.name} to {self.address}: {reason}"))
+            call.told(ConnectionLost(f"{call.api.name} to {self.address}: {reason}"))
+
+    def _begin(
+        self, api: Api[Q, R], request: Q, version: int | None, told: Callable[[Any], None], until_s: float
+    ) -> None:
+        invariant(len(self._calls) < CALLS_MAX, "too many calls in flight", address=self.address)
+        version, correlation_id = self._write(api, request, version)
+        self._calls.append(_Call(correlation_id, api, version, told, until_s))
+
+    def _write(self, api: Api[Q, R], request: Q, version: int | None) -> tuple[int, int]:
+        """Send a request. Returns its version and correlation id."""
+        if version is None:
+            version = self.version_for(api)
+        body = api.encode_request(version, request)
+        transport = self._transport
+        if self._lost is not None or transport is None:
+            raise NotConnected(f"{self.address}: {self._lost or 'not connected'}")
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        header = framing.RequestHeader(api.key, version, correlation_id, self._client_id)
+        transport.write(framing.request_frame(header, body, flexible=version >= api.flexible_from))
+        return version, correlation_id
+
+    def _look_for_silence(self) -> None:
+        """The first call that was asked is answered, or too late: then so are those behind it."""
+        self._watch = None
+        if self._lost is not None or not self._calls:
+            return
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        late = [call for call in self._calls if call.until_s <= now_s]
+        if not late:
+            until_s = min(call.until_s for call in self._calls)
+            if until_s < inf:
+                self._watch = loop.call_at(until_s, self._look_for_silence)
+            return
+        self._calls = deque(call for call in self._calls if call.until_s > now_s)
+        self._fail("no answer in time")
+        for call in late:
+            call.told(RequestTimeout(f"{call.api.name} to {self.address}: no answer in time"))
 
     async def _negotiate(self, timeout_s: float) -> None:
         version = API_VERSIONS.versions[-1]
@@ -218,3 +285,12 @@ class Connection(asyncio.Protocol):
         await self.call(SASL_HANDSHAKE, SaslHandshake(MECHANISM), version=1, timeout_s=timeout_s)
         token = SaslAuthenticate(plain_token(user, password))
         await self.call(SASL_AUTHENTICATE, token, timeout_s=timeout_s)
+
+
+def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:
+    if answer.done():  # its caller gave up
+        return
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)

@@ -2,11 +2,12 @@
 
 A private API from the active controller to brokers. It says, before the first batch comes, what the broker
 would ask with AddPartitionsToTxn and VerifyOnly (KIP-890): in the image of ``image_version`` this producer's
-transaction is open and holds these partitions. It is never needed: who was told nothing asks.
+transaction is open and holds these partitions. It is never needed: who was told nothing asks. So it is not
+answered, either; a refusal closes the connection.
 
 request     compact array of: producer id i64 | producer epoch i16 | image version i64 |
             compact array of (compact topic, compact array of partition i32)
-response    throttle ms i32 | error i16
+response    none; to a request that is not even read: throttle ms i32 | error i16
 """
 
 import struct
@@ -16,8 +17,8 @@ from typing import Final
 from controller.errors import ApiError
 from records.invariant import CorruptData
 from wire.cursor import Reader, Writer, read
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import raise_for
+from wire.dispatch import NEVER_FLEXIBLE, Api, Unanswered
+from wire.errors import message_of, raise_for
 from wire.schema import Buffer
 
 PARTITIONS_MAX: Final = 5_000
@@ -86,6 +87,10 @@ def _decode_response(version: int, body: Buffer) -> None:
     raise_for(_ANSWER.unpack(body)[1])
 
 
+def _unanswered(request: AnnouncePartitions, outcome: ApiError | None) -> Unanswered:
+    return Unanswered(None if outcome is None else message_of(outcome))
+
+
 ANNOUNCE_PARTITIONS: Final[Api[AnnouncePartitions, None]] = Api(
     key=20024,
     name="AnnouncePartitions",
@@ -96,4 +101,5 @@ ANNOUNCE_PARTITIONS: Final[Api[AnnouncePartitions, None]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    unanswered=_unanswered,
 )

@@ -10,13 +10,20 @@ from tests.broker.batches import TOPIC, batch, fetch, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
+from wire.connection import SOFTWARE
+from wire.k18_api_versions import API_VERSIONS
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 
 
 async def announce(on: Stage, *, version: int, epoch: int = 0, topic: str = TOPIC, index: int = 0) -> None:
     told = Announcement(7, epoch, version, ((topic, (index,)),))
-    await on.call(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
+    client = await on.client()
+    try:
+        assert client.tell(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
+        await client.call(API_VERSIONS, SOFTWARE)  # one after the other: it was heard
+    finally:
+        client.close()
 
 
 def questions(on: Stage) -> int:

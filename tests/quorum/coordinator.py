@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller import brokers
 from controller.authorization import Acls
@@ -31,6 +31,7 @@ from records.types import BrokerId, ProducerId
 from tests.quorum.rig import CLUSTER, Rig, Silence
 from wire.dispatch import Context
 from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
+from wire.k20024_announce_partitions import AnnouncePartitions
 
 CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", "client-1", "127.0.0.1:50000")
 TOPIC = "orders"
@@ -95,6 +96,15 @@ class Sent:
         )
 
 
+class Announced(NamedTuple):
+    """One request of the announcer."""
+
+    broker_id: int
+    host: str
+    port: int
+    request: AnnouncePartitions
+
+
 @dataclass
 class Bench:
     """``rig[1]`` is the voter; ``server`` its coordinator."""
@@ -103,7 +113,7 @@ class Bench:
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
     sent: list[Sent] = field(default_factory=list)
-    announced: list[Any] = field(default_factory=list)
+    announced: list[Announced] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -117,7 +127,7 @@ class Bench:
             replica.submit,
             self.acls,
             send=lambda *what: self.sent.append(Sent(*what)),
-            send_announcements=lambda *what: self.announced.append(Sent(*what)),
+            send_announcements=lambda *what: self.announced.append(Announced(*what)),
             call_later=self._call_later,
             background=lambda work, done: self.rig.jobs.append((partial(_outcome, work), done)),
             clock=lambda: self.rig.now,

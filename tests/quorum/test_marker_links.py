@@ -10,7 +10,7 @@ import structlog
 import quorum.marker_links
 from controller.authorization import Operation
 from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
-from quorum.marker_links import MarkerLinks
+from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from records.types import BrokerId
 from wire.connection import ConnectionLost, RequestTimeout
 from wire.dispatch import Context, Endpoint, Reply
@@ -20,6 +20,7 @@ from wire.k27_write_txn_markers import (
     WriteTxnMarkers,
     WriteTxnMarkersAnswer,
 )
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 from wire.listener import Listener
 
 HOST = "127.0.0.1"
@@ -172,3 +173,52 @@ def test_a_refusal_as_a_whole_is_in_every_partitions_code() -> None:
         await listener.stop()
 
     run(story)
+
+
+ANNOUNCEMENT = AnnouncePartitions((Announcement(7, 3, 99, (("orders", (0, 1)),)),))
+
+
+class Announced:
+    """A broker that hears announcements."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[AnnouncePartitions] = asyncio.Queue()
+
+    def __call__(self, request: AnnouncePartitions, context: Context, reply: Reply) -> None:
+        self.heard.put_nowait(request)
+        reply(None)
+
+    async def listen(self, port: int = 0) -> Listener:
+        service = {ANNOUNCE_PARTITIONS.key: (ANNOUNCE_PARTITIONS, self)}
+        listener = Listener(service, name="PLAINTEXT", log=structlog.get_logger())
+        await listener.start(HOST, port)
+        return listener
+
+    async def next(self, links: AnnouncementLinks, port: int) -> AnnouncePartitions:
+        """Announce until it is heard: what is sent while no connection is open is lost."""
+        while self.heard.empty():
+            links.tell(BrokerId(1), HOST, port, ANNOUNCEMENT)
+            await asyncio.sleep(0.001)
+        return self.heard.get_nowait()
+
+
+def test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quorum.marker_links, "REOPEN_S", 0.0)
+
+    async def story() -> None:
+        links, broker = AnnouncementLinks(None), Announced()
+        try:
+            listener = await broker.listen()
+            port = listener.port
+            assert await broker.next(links, port) == ANNOUNCEMENT
+            await listener.stop()
+            restarted = Announced()
+            listener = await restarted.listen(port)
+            assert await restarted.next(links, port) == ANNOUNCEMENT
+            await listener.stop()
+        finally:
+            await links.stop()
+
+    asyncio.run(story())

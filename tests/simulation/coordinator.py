@@ -115,9 +115,12 @@ class Coordinator(Process):
         self._send_to_broker(life, broker, lambda to, told: to.write_markers(request, told), done)
 
     def _send_announcements(
-        self, life: int, broker: BrokerId, _host: str, _port: int, request: AnnouncePartitions, done: Told
+        self, _life: int, broker_id: BrokerId, _host: str, _port: int, request: AnnouncePartitions
     ) -> None:
-        self._send_to_broker(life, broker, lambda to, told: to.announce(request, told), done)
+        """As quorum/marker_links.py: nobody hears what becomes of it."""
+        broker = self.brokers.get(broker_id)
+        if broker is not None:
+            self.post.carry(partial(broker.announce, request, _nobody))
 
     def _send_to_broker(
         self, life: int, broker_id: BrokerId, deliver: Callable[[Broker, Told], None], done: Told
@@ -139,3 +142,7 @@ class Coordinator(Process):
             self._agenda.after(0.001, tell, ConnectionRefusedError("nobody listens"))
         else:
             self.post.carry(partial(deliver, broker, answered))
+
+
+def _nobody(_outcome: Any) -> None:
+    """Who waits for the answer to an announcement."""
