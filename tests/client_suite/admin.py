@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import confluent_kafka
+import confluent_kafka.admin
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
@@ -132,6 +132,12 @@ def _leave_hanging(cluster: RealCluster, topic: str) -> None:
     log.append(from_producer(b"left behind", sequence=0, transactional=True), now_ms, Term(0))
     log.close()
     cluster.run("start", *(str(each) for each in NODE_IDS))
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
+    while admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic].partitions[0].leader < 0:
+        if time.monotonic() > deadline:
+            raise StoryFailed(f"nobody leads {topic}")
+        time.sleep(0.1)
 
 
 def _producer(bootstrap: str, transactional_id: str) -> Any:

@@ -7,6 +7,7 @@ Answer   a line: ``ok`` and the values, or ``error`` and what the library says. 
 Fetched  kafkajs by npm and Kafka's Java client by Maven, into .clients (ignored by git), once.
 """
 
+import contextlib
 import os
 import queue
 import shutil
@@ -53,7 +54,8 @@ class Player:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         (self.version,) = self._answer("start")
 
     def call(self, *words: str) -> list[str]:
@@ -69,8 +71,15 @@ class Player:
 
     def end(self) -> None:
         """At once, whatever it does: its producers are left as they are."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         self._process.kill()
         self._process.wait()
+        self._listener.join()
+        stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
 
     def _answer(self, asked: str) -> list[str]:
         try:

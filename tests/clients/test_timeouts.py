@@ -1,0 +1,114 @@
+"""Timeouts and retries that span the death of the coordinator, on a real cluster; who is told which code."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.broker_contact import Brokers, BrokerTarget
+from controller.errors import ApiError, ErrorCode
+from controller.transactions.end_txn import EndTxn
+from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from quorum.config import parse_address
+from records.types import ProducerId
+from tests.client_suite.players import CONFLUENT, PLAYERS, Player
+from tests.client_suite.stories import FIRSTS, Killed, Stage, timed_out
+from tests.clients.real_cluster import RealCluster, real_cluster
+from wire.dispatch import Api
+from wire.k22_init_producer_id import INIT_PRODUCER_ID
+from wire.k26_end_txn import END_TXN
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_MS = 60_000
+PATIENCE_S = 30.0
+NOBODY = ProducerId(-1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    with real_cluster(tmp_path_factory.mktemp("timeouts") / "cluster") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reader(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    player = PLAYERS[CONFLUENT](cluster.bootstrap(), tmp_path_factory.mktemp("reader"))
+    yield player
+    player.end()
+
+
+@pytest.mark.row("588.1", "588.2", "588.3")
+@pytest.mark.parametrize("first", FIRSTS)
+def test_librdkafka_goes_on_after_a_timeout_though_the_coordinator_died(
+    cluster: RealCluster, reader: Player, tmp_path: Path, first: str
+) -> None:
+    player = PLAYERS[CONFLUENT](cluster.bootstrap(), tmp_path)
+    try:
+        assert timed_out(first, kill=True)(Stage(cluster, player, reader)).startswith("it continues")
+    finally:
+        player.end()
+
+
+def told(cluster: RealCluster, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
+    """The coordinator's answer, or the code of its refusal. What passes is waited for."""
+    target = BrokerTarget(tuple(parse_address(each) for each in cluster.bootstrap().split(",")))
+
+    async def hold() -> Any:
+        brokers = Brokers(target, timeout_s=PATIENCE_S)
+
+        async def ask() -> Any:
+            _, answer = await brokers.ask_coordinator(transactional_id, api, request)
+            return answer
+
+        try:
+            return await brokers.patiently(ask)
+        except ApiError as error:
+            return error.code
+        finally:
+            brokers.close()
+
+    return asyncio.run(hold())
+
+
+def init(producer_id: ProducerId = NOBODY, epoch: int = -1, *, of: str) -> InitProducerId:
+    return InitProducerId(of, TIMEOUT_MS, producer_id, epoch)
+
+
+@pytest.mark.row("360.3")
+def test_a_retry_that_spans_a_failover_is_answered_and_not_fenced(cluster: RealCluster) -> None:
+    first = told(cluster, "retries", INIT_PRODUCER_ID, init(of="retries"))
+    again = init(first.producer_id, first.producer_epoch, of="retries")
+    bumped = told(cluster, "retries", INIT_PRODUCER_ID, again)
+    assert bumped == InitProducerIdAnswer(first.producer_id, first.producer_epoch + 1)
+    killed = Killed(cluster)
+    try:
+        assert told(cluster, "retries", INIT_PRODUCER_ID, again) == bumped
+        newer = init(first.producer_id, first.producer_epoch + 2, of="retries")
+        assert told(cluster, "retries", INIT_PRODUCER_ID, newer) == ErrorCode.PRODUCER_FENCED
+    finally:
+        killed.restart()
+
+
+GATED = [  # the last version that is told 47, and the first that is told 90
+    pytest.param(INIT_PRODUCER_ID, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    pytest.param(INIT_PRODUCER_ID, 4, ErrorCode.PRODUCER_FENCED),
+    pytest.param(END_TXN, 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+    pytest.param(END_TXN, 2, ErrorCode.PRODUCER_FENCED),
+]
+
+
+@pytest.mark.row("588.4", "588.5")
+@pytest.mark.parametrize(("api", "version", "code"), GATED)
+def test_who_is_fenced_is_told_so_in_a_code_of_its_version(
+    cluster: RealCluster, api: Api[Any, Any], version: int, code: ErrorCode
+) -> None:
+    name = f"{api.name}-{version}"
+    first = told(cluster, name, INIT_PRODUCER_ID, init(of=name))
+    told(cluster, name, INIT_PRODUCER_ID, init(of=name))
+    pair = (first.producer_id, first.producer_epoch)
+    request = EndTxn(name, *pair, True) if api is END_TXN else init(*pair, of=name)
+    assert told(cluster, name, replace(api, versions=range(version, version + 1)), request) == code
