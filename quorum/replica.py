@@ -39,10 +39,11 @@ from quorum.snapshotter import Background, Snapshotter
 from quorum.transport import PeerTransport, Send
 from records.entry import decode_entry, decode_records
 from records.types import LogIndex, NodeId, Term
-from snapshots.store import Store
+from snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
+ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
 APPLIED: Final = "applied"  # store meta: (raft index, term) of the image
 
 
@@ -89,6 +90,8 @@ class Replica:
         self._flushed_s = clock()
         config.directory.mkdir(parents=True, exist_ok=True)
         self.store = Store.open(config.directory / "store", sync=config.sync)
+        if self.store.forget_lost_image():
+            self.log.error("image_lost", store=str(config.directory / "store"))
         self.journal = Journal(self.store)
         applied = self.store.meta_get(APPLIED)
         index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
@@ -134,8 +137,19 @@ class Replica:
         self.snapshotter = Snapshotter(self, background, clock)
         self._transport.on_behind = self.snapshotter.send_to
         self.snapshotter.recover()
+        self._require_image()
         self.connected_peers: set[NodeId] = set()
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
+
+    def _require_image(self) -> None:
+        """What follows the image is in the journal. Raises ImageLost."""
+        first = self.journal.first_index
+        if self._applied[0] + 1 < first:
+            raise ImageLost(
+                f"{self.config.directory}: the image ends at Raft index {self._applied[0]}, the journal "
+                f"begins at {first}, and no sound snapshot lies between: format this node anew, and its "
+                "peers send everything"
+            )
 
     # -- what happens -----------------------------------------------------------------------------
 
@@ -260,6 +274,8 @@ class Replica:
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
         self.proposer.applied(entry, outcome)
+        if self.store.image.rows_unsaved > ROWS_UNSAVED_MAX:
+            self.flush()
 
     # -- roles ------------------------------------------------------------------------------------
 
