@@ -1,12 +1,15 @@
 """Flushes partition logs off the event loop; who waits for one log's flush shares the next (group commit).
 
 A flush that is under way may have begun before what a caller appended, so he waits for the one after.
+Speed     no task and no future per flush, and one wake-up of the loop for all that ended meanwhile.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeAlias
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, NamedTuple, TypeAlias
 
 from broker.partitions import Partition, Partitions
 
@@ -17,17 +20,29 @@ Flushed: TypeAlias = Callable[[bool], None]
 """Called with False if the partition is offline now: nobody knows what is on the disk."""
 
 
+class _Round(NamedTuple):
+    """One flush of one partition, and who waits for it."""
+
+    partition: Partition
+    waiting: list[Flushed]
+
+
 class Flusher:
     """Asks threads to flush. To be used on the event loop."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="flush")
         self._waiting: dict[Partition, list[Flushed]] = {}  # those not yet covered by a flush
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way = 0  # rounds
+        self._threads: list[Thread] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: SimpleQueue[_Round | None] = SimpleQueue()
+        self._ended: deque[tuple[_Round, BaseException | None]] = deque()
+        self._woken = False  # the loop will look at what ended
+        self._idle: asyncio.Event | None = None  # somebody waits until nothing is under way
 
     def flush(self, partition: Partition, then: Flushed) -> None:
-        """Call ``then`` when all that the partition holds now is on the disk."""
+        """Call ``then``, later, when all that the partition holds now is on the disk."""
         waiting = self._waiting.get(partition)
         if waiting is not None:
             waiting.append(then)
@@ -35,28 +50,70 @@ class Flusher:
         self._waiting[partition] = [then]
         if not partition.flushing:
             partition.flushing = True
-            task = asyncio.get_running_loop().create_task(self._rounds(partition))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            self._begin(partition)
 
     async def stop(self) -> None:
         """Wait for what is under way."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
-        self._threads.shutdown(wait=False)
+        if self._under_way:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+        for _ in self._threads:
+            self._asked.put(None)
+        self._threads.clear()
 
-    async def _rounds(self, partition: Partition) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while (waiting := self._waiting.pop(partition, None)) is not None:
-                flushed = partition.is_open
-                try:
-                    if flushed:
-                        await loop.run_in_executor(self._threads, partition.log.flush)
-                except OSError as error:
-                    self._partitions.fail(partition, error, doing="flush")
-                    flushed = False
-                for then in waiting:
-                    then(flushed)
-        finally:
+    def _begin(self, partition: Partition) -> None:
+        """A round for all who wait for the partition."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._under_way += 1
+        if len(self._threads) < min(self._under_way, THREADS):
+            thread = Thread(target=self._work, name=f"flush_{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._asked.put(_Round(partition, self._waiting.pop(partition)))
+
+    def _work(self) -> None:
+        """On a thread: one round after the other."""
+        while (asked := self._asked.get()) is not None:
+            failure: BaseException | None = None
+            try:
+                if asked.partition.is_open:
+                    asked.partition.log.flush()
+            except BaseException as error:  # noqa: BLE001 - raised again where it stops the node
+                failure = error
+            self._ended.append((asked, failure))
+            if not self._woken:  # cleared before what ended is taken: none is forgotten
+                self._woken = True
+                if self._loop is None or self._loop.is_closed():
+                    return
+                self._loop.call_soon_threadsafe(self._take_ended)
+
+    def _take_ended(self) -> None:
+        self._woken = False
+        while self._ended:
+            asked, failure = self._ended.popleft()
+            self._under_way -= 1
+            try:
+                self._end(asked, failure)
+            finally:
+                self._go_on(asked.partition)
+        if self._idle is not None and not self._under_way:
+            self._idle.set()
+
+    def _end(self, asked: _Round, failure: BaseException | None) -> None:
+        partition = asked.partition
+        if isinstance(failure, OSError):
+            self._partitions.fail(partition, failure, doing="flush")
+        elif failure is not None:
+            raise failure
+        is_safe = partition.is_open and failure is None
+        for then in asked.waiting:
+            then(is_safe)
+
+    def _go_on(self, partition: Partition) -> None:
+        """Those who came meanwhile have a round of their own."""
+        if partition in self._waiting:
+            self._begin(partition)
+        else:
             partition.flushing = False
             partition.flush_ended()
