@@ -207,8 +207,10 @@ class Controller:
             least = self._config.disk_free_bytes_min
             reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
             return
-        self.replica.proposer.submit(decide, reply, patient=patient)
-        self._wake()
+        proposer = self.replica.proposer
+        proposer.submit(decide, reply, patient=patient)
+        if not proposer.in_flight and not patient:  # the turn that settles an entry proposes what waits
+            self._wake()
 
     # -- turns --------------------------------------------------------------------------------------
 

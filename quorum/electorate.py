@@ -99,17 +99,17 @@ class Electorate:
 
     def _unapplied(self) -> list[Bindings]:
         """Bindings of Voters records in the log after the applied index; empty almost always."""
-        first, last = self._applied_index() + 1, self._journal.last_index
+        _, last, term = self._journal[-1]
+        first = self._applied_index() + 1
         if first > last:
             return []
-        end = (last, self._journal.term_at(last))  # by log matching it stands for everything before it
-        if self._scanned[0] != end:
+        if self._scanned[0] != (last, term):  # by log matching it stands for everything before it
             found: list[Bindings] = []
             for index in range(first, last + 1):
                 entry = self._journal.entry_at(index)
                 if entry is not None and entry[0][:1] == REGULAR:
                     found += _bindings_in(entry[0][1:])
-            self._scanned = (end, found)
+            self._scanned = ((last, term), found)
         return self._scanned[1]
 
     def met(self, peer: NodeId, directory: uuid.UUID, bound: Bindings) -> None:

@@ -115,6 +115,8 @@ def use_clock(clock: Callable[[], float], rng: random.Random) -> None:
 class RaftLog(SyncObj):  # type: ignore[misc]
     """One voter's Raft core. ``transport`` is a pysyncobj Transport; see quorum/transport.py."""
 
+    _SyncObj__raftElectionDeadline: float
+
     def __init__(
         self,
         node_id: NodeId,
@@ -219,21 +221,27 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     # -- what the driver does ---------------------------------------------------------------------
 
-    def tick(self, *, may_vote: bool) -> None:
-        """One step of the core. The journal must have been flushed: this counts its entries."""
+    def tick(self, *, may_vote: Callable[[], bool]) -> None:
+        """One step of the core. The journal must have been flushed: this counts its entries.
+
+        ``may_vote``   is asked only where the answer matters: of a follower whose election comes near.
+        """
         now = self._clock()
         away_s = now - self._last_tick
         stalled = away_s > STALL_S
         self._last_tick = now
         if stalled:
             self._excuse(away_s)
-        if stalled or (not may_vote and not self.is_leader):
-            self._postpone_election(now + self._election_s[0])
         role_before = self.role
+        soonest = now + self._election_s[0]
+        near = role_before != LEADER and self._SyncObj__raftElectionDeadline < soonest
+        if stalled or (near and not may_vote()):
+            self._postpone_election(soonest)
         self.doTick(0.0)
-        if role_before == LEADER and not self.is_leader:
+        role = self.role
+        if role_before == LEADER and role != LEADER:
             self._rest()
-        if self.role == CANDIDATE and self._hurried:
+        if self._hurried and role == CANDIDATE:
             self._hurried = False
             self._SyncObj__raftElectionDeadline = now + self._rng.uniform(*RETRY_S)
 

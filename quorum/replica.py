@@ -205,7 +205,7 @@ class Replica:
             self.journal.flush()
         self._transport.release()
         for _ in range(TICKS_MAX):
-            self.raft.tick(may_vote=self.electorate.may_vote)
+            self.raft.tick(may_vote=self._may_vote)
             if not self.raft.behind_commit or self.journal.must_flush:
                 break
         if not proposer.crowded:
@@ -236,6 +236,9 @@ class Replica:
         self.store.image.save()
         self.journal.flush()
         self._flushed_s = self._clock()
+
+    def _may_vote(self) -> bool:
+        return self.electorate.may_vote
 
     # -- committed entries ------------------------------------------------------------------------
 
