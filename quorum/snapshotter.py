@@ -251,5 +251,9 @@ class Snapshotter:
             self._log.error("snapshot_unreadable", snapshot=str(transfer.directory / file), error=str(error))
             del self._transfers[peer]
             return
+        if not payload:  # a later snapshot took its name and is shorter: the follower asks for that one
+            self._log.info("snapshot_replaced", snapshot=str(transfer.directory), to=peer)
+            del self._transfers[peer]
+            return
         chunk = SnapshotChunk(self._replica.raft.term, transfer.manifest.name, file, position, payload)
         self._replica.answer(peer, chunk)

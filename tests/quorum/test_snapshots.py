@@ -203,6 +203,26 @@ def test_a_leader_that_changes_in_the_middle_starts_it_anew(behind: Rig) -> None
     assert image_digest(behind[3].store) == image_digest(behind[2].store)
 
 
+def test_a_snapshot_that_another_one_replaces_in_the_middle_is_not_sent_for_ever(behind: Rig) -> None:
+    """Of the same name, but shorter: its end never came, and the journal was kept for it (storm 36)."""
+    begun(behind)
+    directory = behind[1].snapshotter._transfers[NodeId(3)].directory
+    for file in directory.iterdir():
+        if file.name != "manifest":
+            file.write_bytes(file.read_bytes()[:100])
+    behind[1].snapshotter.take(lambda _taken: None)
+    for _ in range(20):
+        behind.deliver(1, 3)
+        behind.deliver(3, 1)
+        if not behind[1].snapshotter._transfers:
+            break
+    else:
+        raise AssertionError("it goes on and on")
+    behind.beat(1)
+    behind.work()
+    catch_up(behind)
+
+
 def test_a_node_may_take_a_snapshot_of_its_own_in_the_middle(behind: Rig) -> None:
     """Its tidying up took away the directory that the transfer was writing to (simulation seed 16)."""
     begun(behind)
