@@ -96,8 +96,12 @@ class TopicRequests:
         return None if query.topic_id is None else self._topics.find_by_id(query.topic_id)
 
     def _answer(self, topics: tuple[TopicMetadata, ...]) -> MetadataAnswer:
+        """While nobody leads, any broker is the controller: each passes on what is for it, as in KRaft.
+
+        kafkajs looks the controller up among the brokers, and dies of -1.
+        """
         picture = self._cache.picture()
-        coordinator = picture.coordinator
+        coordinator = picture.coordinator or next(iter(picture.visible), None)
         return MetadataAnswer(
             cluster_id=self._cluster_id,
             controller_id=-1 if coordinator is None else coordinator.broker_id,
