@@ -21,7 +21,7 @@ import click
 from cli.output import table
 from tests.client_suite import admin, storms
 from tests.client_suite.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
-from tests.client_suite.stories import STORIES, Stage, StoryFailed
+from tests.client_suite.stories import RESTARTED, STORIES, Stage, StoryFailed
 from tests.clients.real_cluster import RealCluster, real_cluster
 
 PASSED: Final = "passed"
@@ -105,7 +105,8 @@ def play(results: Results, cluster: RealCluster, folder: Path, name: str, scenar
         for each, story in wanted.items():
             player = started(name, cluster, folder / each.replace(" ", "-"))
             players.append(player)
-            results.tell(name, player.version, each, partial(story, Stage(cluster, player, reader)))
+            called = f"{each} (and restarted)" if name in RESTARTED and "killed" in each else each
+            results.tell(name, player.version, called, partial(story, Stage(cluster, player, reader)))
             player.end()
     except (NotHere, CallFailed, Hangs) as error:
         results.rows += [Row(name, "-", each, NOT_RUN, str(error)[:SAID_MAX]) for each in wanted]

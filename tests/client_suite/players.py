@@ -119,7 +119,7 @@ def _python(library: str) -> Start:
 
 
 def _kafkajs(bootstrap: str, logs: Path) -> Player:
-    _need("node", "npm")
+    need("node", "npm")
     folder = FETCHED / "kafkajs"
     _fetch(
         folder,
@@ -131,7 +131,7 @@ def _kafkajs(bootstrap: str, logs: Path) -> Player:
 
 
 def _java(bootstrap: str, logs: Path) -> Player:
-    _need("java", "mvn")
+    need("java", "mvn")
     folder = FETCHED / "java"
     copy = ["mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
     _fetch(folder, HERE / "java/pom.xml", copy)
@@ -149,7 +149,8 @@ PLAYERS: Final[dict[str, Start]] = {
 }
 
 
-def _need(*programs: str) -> None:
+def need(*programs: str) -> None:
+    """Raises NotHere."""
     missing = [each for each in programs if shutil.which(each) is None]
     if missing:
         raise NotHere(f"{' and '.join(missing)} not found")
