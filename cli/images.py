@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from cli.local_cluster import LocalCluster, LocalNode
 from cli.output import Unreadable
 from records.invariant import CorruptData
-from snapshots.store import Reader, read_store
+from snapshots.reader import Reader, read_store
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from records.invariant import CorruptData
 from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
 from records.types import Log, LogIndex, Term
 from snapshots import snapshot as directories
+from snapshots.reader import Reader
 from snapshots.snapshot import CorruptSnapshot
-from snapshots.store import Reader
 
 ASIDE: Final = "snapshots.new"  # beside the node's own, which tidies its folder up as it likes
 

@@ -25,7 +25,7 @@ from quorum.node_identity import (
     read_identity,
 )
 from records.types import Log, NodeId
-from snapshots.store import Reader
+from snapshots.reader import Reader
 
 
 @click.group()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
 from records.types import NodeId
 from snapshots import snapshot
+from snapshots.rows import Row
 from snapshots.snapshot import CorruptSnapshot, Manifest
-from snapshots.store import Row
 
 if TYPE_CHECKING:
     from quorum.replica import Replica

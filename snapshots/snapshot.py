@@ -39,7 +39,8 @@ from records.schema import (
     RegisterBrokerRecord,
 )
 from records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
-from snapshots.store import Reader, Row, digest_of
+from snapshots.reader import Reader, digest_of
+from snapshots.rows import Row
 
 FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 64 * 1024

@@ -14,7 +14,6 @@ How lmdb bites  a write transaction belongs to its thread; a reader that stays o
 """
 
 import fcntl
-import hashlib
 import os
 import struct
 from collections.abc import Iterator
@@ -26,40 +25,18 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller import brokers, cluster_version, features, migration_phase, producer_ids, topics, voters
-from controller.transactions.states import TRANSACTION_TABLES
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
-from records.invariant import CorruptData, InvariantViolation, invariant
+from records.invariant import CorruptData, invariant
+from snapshots.reader import MAP_BYTES, Reader, digest_of
+from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
 READERS_MAX: Final = 32
 SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
-TABLES: Final[dict[str, Table[Any, Any]]] = {
-    table.name: table
-    for table in (
-        brokers.BROKERS,
-        cluster_version.CLUSTER_VERSION,
-        features.FEATURES,
-        migration_phase.MIGRATION,
-        producer_ids.PRODUCER_IDS,
-        topics.COLLIDING,
-        topics.HOSTED,
-        topics.PARTITIONS,
-        topics.TOPICS,
-        topics.TOPIC_NAMES,
-        voters.QUORUM,
-        *TRANSACTION_TABLES,
-    )
-}
-
-_PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name
 _MISSING: Final = object()
-
-Row = tuple[str, bytes, bytes]  # table name, encoded key, encoded value
 
 
 class StoreInUse(Exception):
@@ -162,7 +139,7 @@ class Store:
 
     def meta_get(self, name: str) -> bytes | None:
         """A small named value."""
-        return _bytes(self.txn.get(name.encode(), db=self.meta_db))
+        return as_bytes(self.txn.get(name.encode(), db=self.meta_db))
 
     def meta_put(self, name: str, value: bytes) -> None:
         """Set a small named value; durable at the next flush."""
@@ -208,7 +185,7 @@ class Store:
         for name, key, value in rows:
             if name not in TABLES:
                 raise CorruptData(f"snapshot row of an unknown table {name!r}; known: {sorted(TABLES)}")
-            self.txn.put(_row_key(generation, name, key), value, db=self.image_db)
+            self.txn.put(row_key(generation, name, key), value, db=self.image_db)
         self.dirty = True
 
     def flip(self, generation: int, header: ImageHeader) -> None:
@@ -232,7 +209,7 @@ class _Rows:
         found = self._cache.get((table.name, key), _MISSING)
         if found is not _MISSING:
             return found  # type: ignore[no-any-return]
-        raw = _bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
+        raw = as_bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
         value = None if raw is None else table.decode_value(raw)
         self._remember((table.name, key), value)
         return value
@@ -244,10 +221,10 @@ class _Rows:
     def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
         """See View. Read in pages, so that no cursor is open while others use the transaction."""
         store = self._store
-        prefix = _table_prefix(store.generation, table.name)
+        prefix = table_prefix(store.generation, table.name)
         at = None if after is None else table.encode_key(after)
         while True:
-            page = list(islice(_scan(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
+            page = list(islice(scan_rows(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
             for key, value in page:
                 yield table.decode_key(key), table.decode_value(value)
             if len(page) < SCAN_PAGE_ROWS:
@@ -267,7 +244,7 @@ class _Rows:
     def _key(self, table: Table[K, V], key: K) -> bytes:
         encoded = table.encode_key(key)
         invariant(len(encoded) <= KEY_BYTES_MAX, "key too long", table=table.name, bytes=len(encoded))
-        return _row_key(self._store.generation, table.name, encoded)
+        return row_key(self._store.generation, table.name, encoded)
 
     def _remember(self, at: tuple[str, Any], value: Any) -> None:
         if len(self._cache) >= CACHED_ROWS_MAX:
@@ -288,7 +265,7 @@ class Image(Overlay):
     def __init__(self, store: "Store", header: ImageHeader | None = None) -> None:
         self._store = store
         self._saved: ImageHeader | None = None
-        super().__init__(_Rows(store, header or _decode_header(store.meta_get("header"))))
+        super().__init__(_Rows(store, header or decode_header(store.meta_get("header"))))
 
     @property
     def rows_unsaved(self) -> int:
@@ -303,84 +280,6 @@ class Image(Overlay):
             self._saved = self.header
 
 
-class Reader:
-    """A read transaction: the image as of one flush. For snapshots, digests and offline commands."""
-
-    def __init__(self, txn: lmdb.Transaction, meta_db: Any, image_db: Any) -> None:
-        self._txn = txn
-        self._meta_db = meta_db
-        self._image_db = image_db
-        raw = _bytes(txn.get(b"generation", db=meta_db))
-        self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
-        self.header = _decode_header(_bytes(txn.get(b"header", db=meta_db)))
-
-    def get(self, table: Table[K, V], key: K) -> V | None:
-        """See View."""
-        at = _row_key(self._generation, table.name, table.encode_key(key))
-        raw = _bytes(self._txn.get(at, db=self._image_db))
-        return None if raw is None else table.decode_value(raw)
-
-    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """See View."""
-        return self.scan(table)
-
-    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
-        """See View."""
-        at = None if after is None else table.encode_key(after)
-        prefix = _table_prefix(self._generation, table.name)
-        for key, value in _scan(self._txn, self._image_db, prefix, at):
-            yield table.decode_key(key), table.decode_value(value)
-
-    def meta_get(self, name: str) -> bytes | None:
-        """A small named value."""
-        return _bytes(self._txn.get(name.encode(), db=self._meta_db))
-
-    def rows(self) -> Iterator[Row]:
-        """Every row of every table, ordered by table name and encoded key."""
-        for name in sorted(TABLES):
-            for key, value in _scan(self._txn, self._image_db, _table_prefix(self._generation, name)):
-                yield name, key, value
-
-    def digest(self) -> str:
-        """SHA-256 over header and rows, hex. Equal images have equal digests (I3)."""
-        return digest_of(self.header, self.rows())
-
-
-@contextmanager
-def read_store(directory: Path) -> Iterator[Reader]:
-    """Read a store from another process, while its node runs or not.
-
-    Raises FileNotFoundError if there is none. Never writes: an offline command may run as another user.
-    """
-    if not (directory / "data.mdb").exists():
-        raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
-    env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
-    try:
-        meta_db, image_db = _existing(env, b"meta"), _existing(env, b"image")
-        with env.begin() as txn:
-            yield Reader(txn, meta_db, image_db)
-    finally:
-        env.close()
-
-
-def _existing(env: lmdb.Environment, name: bytes) -> Any:
-    # Without a transaction of ours: lmdb forgets a handle that a read transaction opened, once it ends.
-    try:
-        return env.open_db(name, create=False)
-    except lmdb.NotFoundError as error:
-        raise CorruptData(f"{env.path()} is not a fencepost store: no table {name.decode()}") from error
-
-
-def digest_of(header: ImageHeader, rows: Iterator[Row]) -> str:
-    """SHA-256 over a header and rows in order, hex."""
-    hasher = hashlib.sha256(msgspec.msgpack.encode(header))
-    for name, key, value in rows:
-        for part in (name.encode(), key, value):
-            hasher.update(struct.pack(">I", len(part)))
-            hasher.update(part)
-    return hasher.hexdigest()
-
-
 def image_digest(store: Store) -> str:
     """Digest of the image as it is now, saved or not (tests, simulations). Changes nothing."""
     rows = (
@@ -389,41 +288,3 @@ def image_digest(store: Store) -> str:
         for key, value in store.image.items(TABLES[name])
     )
     return digest_of(store.image.header, rows)
-
-
-def _scan(
-    txn: lmdb.Transaction, db: Any, prefix: bytes, after: bytes | None = None
-) -> Iterator[tuple[bytes, bytes]]:
-    cursor = txn.cursor(db=db)
-    found = cursor.set_range(prefix if after is None else prefix + after)
-    if found and after is not None and bytes(cursor.key()) == prefix + after:
-        found = cursor.next()
-    while found:
-        key = bytes(cursor.key())
-        if not key.startswith(prefix):
-            return
-        yield key[len(prefix) :], bytes(cursor.value())
-        found = cursor.next()
-
-
-def _bytes(found: bytes | memoryview | None) -> bytes | None:
-    """What lmdb returns, when its buffers are off: bytes or None."""
-    return None if found is None else bytes(found)
-
-
-def _table_prefix(generation: int, name: str) -> bytes:
-    encoded = name.encode()
-    return _PREFIX.pack(generation, len(encoded)) + encoded
-
-
-def _row_key(generation: int, name: str, key: bytes) -> bytes:
-    return _table_prefix(generation, name) + key
-
-
-def _decode_header(raw: bytes | None) -> ImageHeader:
-    if raw is None:
-        return ImageHeader()
-    try:
-        return msgspec.msgpack.decode(raw, type=ImageHeader)
-    except msgspec.DecodeError as error:
-        raise InvariantViolation(f"the image header does not decode: {error}") from error

@@ -25,7 +25,7 @@ from records.schema import (
     RegisterBrokerRecord,
 )
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, Term
-from snapshots.store import TABLES
+from snapshots.rows import TABLES
 
 CLUSTER = "the-cluster"
 HERE, ELSEWHERE = uuid.UUID(int=0x1), uuid.UUID(int=0x2)

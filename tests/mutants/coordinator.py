@@ -173,7 +173,7 @@ COORDINATOR: Final = (
     Mutant(
         "snapshot-drops-open-transactions",
         "a snapshot holds every transaction, also one that is open and empty",
-        "snapshots/store.py",
+        "snapshots/reader.py",
         "                yield name, key, value\n\n    def digest(",
         "                if name != 'transaction_deadlines':\n                    yield name, key, value\n\n"
         "    def digest(",

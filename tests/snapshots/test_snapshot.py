@@ -19,8 +19,9 @@ from records.control import SnapshotFooter, SnapshotHeader, Voters, decode_contr
 from records.schema import AllocateProducerIdsRecord, FeatureLevelRecord, RegisterBrokerRecord
 from records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
 from snapshots import snapshot
+from snapshots.rows import TABLES, Row
 from snapshots.snapshot import CorruptSnapshot, Manifest
-from snapshots.store import TABLES, Row, Store, image_digest
+from snapshots.store import Store, image_digest
 from tests.controller.worlds import HERE, Step, allocated, histories, level, live_through, registered, rows
 
 CLUSTER = "the-cluster"

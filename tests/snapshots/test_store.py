@@ -15,7 +15,9 @@ from controller.producer_ids import PRODUCER_IDS
 from controller.view import KEY_BYTES_MAX, ImageHeader
 from records.invariant import CorruptData, InvariantViolation
 from records.types import ImageVersion, NodeId, Term
-from snapshots.store import SCAN_PAGE_ROWS, Row, Store, StoreInUse, image_digest, read_store
+from snapshots.reader import read_store
+from snapshots.rows import Row
+from snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, image_digest
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
 

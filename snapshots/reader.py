@@ -1,0 +1,98 @@
+"""Reading an image as of one flush: in the node on any thread, or from another process, running or not."""
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import lmdb
+import msgspec
+
+from controller.view import ImageHeader, Table
+from records.invariant import CorruptData
+from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
+
+
+class Reader:
+    """A read transaction: the image as of one flush. For snapshots, digests and offline commands."""
+
+    def __init__(self, txn: lmdb.Transaction, meta_db: Any, image_db: Any) -> None:
+        self._txn = txn
+        self._meta_db = meta_db
+        self._image_db = image_db
+        raw = as_bytes(txn.get(b"generation", db=meta_db))
+        self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
+        self.header = decode_header(as_bytes(txn.get(b"header", db=meta_db)))
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        at = row_key(self._generation, table.name, table.encode_key(key))
+        raw = as_bytes(self._txn.get(at, db=self._image_db))
+        return None if raw is None else table.decode_value(raw)
+
+    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
+        """See View."""
+        return self.scan(table)
+
+    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
+        """See View."""
+        at = None if after is None else table.encode_key(after)
+        prefix = table_prefix(self._generation, table.name)
+        for key, value in scan_rows(self._txn, self._image_db, prefix, at):
+            yield table.decode_key(key), table.decode_value(value)
+
+    def meta_get(self, name: str) -> bytes | None:
+        """A small named value."""
+        return as_bytes(self._txn.get(name.encode(), db=self._meta_db))
+
+    def rows(self) -> Iterator[Row]:
+        """Every row of every table, ordered by table name and encoded key."""
+        for name in sorted(TABLES):
+            for key, value in scan_rows(self._txn, self._image_db, table_prefix(self._generation, name)):
+                yield name, key, value
+
+    def digest(self) -> str:
+        """SHA-256 over header and rows, hex. Equal images have equal digests (I3)."""
+        return digest_of(self.header, self.rows())
+
+
+@contextmanager
+def read_store(directory: Path) -> Iterator[Reader]:
+    """Read a store from another process, while its node runs or not.
+
+    Raises FileNotFoundError if there is none. Never writes: an offline command may run as another user.
+    """
+    if not (directory / "data.mdb").exists():
+        raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
+    env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
+    try:
+        meta_db, image_db = _existing(env, b"meta"), _existing(env, b"image")
+        with env.begin() as txn:
+            yield Reader(txn, meta_db, image_db)
+    finally:
+        env.close()
+
+
+def _existing(env: lmdb.Environment, name: bytes) -> Any:
+    # Without a transaction of ours: lmdb forgets a handle that a read transaction opened, once it ends.
+    try:
+        return env.open_db(name, create=False)
+    except lmdb.NotFoundError as error:
+        raise CorruptData(f"{env.path()} is not a fencepost store: no table {name.decode()}") from error
+
+
+def digest_of(header: ImageHeader, rows: Iterator[Row]) -> str:
+    """SHA-256 over a header and rows in order, hex."""
+    hasher = hashlib.sha256(msgspec.msgpack.encode(header))
+    for name, key, value in rows:
+        for part in (name.encode(), key, value):
+            hasher.update(struct.pack(">I", len(part)))
+            hasher.update(part)
+    return hasher.hexdigest()

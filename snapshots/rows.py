@@ -1,0 +1,77 @@
+"""How the image's rows lie in LMDB: which tables there are, their keys, and walking them in order.
+
+Key     generation u32 | length of the table's name u8 | name | the row's own key, which keeps its order.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from controller import brokers, cluster_version, features, migration_phase, producer_ids, topics, voters
+from controller.transactions.states import TRANSACTION_TABLES
+from controller.view import ImageHeader, Table
+from records.invariant import InvariantViolation
+
+TABLES: Final[dict[str, Table[Any, Any]]] = {
+    table.name: table
+    for table in (
+        brokers.BROKERS,
+        cluster_version.CLUSTER_VERSION,
+        features.FEATURES,
+        migration_phase.MIGRATION,
+        producer_ids.PRODUCER_IDS,
+        topics.COLLIDING,
+        topics.HOSTED,
+        topics.PARTITIONS,
+        topics.TOPICS,
+        topics.TOPIC_NAMES,
+        voters.QUORUM,
+        *TRANSACTION_TABLES,
+    )
+}
+
+Row = tuple[str, bytes, bytes]  # table name, encoded key, encoded value
+
+_PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name
+
+
+def scan_rows(txn: Any, db: Any, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    """The rows below a prefix, beyond the row key ``after``, without the prefix; ``txn`` is lmdb's."""
+    cursor = txn.cursor(db=db)
+    found = cursor.set_range(prefix if after is None else prefix + after)
+    if found and after is not None and bytes(cursor.key()) == prefix + after:
+        found = cursor.next()
+    while found:
+        key = bytes(cursor.key())
+        if not key.startswith(prefix):
+            return
+        yield key[len(prefix) :], bytes(cursor.value())
+        found = cursor.next()
+
+
+def as_bytes(found: bytes | memoryview | None) -> bytes | None:
+    """What lmdb returns, when its buffers are off: bytes or None."""
+    return None if found is None else bytes(found)
+
+
+def table_prefix(generation: int, name: str) -> bytes:
+    """What the keys of a table's rows begin with."""
+    encoded = name.encode()
+    return _PREFIX.pack(generation, len(encoded)) + encoded
+
+
+def row_key(generation: int, name: str, key: bytes) -> bytes:
+    """The key of one row."""
+    return table_prefix(generation, name) + key
+
+
+def decode_header(raw: bytes | None) -> ImageHeader:
+    """The header as it is stored; that of the empty image if none is."""
+    if raw is None:
+        return ImageHeader()
+    try:
+        return msgspec.msgpack.decode(raw, type=ImageHeader)
+    except msgspec.DecodeError as error:
+        raise InvariantViolation(f"the image header does not decode: {error}") from error
