@@ -9,6 +9,7 @@ from controller.decision import Decision
 from controller.errors import NotController
 from controller.topics import TOPICS
 from quorum.marker_sender import RETRY_S_MAX
+from quorum.proposer import Decide, Reply
 from records.schema import RemoveTopicRecord
 from records.types import BrokerId
 from tests.quorum.coordinator import TOPIC, Bench
@@ -251,7 +252,11 @@ def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch
 def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
     submit = bench.server.markers._submit
-    bench.server.markers._submit = lambda _decide, reply, **_: reply(NotController("not now"), 0)
+
+    def refuse(decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+        reply(NotController("not now"), 0)
+
+    bench.server.markers._submit = refuse
     bench.take_sent()[0].answer()
     bench.settle()
     bench.server.markers._submit = submit
