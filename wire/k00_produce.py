@@ -7,8 +7,9 @@
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from controller.errors import ApiError, ErrorCode
 from wire.cursor import Reader, Writer, grouped, read
@@ -17,8 +18,7 @@ from wire.errors import gated, message_of
 from wire.schema import Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionData:
+class PartitionData(msgspec.Struct, frozen=True):
     """What to append to one partition: one or more record batches, unread; None is refused by the log."""
 
     topic: str
@@ -26,8 +26,7 @@ class PartitionData:
     records: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Produce:
+class Produce(msgspec.Struct, frozen=True):
     """``acks`` 0: nothing is answered; 1: the leader has it; -1: all in-sync replicas have it."""
 
     transactional_id: str | None
@@ -37,16 +36,14 @@ class Produce:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordError:
+class RecordError(msgspec.Struct, frozen=True):
     """Why a batch was refused, at the record of this index."""
 
     batch_index: int
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProduced:
+class PartitionProduced(msgspec.Struct, frozen=True):
     """What became of one partition's batches. ``base_offset`` -1 if they were not appended."""
 
     topic: str
@@ -59,8 +56,7 @@ class PartitionProduced:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceAnswer:
+class ProduceAnswer(msgspec.Struct, frozen=True):
     """One row per partition asked; those of one topic stand together."""
 
     partitions: tuple[PartitionProduced, ...]

@@ -11,8 +11,9 @@ response    none; to a request that is not even read: throttle ms i32 | error i1
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from controller.errors import ApiError
 from records.invariant import CorruptData
@@ -28,8 +29,7 @@ _HEAD: Final = struct.Struct(">qhq")
 _ANSWER: Final = struct.Struct(">ih")
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(msgspec.Struct, frozen=True):
     """A producer's open transaction holds these partitions: ((topic, (partition, ...)), ...)."""
 
     producer_id: int
@@ -38,8 +38,7 @@ class Announcement:
     topics: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnnouncePartitions:
+class AnnouncePartitions(msgspec.Struct, frozen=True):
     """Of many transactions, in the order in which they were decided."""
 
     announcements: tuple[Announcement, ...]

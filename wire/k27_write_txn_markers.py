@@ -6,8 +6,9 @@ Ours        tagged field 1000 of a marker, ``image_version``: the image version 
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from controller.errors import ApiError
 from wire.cursor import Reader, Writer, read, varint
@@ -23,8 +24,7 @@ MarkerTopics: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """(topic, partition indexes)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TxnMarker:
+class TxnMarker(msgspec.Struct, frozen=True):
     """One transaction's end. ``committed`` False: aborted."""
 
     producer_id: int
@@ -36,15 +36,13 @@ class TxnMarker:
     image_version: int = NO_IMAGE_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkers:
+class WriteTxnMarkers(msgspec.Struct, frozen=True):
     """Markers of many transactions."""
 
     markers: tuple[TxnMarker, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkersAnswer:
+class WriteTxnMarkersAnswer(msgspec.Struct, frozen=True):
     """(producer id, ((topic, ((partition index, error code), ...)), ...)) per marker asked."""
 
     markers: tuple[tuple[int, tuple[tuple[str, tuple[tuple[int, int], ...]], ...]], ...]

@@ -82,10 +82,12 @@ def placed_batches(
     end, position = base, 0
     for header in headers:
         batch = stamp(produced[position : position + header.size], end, leader_epoch)
-        if append_time_ms != NO_TIMESTAMP:
+        if append_time_ms == NO_TIMESTAMP:  # the rest is as the producer said, and read already
+            placed_headers.append(BatchHeader(end, header.size, leader_epoch, *header[3:]))
+        else:
             batch = _with_append_time(batch, append_time_ms)
+            placed_headers.append(batch_header(batch))
         placed.append(batch)
-        placed_headers.append(batch_header(batch))
         position += header.size
         end = placed_headers[-1].end
     return b"".join(placed), tuple(placed_headers)

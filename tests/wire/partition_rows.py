@@ -4,6 +4,8 @@ import dataclasses
 import uuid
 from typing import Any
 
+import msgspec
+
 from controller.errors import ErrorCode
 from tests.wire.row import Row, ms
 from wire import k00_produce as k00
@@ -20,12 +22,12 @@ ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
 
 def visible_produce(version: int, said: k00.Produce) -> k00.Produce:
-    return dataclasses.replace(said, version=version)
+    return msgspec.structs.replace(said, version=version)
 
 
 def visible_produced(version: int, said: k00.ProduceAnswer) -> k00.ProduceAnswer:
     rows = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             each,
             error_code=48 if each.error_code == 120 and version < 11 else each.error_code,
             log_start_offset=each.log_start_offset if version >= 5 else -1,
@@ -343,7 +345,7 @@ OFFSET_FOR_LEADER_EPOCH = Row(
 def visible_markers(version: int, said: k27.WriteTxnMarkers) -> k27.WriteTxnMarkers:
     return k27.WriteTxnMarkers(
         tuple(
-            dataclasses.replace(each, transaction_version=each.transaction_version if version >= 2 else 0)
+            msgspec.structs.replace(each, transaction_version=each.transaction_version if version >= 2 else 0)
             for each in said.markers
         )
     )
