@@ -185,7 +185,7 @@ class MarkerSender:
         job = Job(marker, partitions_of(marker))
         self._jobs[transactional_id] = job
         if job.missing:
-            self._route(job, tuple(job.missing))
+            self._route(job, tuple(sorted(job.missing)))
         else:
             self._finished.append(job)
 

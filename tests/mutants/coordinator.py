@@ -183,8 +183,8 @@ COORDINATOR: Final = (
         "complete-before-the-markers",
         "a transaction is complete when its last marker is written",
         "quorum/marker_sender.py",
-        "        if job.missing:\n            self._route(job, tuple(job.missing))\n        else:\n",
-        "        self._route(job, tuple(job.missing))\n        if job.missing:\n",
+        "        if job.missing:\n            self._route(job, tuple(sorted(job.missing)))\n        else:\n",
+        "        self._route(job, tuple(sorted(job.missing)))\n        if job.missing:\n",
         (SENDER + "test_a_partition_without_a_leader_waits_for_one", CALM),
     ),
     Mutant(

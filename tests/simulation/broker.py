@@ -75,6 +75,10 @@ class Broker:
             self._agenda.after(self._rng.uniform(*weather.broker_downtime_s), self._come_back)
         self._agenda.after(self._rng.expovariate(weather.broker_deaths), self._die)
 
+    def is_away(self, away: bool) -> None:
+        """It hears nothing meanwhile, and forgets nothing (stories)."""
+        self._is_up = not away
+
     def _come_back(self) -> None:
         self._is_up = True
         self._life += 1

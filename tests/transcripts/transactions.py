@@ -23,7 +23,7 @@ ID = "payments"
 
 
 class TransactionStory:
-    """Commands: NAME starts, asks, writes, commits, aborts; settle, deliver, kill, wait, read."""
+    """Commands: NAME starts, asks, writes, commits, aborts; settle, deliver, kill, wait, read; pN is away."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -57,6 +57,8 @@ class TransactionStory:
             case ["kill", "the", "coordinator"]:
                 self._desk.leader.kill()
                 self._desk.wait(2.0)
+            case [place, "is", "away" | "back" as where]:
+                self._desk.sim.world.brokers[int(place[1:])].is_away(where == "away")
             case ["wait", seconds, "s"]:
                 self._desk.wait(float(seconds))
             case ["read"]:
