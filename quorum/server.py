@@ -54,6 +54,7 @@ from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.k20021_migrate import MIGRATE, Migrate
 
 LISTENER_NAME: Final = "CONTROLLER"
+STALL_MS: Final = 2_000  # between two calls of ``expire``, which come twice a second
 
 
 class ControllerServer:
@@ -109,6 +110,7 @@ class ControllerServer:
     def _begin(self, now_ms: int) -> None:
         config = self._config
         self.contacts = Contacts(now_ms, config.broker_session_timeout_ms)
+        self._expired_ms = now_ms
         self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
 
     @property
@@ -211,8 +213,15 @@ class ControllerServer:
         self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply)
 
     def expire(self, now_ms: int) -> None:
-        """Fence brokers whose session timed out. Proposes only when there are any."""
-        if brokers.decide_expire(self._replica.image, self.contacts, now_ms).records:
+        """Fence brokers whose session timed out. Proposes only when there are any.
+
+        A call that comes late says that this node stood still, not that brokers were silent: what they sent
+        may still wait to be read. So all have a whole session again, as after an activation.
+        """
+        late, self._expired_ms = now_ms - self._expired_ms > STALL_MS, now_ms
+        if late:
+            self.contacts = Contacts(now_ms, self._config.broker_session_timeout_ms)
+        elif brokers.decide_expire(self._replica.image, self.contacts, now_ms).records:
             self._submit(
                 lambda view, decided_ms: brokers.decide_expire(view, self.contacts, decided_ms),
                 _ignore_answer,

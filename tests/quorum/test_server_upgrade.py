@@ -1,5 +1,6 @@
-"""The controller's endpoints in an upgrade: who may command it, and from where blocks come."""
+"""The controller's endpoints: who may command an upgrade, from where blocks come, who is fenced when."""
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -8,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from controller.authorization import Acls
+from controller.brokers import BROKERS, Broker
 from controller.errors import ClusterAuthorizationFailed
 from controller.migration_phase import MIGRATION, Migration, Phase
 from controller.producer_ids import AllocateProducerIds
@@ -68,6 +70,25 @@ class Stage:
         answers = Answers()
         endpoint(request, Context(principal, "CONTROLLER", None, "127.0.0.1:1"), cast(Reply, answers))
         return answers
+
+
+def test_a_node_that_stood_still_fences_nobody_for_it() -> None:
+    stage = Stage(Phase.NONE)
+    stage.image.put(
+        BROKERS,
+        BrokerId(1),
+        Broker(BrokerId(1), BrokerEpoch(5), uuid.UUID(int=1), uuid.UUID(int=2), (), (), None, False, False),
+    )
+    for now_ms in range(500, 8_001, 500):
+        stage.server.expire(now_ms)
+    assert stage.submitted == [], "its session is not over"
+    stage.server.expire(34_000)
+    assert stage.submitted == [], "26 s without a call: this node's own stall"
+    for now_ms in range(34_500, 43_000, 500):
+        stage.server.expire(now_ms)
+    assert stage.submitted == [], "a whole session again"
+    stage.server.expire(43_000)
+    assert len(stage.submitted) == 1, "and then it is over"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
