@@ -59,6 +59,13 @@ def _told(told: PartitionProducers) -> tuple[ActiveProducer, ...]:
     return told.producers
 
 
+class Search(NamedTuple):
+    """What ``find_hanging`` found, and the partitions that nobody leads: of those nothing is known."""
+
+    found: list[OpenTransaction]
+    unled: list[tuple[str, int]]
+
+
 async def find_hanging(
     brokers: Brokers,
     *,
@@ -67,17 +74,14 @@ async def find_hanging(
     broker_id: int | None,
     idle_ms_max: int,
     now_ms: int,
-) -> list[OpenTransaction]:
+) -> Search:
     """Open transactions that are silent for longer than ``idle_ms_max`` and that no coordinator will end."""
-    candidates = [
-        each
-        for each in await _open_transactions(brokers, topic, partition, broker_id)
-        if now_ms - each.producer.last_timestamp > idle_ms_max
-    ]
+    opened, unled = await _open_transactions(brokers, topic, partition, broker_id)
+    candidates = [each for each in opened if now_ms - each.producer.last_timestamp > idle_ms_max]
     if not candidates:
-        return []
+        return Search([], unled)
     known = await _known_transactions(brokers, {each.producer.producer_id for each in candidates})
-    return hanging(candidates, known)
+    return Search(hanging(candidates, known), unled)
 
 
 def hanging(
@@ -98,14 +102,17 @@ def _includes(transaction: DescribedTransaction, topic: str, partition: int) -> 
 
 async def _open_transactions(
     brokers: Brokers, topic: str | None, partition: int | None, broker_id: int | None
-) -> list[OpenTransaction]:
+) -> tuple[list[OpenTransaction], list[tuple[str, int]]]:
     by_leader: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    unled: list[tuple[str, int]] = []
     for found in await brokers.topics(*(() if topic is None else (topic,))):
         for each in found.partitions:
             if partition not in (None, each.partition_index):
                 continue
             asked = each.leader_id if broker_id is None else broker_id
-            if asked >= 0 and (broker_id is None or broker_id in each.replica_nodes):
+            if asked < 0:
+                unled.append((found.name or "", each.partition_index))
+            elif broker_id is None or broker_id in each.replica_nodes:
                 by_leader[asked].append((found.name or "", each.partition_index))
     if partition is not None and not by_leader and broker_id is None:
         raise WrongUsage(f"{topic} has no partition {partition} that a broker leads")
@@ -115,13 +122,14 @@ async def _open_transactions(
         for first in range(0, len(partitions), PARTITIONS_PER_REQUEST_MAX)
     ]
     answers = await asyncio.gather(*(_producers_on(brokers, leader, batch) for leader, batch in batches))
-    return [
+    opened = [
         OpenTransaction(told.topic, told.index, producer)
         for answer in answers
         for told in answer
         for producer in _told(told)
         if producer.current_txn_start_offset >= 0
     ]
+    return opened, unled
 
 
 async def _producers_on(

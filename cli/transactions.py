@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 
 from cli.broker_contact import BrokerTarget, broker_options, find_brokers, run
-from cli.output import JSON, Command, WrongUsage, echo_json, format_option, table
+from cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, table
 from cli.transaction_calls import describe_transaction, force_terminate, list_transactions
 from cli.transaction_output import description, sentence, termination
 from cli.transaction_partitions import (
@@ -30,6 +30,7 @@ from records.types import ProducerId
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000
+UNLED_NAMED_MAX: Final = 5  # partitions named in one message
 MAX_TRANSACTION_TIMEOUT_MINUTES: Final = 15  # transaction.max.timeout.ms by default
 LONG_RUNNING: Final = (
     "--running-longer-than-ms",
@@ -206,12 +207,13 @@ def find_hanging_(
 ) -> int:
     """Find transactions that are open on a partition and that no coordinator will ever end.
 
-    Exit status 1: there are some. 'abort --topic --partition --start-offset' ends one.
+    Exit status 1: there are some. 'abort --topic --partition --start-offset' ends one. 3: partitions have no
+    leader, so what is open on them is not known.
     """
     if partition is not None and topic is None:
         raise WrongUsage("--partition needs --topic")
     now_ms = _now_ms()
-    found = run(
+    found, unled = run(
         target,
         lambda brokers: find_hanging(
             brokers,
@@ -237,6 +239,12 @@ def find_hanging_(
     ]
     columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset")
     _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+    if unled:
+        named = ", ".join(f"{name}-{index}" for name, index in unled[:UNLED_NAMED_MAX])
+        more = f" and {len(unled) - UNLED_NAMED_MAX} more" if len(unled) > UNLED_NAMED_MAX else ""
+        raise Unreadable(
+            f"not looked at, as nobody leads them: {named}{more}; start their brokers, and look again"
+        )
     return 1 if found else 0
 
 

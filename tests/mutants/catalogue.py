@@ -351,7 +351,7 @@ MUTANTS: Final = (
         f"                    outcome = Written(there.version)\n{WRITTEN}",
         (
             BRIDGE + "test_what_the_znode_holds_after_an_unknown_write_is_never_taken_for_ours",
-            UPGRADE_STORM + "[upgrade-seed-2]",
+            "tests/simulation/test_upgrade_storms.py::test_a_rough_upgrade",
         ),
     ),
     Mutant(
