@@ -96,9 +96,11 @@ class Cluster:
         self.broker = FakeBroker({})
         self.bootstrap = ""
 
-    def answers(self, answers: dict[Api[Any, Any], Answer]) -> None:
+    def answers(
+        self, answers: dict[Api[Any, Any], Answer], topics: tuple[TopicMetadata, ...] | None = None
+    ) -> None:
         """Start it with these."""
-        self.broker = FakeBroker(answers, TOPICS)
+        self.broker = FakeBroker(answers, TOPICS if topics is None else topics)
         self.bootstrap = self._stack.enter_context(self.broker.serving())
 
     def run(self, *words: object) -> Result:
@@ -350,6 +352,14 @@ def test_hanging_transactions_are_found(cluster: Cluster) -> None:
 def test_nothing_hangs(cluster: Cluster, words: tuple[object, ...]) -> None:
     cluster.answers({DESCRIBE_PRODUCERS: producers})
     assert cluster.document("find-hanging", *words) == []
+
+
+def test_a_partition_that_nobody_leads_is_named_and_nothing_is_said_to_be_clean(cluster: Cluster) -> None:
+    unled = PartitionMetadata(partition_index=7, error_code=5, leader_id=-1, replica_nodes=(3,))
+    cluster.answers({DESCRIBE_PRODUCERS: producers}, (TopicMetadata(name="t", partitions=(unled,)),))
+    said = cluster.run("find-hanging")
+    assert said.status == 3
+    assert "t-7" in said.stderr
 
 
 # -- abort ------------------------------------------------------------------------------------------------
