@@ -1,0 +1,189 @@
+"""The columns of every table that is read out of log directories: names, Arrow types, what a value means.
+
+Position    ``node``, ``topic``, ``partition``, ``path``, ``position`` say where a row was read: a finding repeats
+            them. ``node`` is meta.properties' node.id (or broker.id), -1 if the directory has none.
+Null        a value that the bytes do not have. -1 where Kafka itself writes -1 (no producer, no sequence).
+Versions    ``TABLES_VERSION`` is written beside the tables; a table of another version is refused, not guessed at.
+Source      Kafka DefaultRecordBatch, TransactionLogValue, ProducerIdsRecord, RegisterBrokerRecord, OffsetCommitValue.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+TABLES_VERSION: Final = 1
+
+_WHERE: Final = [
+    ("node", pa.int32()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("path", pa.string()),  # of the segment, as it was given to the audit
+    ("position", pa.int64()),  # of the batch, bytes from the start of the file
+]
+
+RECORD_BATCHES: Final = pa.schema(
+    [
+        *_WHERE,
+        ("size", pa.int32()),  # bytes, the header included
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),  # inclusive
+        ("leader_epoch", pa.int32()),
+        ("crc", pa.int64()),  # as written, unsigned
+        # Null: sound. "crc": its checksum is wrong, and every other column but path, position and size is what the
+        # header says and may be false. "unreadable": ``size`` bytes from ``position`` on are no batch, the offsets are null.
+        ("fault", pa.string()),
+        ("reason", pa.string()),  # of the fault, a sentence
+        ("attributes", pa.int16()),
+        ("base_timestamp_ms", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_sequence", pa.int32()),
+        ("record_count", pa.int32()),
+        ("control_type", pa.int16()),  # 0 abort, 1 commit, others as Kafka numbers them; null: data
+        ("coordinator_epoch", pa.int32()),  # of a marker
+        ("marker_version", pa.int64()),  # fencepost's: image version of the transaction's end; null elsewhere
+    ]
+)
+"""One row per record batch of any log, faults included: a batch is never left out in silence."""
+
+PRODUCER_ID_BLOCKS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("source", pa.string()),  # "log", "snapshot" (path names it) or "zookeeper"
+        ("offset", pa.int64()),  # of the record; of a snapshot its end offset - 1; of ZooKeeper the zxid
+        ("leader_epoch", pa.int32()),
+        ("timestamp_ms", pa.int64()),
+        ("broker_id", pa.int32()),  # -1: brokers took these ids from ZooKeeper themselves
+        ("broker_epoch", pa.int64()),
+        (
+            "block_first",
+            pa.int64(),
+        ),  # null: the record says the end only; the block reaches back to the end before it
+        ("block_end", pa.int64()),  # exclusive
+    ]
+)
+
+BROKERS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("event", pa.string()),  # "registered", "unregistered", "fenced", "unfenced", "shutdown"
+        ("broker_id", pa.int32()),
+        ("broker_epoch", pa.int64()),
+        ("incarnation_id", pa.string()),  # null unless registered
+        ("endpoints", pa.string()),  # HOST:PORT, by commas; null unless registered
+    ]
+)
+
+TOPICS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("event", pa.string()),  # "created", "configured", "deleted"
+        ("name", pa.string()),  # null: only the id is known
+        ("topic_id", pa.string()),
+        ("config_key", pa.string()),
+        ("config_value", pa.string()),  # null: set back to the default
+    ]
+)
+
+TRANSACTION_STATES: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("timestamp_ms", pa.int64()),  # of the record
+        ("transactional_id", pa.string()),
+        ("forgotten", pa.bool_()),  # a tombstone: the columns below are null
+        (
+            "state",
+            pa.string(),
+        ),  # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead, ...
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("timeout_ms", pa.int32()),
+        ("updated_ms", pa.int64()),
+        ("started_ms", pa.int64()),  # -1: no transaction
+        ("previous_producer_id", pa.int64()),
+        ("next_producer_id", pa.int64()),
+        ("next_producer_epoch", pa.int16()),
+        ("client_transaction_version", pa.int16()),
+        ("last_producer_epoch", pa.int16()),  # fencepost's, -1 elsewhere
+        ("timed_out", pa.bool_()),
+        ("partitions", pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))),
+        (
+            "fences",  # fencepost's, newest last; empty elsewhere
+            pa.list_(
+                pa.struct(
+                    [
+                        ("at_ms", pa.int64()),
+                        ("cause", pa.string()),
+                        ("producer_id", pa.int64()),
+                        ("producer_epoch", pa.int16()),
+                        ("by", pa.string()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+
+OFFSET_COMMITS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("group_id", pa.string()),
+        ("commit_topic", pa.string()),
+        ("commit_partition", pa.int32()),
+        ("committed_offset", pa.int64()),  # null: a tombstone
+        ("producer_id", pa.int64()),  # of the batch: -1 outside a transaction
+        ("producer_epoch", pa.int16()),
+    ]
+)
+
+RECORD_FAULTS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        (
+            "fault",
+            pa.string(),
+        ),  # "record": a record of a sound batch that cannot be read; "compression"; "version"
+        ("reason", pa.string()),
+    ]
+)
+"""What a sound batch of one of the logs above holds and the decoder cannot read; metadata of kinds unknown is no fault."""
+
+FILES: Final = pa.schema(
+    [
+        ("node", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("kind", pa.string()),  # "segment", "checkpoint" (snapshot), "zookeeper-export"
+        ("base_offset", pa.int64()),  # of the name; null for an export
+        ("size", pa.int64()),  # bytes when it was listed
+        ("valid_end", pa.int64()),  # bytes from 0 that were walked
+        # "end": all of it. "preallocated": zeros from valid_end on. "torn": a batch begins there and the file ends in it.
+        # "truncated": it was longer when it was last read. "unreadable": see reason (permission, vanished, I/O).
+        ("stop", pa.string()),
+        ("reason", pa.string()),
+        ("last_of_partition", pa.bool_()),  # no segment with a higher base offset: it may still be written to
+    ]
+)
+"""One row per file that was found, as the last ingest left it."""
+
+TABLES: Final = {
+    "record_batches": RECORD_BATCHES,
+    "producer_id_blocks": PRODUCER_ID_BLOCKS,
+    "brokers": BROKERS,
+    "topics": TOPICS,
+    "transaction_states": TRANSACTION_STATES,
+    "offset_commits": OFFSET_COMMITS,
+    "record_faults": RECORD_FAULTS,
+    "files": FILES,
+}
