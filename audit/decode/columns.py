@@ -1,10 +1,11 @@
 """The columns of every table that is read out of log directories: names, Arrow types, what a value means.
 
-Position    ``node``, ``topic``, ``partition``, ``path``, ``position`` say where a row was read: a finding repeats
-            them. ``node`` is meta.properties' node.id (or broker.id), -1 if the directory has none.
+Position    ``node``, ``topic``, ``partition``, ``path``, ``position`` say where a row was read: a finding
+            repeats them. ``node`` is meta.properties' node.id (or broker.id), -1 if the directory has none.
 Null        a value that the bytes do not have. -1 where Kafka itself writes -1 (no producer, no sequence).
-Versions    ``TABLES_VERSION`` is written beside the tables; a table of another version is refused, not guessed at.
-Source      Kafka DefaultRecordBatch, TransactionLogValue, ProducerIdsRecord, RegisterBrokerRecord, OffsetCommitValue.
+Versions    ``TABLES_VERSION`` is written beside the tables; a table of another version is refused.
+Source      Kafka DefaultRecordBatch, TransactionLogValue, ProducerIdsRecord, RegisterBrokerRecord,
+            OffsetCommitValue.
 """
 
 from typing import Final
@@ -29,8 +30,9 @@ RECORD_BATCHES: Final = pa.schema(
         ("last_offset", pa.int64()),  # inclusive
         ("leader_epoch", pa.int32()),
         ("crc", pa.int64()),  # as written, unsigned
-        # Null: sound. "crc": its checksum is wrong, and every other column but path, position and size is what the
-        # header says and may be false. "unreadable": ``size`` bytes from ``position`` on are no batch, the offsets are null.
+        # Null: sound. "crc": its checksum is wrong, and every other column but path, position and size is
+        # what the header says and may be false. "unreadable": ``size`` bytes from ``position`` on are no
+        # batch, and what a header would say is null.
         ("fault", pa.string()),
         ("reason", pa.string()),  # of the fault, a sentence
         ("attributes", pa.int16()),
@@ -42,7 +44,7 @@ RECORD_BATCHES: Final = pa.schema(
         ("record_count", pa.int32()),
         ("control_type", pa.int16()),  # 0 abort, 1 commit, others as Kafka numbers them; null: data
         ("coordinator_epoch", pa.int32()),  # of a marker
-        ("marker_version", pa.int64()),  # fencepost's: image version of the transaction's end; null elsewhere
+        ("marker_version", pa.int64()),  # fencepost's: image version of the transaction's end
     ]
 )
 """One row per record batch of any log, faults included: a batch is never left out in silence."""
@@ -56,10 +58,8 @@ PRODUCER_ID_BLOCKS: Final = pa.schema(
         ("timestamp_ms", pa.int64()),
         ("broker_id", pa.int32()),  # -1: brokers took these ids from ZooKeeper themselves
         ("broker_epoch", pa.int64()),
-        (
-            "block_first",
-            pa.int64(),
-        ),  # null: the record says the end only; the block reaches back to the end before it
+        # Null: the record says the end only; the block reaches back to the end before it.
+        ("block_first", pa.int64()),
         ("block_end", pa.int64()),  # exclusive
     ]
 )
@@ -98,10 +98,8 @@ TRANSACTION_STATES: Final = pa.schema(
         ("timestamp_ms", pa.int64()),  # of the record
         ("transactional_id", pa.string()),
         ("forgotten", pa.bool_()),  # a tombstone: the columns below are null
-        (
-            "state",
-            pa.string(),
-        ),  # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead, ...
+        # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead, PrepareEpochFence
+        ("state", pa.string()),
         ("producer_id", pa.int64()),
         ("producer_epoch", pa.int16()),
         ("timeout_ms", pa.int32()),
@@ -149,14 +147,13 @@ RECORD_FAULTS: Final = pa.schema(
     [
         *_WHERE,
         ("offset", pa.int64()),
-        (
-            "fault",
-            pa.string(),
-        ),  # "record": a record of a sound batch that cannot be read; "compression"; "version"
+        # "record": a record of a sound batch that cannot be read; "compression": its whole batch cannot be
+        # opened; "version": the record is written in a version that is not known here
+        ("fault", pa.string()),
         ("reason", pa.string()),
     ]
 )
-"""What a sound batch of one of the logs above holds and the decoder cannot read; metadata of kinds unknown is no fault."""
+"""What a sound batch holds and the decoder cannot read. Metadata of a kind unknown to it is no fault."""
 
 FILES: Final = pa.schema(
     [
@@ -164,15 +161,19 @@ FILES: Final = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("path", pa.string()),
-        ("kind", pa.string()),  # "segment", "checkpoint" (snapshot), "zookeeper-export"
-        ("base_offset", pa.int64()),  # of the name; null for an export
-        ("size", pa.int64()),  # bytes when it was listed
+        # "segment", "checkpoint" (snapshot), "zookeeper-export", "hole" (``size`` offsets that holes.json
+        # in the directory names, ``base_offset`` the first), "directory" (one that could not be listed)
+        ("kind", pa.string()),
+        ("base_offset", pa.int64()),  # of the name; of a hole its first offset; null for an export
+        ("size", pa.int64()),  # bytes when it was listed; of a hole offsets
         ("valid_end", pa.int64()),  # bytes from 0 that were walked
-        # "end": all of it. "preallocated": zeros from valid_end on. "torn": a batch begins there and the file ends in it.
-        # "truncated": it was longer when it was last read. "unreadable": see reason (permission, vanished, I/O).
+        # "end": all of it. "preallocated": zeros from valid_end on. "torn": a batch begins there and the file
+        # ends in it. "truncated": it was longer when it was last read. "unreadable": see reason (permission,
+        # vanished, I/O).
         ("stop", pa.string()),
         ("reason", pa.string()),
-        ("last_of_partition", pa.bool_()),  # no segment with a higher base offset: it may still be written to
+        # No segment with a higher base offset: it may still be written to.
+        ("last_of_partition", pa.bool_()),
     ]
 )
 """One row per file that was found, as the last ingest left it."""
