@@ -1,0 +1,19 @@
+"""Checks: functions from DataFrames to findings, whose empty result means "passed".
+
+Precedence  integrity > replicas > ids > fencing, epochs > markers > offsets, sequences > hanging: a fault is
+            one finding, of the first check that can name it; the others leave out what it hides.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from audit.checks.findings import Result, together
+from audit.checks.inputs import Inputs
+
+CHECKS: Final[dict[str, Callable[[Inputs], Result]]] = {}
+"""By name, in the order in which a verdict lists them."""
+
+
+def run(inputs: Inputs, names: Iterable[str] = tuple(CHECKS)) -> Result:
+    """All of ``names`` as one plan. Raises KeyError for a name that is no check's."""
+    return together(CHECKS[name](inputs) for name in names)
