@@ -1,0 +1,130 @@
+"""The verdict and its parts as lines for a terminal.
+
+Findings read ``PATH:POSITION: check.rule: subject: detail``, as compilers name what they complain about.
+Hostile text: a topic or a transactional id is a client's; what a terminal would obey is shown as an escape.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from audit.report.verdict import FINDINGS, Files, Finding, Outcome, Unknown, Verdict
+
+
+def printable(text: str) -> str:
+    """The text on one line, without anything that a terminal acts on."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 finding``, ``2 findings``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def moment(at_ms: int) -> str:
+    """A time as ISO 8601 in UTC, or the bare number where no calendar has it."""
+    try:
+        return (
+            datetime.fromtimestamp(at_ms / 1000, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+
+
+def byte_count(count: int) -> str:
+    """Bytes in the largest unit that leaves at least one."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}" if unit != "B" else f"{count} B"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def where(finding: Finding) -> str:
+    """``PATH:POSITION``, or the partition where no file is to blame, or what it is about."""
+    if finding.path is not None:
+        place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
+    elif finding.topic is not None:
+        place = finding.topic if finding.partition is None else f"{finding.topic}-{finding.partition}"
+    else:
+        place = "-"
+    return printable(place)
+
+
+def finding_line(finding: Finding) -> str:
+    """One finding, one line."""
+    return (
+        f"{where(finding)}: {finding.check}.{finding.rule}: "
+        f"{printable(finding.subject)}: {printable(finding.detail)}"
+    )
+
+
+def unknown_line(unknown: Unknown) -> str:
+    """What one check could not decide, one line."""
+    place = unknown.path or ""
+    if not place and unknown.topic is not None:
+        place = unknown.topic if unknown.partition is None else f"{unknown.topic}-{unknown.partition}"
+    if unknown.first_offset is not None and unknown.end_offset is not None:
+        place += f" [{unknown.first_offset}, {unknown.end_offset})"
+    name = unknown.check if unknown.rule is None else f"{unknown.check}.{unknown.rule}"
+    return f"unknown: {name}: {printable(f'{place}: ' if place else '')}{printable(unknown.detail)}"
+
+
+def verdict_lines(verdict: Verdict) -> Iterator[str]:
+    """One line per check, then findings, unknowns and what was not read, then the verdict in one line."""
+    width = max((len(each.check) for each in verdict.outcomes), default=0)
+    for each in verdict.outcomes:
+        yield f"{each.check:<{width}}  {_result(each)}"
+    for each in verdict.outcomes:
+        if each.finding_count:
+            yield ""
+            yield from map(finding_line, each.findings)
+            yield from _omitted(each.finding_count - len(each.findings), f"{each.check} findings")
+    if verdict.unknown_count:
+        yield ""
+    for each in verdict.outcomes:
+        yield from map(unknown_line, each.unknown)
+        yield from _omitted(each.unknown_count - len(each.unknown), f"{each.check} unknowns")
+    yield ""
+    yield from files_lines(verdict.files)
+    yield last_line(verdict)
+
+
+def last_line(verdict: Verdict) -> str:
+    """The verdict in one line."""
+    return f"audit: {_last_word(verdict)}"
+
+
+def files_lines(files: Files) -> Iterator[str]:
+    """What could not be read, and how much was."""
+    for each in files.not_read:
+        yield f"not read: {printable(each.path)}:{each.position}: {printable(each.reason)}"
+    yield from _omitted(files.omitted, "files not read")
+    yield f"{plural(files.read, 'file')}, {byte_count(files.byte_count)} read"
+
+
+def _omitted(count: int, of_what: str) -> Iterator[str]:
+    if count > 0:
+        yield f"... and {count:,} more {of_what}"
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.result != FINDINGS:
+        many = f" ({outcome.unknown_count:,})" if outcome.unknown_count else ""
+        return f"{outcome.result}{many}"
+    unknown = f", {outcome.unknown_count:,} unknown" if outcome.unknown_count else ""
+    return f"{plural(outcome.finding_count, 'finding')}{unknown}"
+
+
+def _last_word(verdict: Verdict) -> str:
+    not_read = len(verdict.files.not_read) + verdict.files.omitted
+    parts = []
+    if verdict.finding_count:
+        parts.append(plural(verdict.finding_count, "finding"))
+    if not_read:
+        parts.append(f"{plural(not_read, 'file')} could not be read")
+    elif verdict.files.read == 0:
+        parts.append("no log was found")
+    return ", ".join(parts) or "clean"
