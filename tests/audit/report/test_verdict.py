@@ -1,6 +1,7 @@
 """The verdict, its exit status, and its two forms."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -99,7 +100,7 @@ def test_the_document_of_a_verdict() -> None:
         pytest.param({"path": None}, "-: ", id="nowhere"),
     ],
 )
-def test_a_finding_says_where(columns: dict[str, object], begin: str) -> None:
+def test_a_finding_says_where(columns: dict[str, Any], begin: str) -> None:
     assert finding_line(finding(**columns)).startswith(begin + "markers.missing: ")
 
 

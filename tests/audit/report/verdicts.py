@@ -10,7 +10,7 @@ HOSTILE = "</script><script>alert('1')</script>\"&\x1b[2J"
 
 def finding(check: str = "markers", rule: str = "missing", **columns: Any) -> Finding:
     """A finding at position 61 of a file; other columns are null."""
-    given = dict.fromkeys(Finding._fields) | {
+    given: dict[str, Any] = dict.fromkeys(Finding._fields) | {
         "check": check,
         "rule": rule,
         "severity": "error",
@@ -24,7 +24,7 @@ def finding(check: str = "markers", rule: str = "missing", **columns: Any) -> Fi
 
 def unknown(check: str = "markers", **columns: Any) -> Unknown:
     """What a check could not say about t-0."""
-    given = dict.fromkeys(Unknown._fields) | {
+    given: dict[str, Any] = dict.fromkeys(Unknown._fields) | {
         "check": check,
         "topic": "t",
         "partition": 0,
