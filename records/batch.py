@@ -185,7 +185,7 @@ def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
     if attributes & COMPRESSION:
         raise CorruptData(f"batch at position {position}: compression {attributes & 7} is not supported")
     try:
-        records = _decode_records(raw, count, base_offset, base_timestamp)
+        records = decode_records(raw, HEADER_BYTES, count, base_offset, base_timestamp)
     except (CorruptData, IndexError) as error:
         said = error if isinstance(error, CorruptData) else "a record ends past the batch"
         raise CorruptData(f"batch at position {position}: {said}") from error
@@ -303,13 +303,15 @@ def _sized(content: bytes | None) -> bytes:
     return _NULL if content is None else _varint(len(content)) + content
 
 
-def _decode_records(
-    raw: bytes, count: int, base_offset: int, base_timestamp: int
+def decode_records(
+    raw: bytes, position: int, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[DecodedRecord, ...]:
-    """Raises CorruptData or IndexError; the records must end exactly where the batch ends."""
+    """The ``count`` records from ``position`` of a batch's uncompressed bytes to their very end.
+
+    Raises   CorruptData, or IndexError: they end past the bytes.
+    """
     records: list[DecodedRecord] = []
     append = records.append
-    position = HEADER_BYTES
     previous = -1
     for _ in range(count):
         length = raw[position]

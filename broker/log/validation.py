@@ -12,7 +12,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from broker.log.compression import NONE, ZSTD, decompress
 from broker.log.shapes import NO_TIMESTAMP, LogConfig
 from controller.errors import (
     CorruptMessage,
@@ -29,6 +28,7 @@ from records.batch import (
     checked_header,
     stamp,
 )
+from records.compression import NONE, ZSTD, decompress
 from records.invariant import CorruptData
 from records.record_walk import check_records
 from records.types import Offset, Term

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.compression import DECOMPRESSED_BYTES_MAX, decompress
 from broker.log.shapes import LogConfig
 from broker.log.validation import BATCHES_MAX, RECORDS_MAX, check_produced
 from controller.errors import (
@@ -20,6 +19,7 @@ from controller.errors import (
     UnsupportedCompressionType,
 )
 from records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, encode_batch
+from records.compression import DECOMPRESSED_BYTES_MAX, decompress
 from records.invariant import CorruptData
 from records.record_walk import check_records, record_times
 from tests.broker.log.builders import CODECS, NOW_MS, batch, compress, compressed, patched, resealed, xerial
