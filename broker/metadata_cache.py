@@ -79,6 +79,11 @@ class MetadataCache:
         self.refresh()
         return Picture(self._picture.brokers)
 
+    def itself_in(self, picture: Picture) -> ClusterNode | None:
+        """This broker, if clients may use it; else another one, or None."""
+        itself = self._itself.broker_id
+        return min(picture.visible, key=lambda each: each.broker_id != itself, default=None)
+
     def refresh(self) -> None:
         """Ask for a new picture soon."""
         self._wanted.set()

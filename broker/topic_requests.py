@@ -96,15 +96,15 @@ class TopicRequests:
         return None if query.topic_id is None else self._topics.find_by_id(query.topic_id)
 
     def _answer(self, topics: tuple[TopicMetadata, ...]) -> MetadataAnswer:
-        """While nobody leads, any broker is the controller: each passes on what is for it, as in KRaft.
+        """While nobody leads, this broker names itself: it passes on what is for the controller, as in KRaft.
 
-        kafkajs looks the controller up among the brokers, and dies of -1.
+        kafkajs connects to whom it is told, and dies of -1 as of a broker that has just been killed.
         """
         picture = self._cache.picture()
-        coordinator = picture.coordinator or next(iter(picture.visible), None)
+        named = picture.coordinator or self._cache.itself_in(picture)
         return MetadataAnswer(
             cluster_id=self._cluster_id,
-            controller_id=-1 if coordinator is None else coordinator.broker_id,
+            controller_id=-1 if named is None else named.broker_id,
             brokers=tuple(BrokerNode(b.broker_id, b.host, b.port, b.rack) for b in picture.visible),
             topics=topics,
         )

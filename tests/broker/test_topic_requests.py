@@ -8,8 +8,10 @@ from controller.errors import ErrorCode
 from records.types import NodeId
 from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, hosting, produced
-from tests.broker.fake_controller import play
+from tests.broker.fake_controller import FakeController, play
+from tests.broker.whole_broker import stage
 from wire.k03_metadata import METADATA, Metadata, TopicQuery
+from wire.k60_describe_cluster import ClusterNode
 
 
 def test_metadata_tells_topics_by_name_by_id_and_all(tmp_path: Path) -> None:
@@ -33,6 +35,22 @@ def test_metadata_of_an_unknown_topic_asks_whether_it_may_be_created(tmp_path: P
             assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             asked = [each for each in on.controller.asked[METADATA.key] if each.topics is not None]
             assert [each.allow_auto_topic_creation for each in asked] == [create]
+
+    play(story)
+
+
+def test_while_nobody_leads_the_broker_that_is_asked_is_the_controller() -> None:
+    """Not the leader that was killed, which is still among the brokers: kafkajs connects to it, and fails."""
+
+    async def story() -> None:
+        async with stage(FakeController(node_id=0)) as on:
+            killed = ClusterNode(0, "127.0.0.1", 8)
+            on.controller.brokers = (killed, on.itself, ClusterNode(ELSEWHERE, "127.0.0.1", 9))
+            while (await on.call(METADATA, Metadata(()))).controller_id != killed.broker_id:
+                pass
+            await on.controller.stop()
+            answer = await on.call(METADATA, Metadata(()))
+            assert (answer.controller_id, len(answer.brokers)) == (HERE, 3)
 
     play(story)
 
