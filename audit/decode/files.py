@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     name: str
     is_directory: bool
     size: int
+    fault: str | None = None  # why it cannot be looked at
 
 
 class OpenFile(Protocol):
@@ -82,9 +83,12 @@ class LocalFiles:
         found = []
         for name in sorted(each.name for each in Path(path).iterdir()):
             try:
-                found.append(self.entry(f"{path}/{name}")._replace(name=name))
+                found.append(self.entry(f"{path}/{name}"))
             except FileNotFoundError:
-                continue  # gone, or a link to nothing
+                if Path(f"{path}/{name}").is_symlink():
+                    found.append(Entry(name, False, 0, "a link to nothing"))
+            except OSError as error:
+                found.append(Entry(name, False, 0, error.strerror or str(error)))
         return found
 
     def entry(self, path: str) -> Entry:
