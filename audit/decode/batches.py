@@ -8,46 +8,32 @@ Splits      ``decode_segment`` gives what begins in ``[start, end)``. ``start`` 
 Source      Kafka DefaultRecordBatch (the header), EndTransactionMarker; records/end_marker.py.
 """
 
-import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numpy.lib.stride_tricks import sliding_window_view
 
-from audit.decode.checksums import checksums
+from audit.decode.chunks import CHUNK_ROWS, Chunk, chunks, segment_base
 from audit.decode.columns import RECORD_BATCHES
 from audit.decode.control import Markers, markers
-from audit.decode.files import LOCAL, Bytes, Files
-from audit.decode.walk import Bounds, Positions, Run, Stop, Unreadable, Walk, is_sound_at, spans, walk
-from records.batch import CONTROL, HEADER_BYTES
+from audit.decode.files import LOCAL, Files
+from audit.decode.walk import Bounds, Stop, Unreadable, Walk, is_sound_at, spans, walk
 
-__all__ = ["Stop", "Walk", "Where", "decode_segment", "is_sound", "segment_base", "stop_of", "walk"]
+__all__ = [
+    "CHUNK_ROWS",
+    "Stop",
+    "Walk",
+    "Where",
+    "decode_segment",
+    "is_sound",
+    "rows_of",
+    "segment_base",
+    "stop_of",
+    "walk",
+]
 
-CHUNK_ROWS: Final = 65_536
-
-HEADER: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp_ms", ">i8"),
-        ("max_timestamp_ms", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
-_NAME: Final = re.compile(r"(\d{20})\.log")
-_CHECKED_AT: Final = 21
 _COPIED: Final = ("attributes", "base_timestamp_ms", "max_timestamp_ms", "producer_id", "producer_epoch",
                   "base_sequence", "record_count")  # fmt: skip
 
@@ -61,12 +47,6 @@ class Where(NamedTuple):
     path: str
 
 
-def segment_base(path: str) -> int | None:
-    """The offset that a segment's name says it begins with; None for another name."""
-    matched = _NAME.fullmatch(PurePath(path).name)
-    return int(matched[1]) if matched else None
-
-
 def decode_segment(
     path: str, where: Where, start: int = 0, end: int | None = None, *, crc: bool = True, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
@@ -75,23 +55,8 @@ def decode_segment(
     ``crc``  False leaves checksums alone: then a wrong one is no fault, unless the walk breaks there.
     Raises   OSError only.
     """
-    with_path = where._replace(path=where.path or path)
-    opened = files.open(path)
-    try:
-        limit = opened.size if end is None else end
-        for span in spans(opened, start, Bounds.of(segment_base(path))):
-            if isinstance(span, Stop):
-                return
-            if isinstance(span, Unreadable):
-                if span.position < limit:
-                    size = min(span.size, limit - span.position)
-                    yield _unreadable_row(with_path, span._replace(size=size))
-            else:
-                yield from _rows(with_path, span, limit, crc)
-            if _end_of(span) >= limit:
-                return
-    finally:
-        opened.close()
+    for chunk in chunks(path, start, end, crc=crc, files=files):
+        yield rows_of(where, chunk)
 
 
 def stop_of(path: str, start: int = 0, *, files: Files = LOCAL) -> Stop:
@@ -103,7 +68,7 @@ def stop_of(path: str, start: int = 0, *, files: Files = LOCAL) -> Stop:
     try:
         opened = files.open(path)
     except OSError as error:
-        return Stop(start, "unreadable", str(error))
+        return Stop(start, "unreadable", error.strerror or str(error))
     try:
         if opened.size < start:
             return Stop(opened.size, "truncated", f"{opened.size} bytes, {start} were read before")
@@ -111,7 +76,7 @@ def stop_of(path: str, start: int = 0, *, files: Files = LOCAL) -> Stop:
             if isinstance(span, Stop):
                 return span
     except OSError as error:
-        return Stop(start, "unreadable", str(error))
+        return Stop(start, "unreadable", error.strerror or str(error))
     finally:
         opened.close()
     return Stop(start, "unreadable", "no end was found")
@@ -126,59 +91,31 @@ def is_sound(path: str, position: int, *, files: Files = LOCAL) -> bool:
         opened.close()
 
 
-def _end_of(span: Run | Unreadable) -> int:
-    return span.end if isinstance(span, Run) else span.position + span.size
-
-
-def headers_of(buffer: Bytes, positions: Positions) -> npt.NDArray[Any]:
-    """The 61 bytes at each position, as ``HEADER``."""
-    return sliding_window_view(buffer, HEADER_BYTES)[positions].view(HEADER)[:, 0]
-
-
-def sound(buffer: Bytes, positions: Positions, headers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whose checksum is right."""
-    ends = positions + headers["length"].astype(np.int64) + 12
-    fits: npt.NDArray[np.bool_] = checksums(buffer, positions + _CHECKED_AT, ends) == headers["crc"]
-    return fits
-
-
-def _rows(where: Where, run: Run, limit: int, crc: bool) -> Iterator[pa.RecordBatch]:
-    positions = run.positions[: np.searchsorted(run.positions, limit - run.origin)]
-    for first in range(0, len(positions), CHUNK_ROWS):
-        yield _chunk(where, run, positions[first : first + CHUNK_ROWS], crc)
-
-
-def _chunk(where: Where, run: Run, positions: Positions, crc: bool) -> pa.RecordBatch:
-    count = len(positions)
-    headers = headers_of(run.buffer, positions)
+def rows_of(where: Where, chunk: Chunk | Unreadable) -> pa.RecordBatch:
+    """RECORD_BATCHES of a chunk."""
+    if isinstance(chunk, Unreadable):
+        return _unreadable_row(where, chunk)
+    headers, count = chunk.headers, len(chunk.positions)
     base = headers["base_offset"].astype(np.int64)
-    is_sound = sound(run.buffer, positions, headers) if crc else np.ones(count, np.bool_)
-    said = markers(run.buffer, positions, headers, np.flatnonzero(is_sound & _is_control(headers)))
+    rows = np.flatnonzero(chunk.is_sound & chunk.is_control)
+    said = markers(chunk.buffer, chunk.positions, headers, rows)
     columns = {
-        **_place(where, count),
-        "position": pa.array(positions + run.origin),
-        "size": pa.array((headers["length"] + 12).astype(np.int32)),
+        **repeated(where, count),
+        "position": pa.array(chunk.positions + chunk.origin),
+        "size": pa.array(chunk.sizes.astype(np.int32)),
         "base_offset": pa.array(base),
         "last_offset": pa.array(base + headers["last_offset_delta"]),
         "leader_epoch": _native(headers["leader_epoch"]),
         "crc": pa.array(headers["crc"].astype(np.int64)),
-        **_faults(run.buffer, positions, headers, is_sound),
+        **_faults(chunk),
         **{name: _native(headers[name]) for name in _COPIED},
         **_said(count, said),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORD_BATCHES.names], schema=RECORD_BATCHES)
 
 
-def _is_control(headers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    control: npt.NDArray[np.bool_] = (headers["attributes"] & CONTROL) != 0
-    return control
-
-
-def _native(column: npt.NDArray[Any]) -> Any:
-    return pa.array(column.astype(column.dtype.newbyteorder("=")))
-
-
-def _place(where: Where, count: int) -> dict[str, Any]:
+def repeated(where: Where, count: int) -> dict[str, Any]:
+    """The columns of ``where``, ``count`` times."""
     return {
         "node": pa.repeat(pa.scalar(where.node, pa.int32()), count),
         "topic": pa.repeat(pa.scalar(where.topic, pa.string()), count),
@@ -187,20 +124,19 @@ def _place(where: Where, count: int) -> dict[str, Any]:
     }
 
 
-def _faults(
-    buffer: Bytes, positions: Positions, headers: npt.NDArray[Any], is_sound: npt.NDArray[np.bool_]
-) -> dict[str, Any]:
-    count = len(positions)
-    if is_sound.all():
+def _native(column: npt.NDArray[Any]) -> Any:
+    return pa.array(column.astype(column.dtype.newbyteorder("=")))
+
+
+def _faults(chunk: Chunk) -> dict[str, Any]:
+    count = len(chunk.positions)
+    if chunk.computed is None or chunk.is_sound.all():
         return {"fault": pa.nulls(count, pa.string()), "reason": pa.nulls(count, pa.string())}
     fault: list[str | None] = [None] * count
     reason: list[str | None] = [None] * count
-    wrong = np.flatnonzero(~is_sound)
-    at = positions[wrong]
-    ends = at + headers["length"][wrong].astype(np.int64) + 12
-    for row, computed in zip(wrong.tolist(), checksums(buffer, at + _CHECKED_AT, ends).tolist(), strict=True):
+    for row in np.flatnonzero(~chunk.is_sound).tolist():
         fault[row] = "crc"
-        reason[row] = f"CRC {int(headers['crc'][row]):#010x}, computed {computed:#010x}"
+        reason[row] = f"CRC {int(chunk.headers['crc'][row]):#010x}, computed {int(chunk.computed[row]):#010x}"
     return {"fault": pa.array(fault, pa.string()), "reason": pa.array(reason, pa.string())}
 
 
