@@ -76,7 +76,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     """One line per check, then findings, unknowns and what was not read, then the verdict in one line."""
     width = max((len(each.check) for each in verdict.outcomes), default=0)
     for each in verdict.outcomes:
-        yield f"{each.check:<{width}}  {_result(each)}"
+        yield f"{each.check:<{width}}  {finding_count_words(each)}"
     for each in verdict.outcomes:
         if each.finding_count:
             yield ""
@@ -110,7 +110,8 @@ def _omitted(count: int, of_what: str) -> Iterator[str]:
         yield f"... and {count:,} more {of_what}"
 
 
-def _result(outcome: Outcome) -> str:
+def finding_count_words(outcome: Outcome) -> str:
+    """What a check came to: ``passed``, ``unknown (2)``, ``1 finding, 3 unknown``."""
     if outcome.result != FINDINGS:
         many = f" ({outcome.unknown_count:,})" if outcome.unknown_count else ""
         return f"{outcome.result}{many}"
