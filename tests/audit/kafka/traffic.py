@@ -9,7 +9,7 @@ Shapes      commits, aborts, fencing by a second instance, timeouts, an open tra
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -45,17 +45,15 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
 class Traffic:
     """All that is done to one broker; producers that are named stay for the next act."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._open: list[Producer] = []
 
-    def make_topics(self) -> None:
-        _await(
-            self._admin.create_topics(
-                [NewTopic(name, 2, 1, config=config) for name, config in TOPICS.items()]
-            )
-        )
+    def make_topics(self, topics: Mapping[str, dict[str, str]], partitions: int = 2) -> None:
+        """With these settings of their own, one replica each."""
+        wanted = [NewTopic(name, partitions, 1, config=settings) for name, settings in topics.items()]
+        _await(self._admin.create_topics(wanted))
 
     def commits_and_aborts(self, rounds: int) -> None:
         """Each codec has a producer, which aborts every third transaction, on two partitions."""
@@ -69,7 +67,7 @@ class Traffic:
         for idempotent in (True, False):
             producer = Producer(
                 {
-                    "bootstrap.servers": self._broker.bootstrap,
+                    "bootstrap.servers": self._bootstrap,
                     "log_level": 0,
                     "enable.idempotence": idempotent,
                     "linger.ms": 2,
@@ -100,7 +98,7 @@ class Traffic:
     def group(self, rounds: int) -> None:
         """Consume, produce and commit the offsets in the transaction; every second is aborted."""
         settings = {
-            "bootstrap.servers": self._broker.bootstrap,
+            "bootstrap.servers": self._bootstrap,
             "log_level": 0,
             "group.id": "copier",
             "enable.auto.commit": False,
@@ -141,14 +139,14 @@ class Traffic:
             _end(producer, abort=turn % 4 == 3)
             time.sleep(0.06)  # segment.ms
 
-    def trimmed(self, rounds: int) -> None:
+    def trimmed(self, rounds: int, logs: Path) -> None:
         """Records before an offset are deleted, segments with them: the log begins in the middle."""
         producer = self._producer("trims")
         for _ in range(rounds):
             _transaction(producer, "trimmed", range(4))
             time.sleep(0.06)  # segment.ms
         _await(self._admin.delete_records([TopicPartition("trimmed", 0, rounds * 2)]))
-        first = self._broker.logs / "trimmed-0" / f"{0:020}.log"
+        first = logs / "trimmed-0" / f"{0:020}.log"
         _until(lambda: not first.exists())
 
     def deleted_and_made_again(self) -> None:
@@ -175,7 +173,7 @@ class Traffic:
 
     def java(self, folder: Path, rounds: int) -> None:
         """Transactions of Kafka's own client: commits, aborts, one fenced, one timed out."""
-        with _playing(self._broker, folder) as player:
+        with _playing(self._bootstrap, folder) as player:
             player.call("make", "a", "transactional.id=java-a", "linger.ms=5")
             for turn in range(rounds):
                 player.call("begin", "a")
@@ -208,7 +206,7 @@ class Traffic:
     ) -> Producer:
         producer = Producer(
             {
-                "bootstrap.servers": self._broker.bootstrap,
+                "bootstrap.servers": self._bootstrap,
                 "transactional.id": transactional_id,
                 "compression.type": compression,
                 "transaction.timeout.ms": transaction_timeout_ms,
@@ -222,7 +220,7 @@ class Traffic:
 
     def _await_aborted(self, topic: str, producer: Producer) -> None:
         """The partition's log grows by a marker without anybody writing."""
-        consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "-", "log_level": 0})
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "-", "log_level": 0})
 
         def end() -> int:
             return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5, cached=False)[1])
@@ -235,8 +233,8 @@ class Traffic:
 
 def perform(broker: Broker, folder: Path, rounds: int = 6) -> None:
     """Every act, with a clean restart and one after a SIGKILL in between; the broker is left running."""
-    traffic = Traffic(broker)
-    traffic.make_topics()
+    traffic = Traffic(broker.bootstrap)
+    traffic.make_topics(TOPICS)
     traffic.commits_and_aborts(rounds)
     traffic.without_transactions()
     traffic.fenced()
@@ -250,7 +248,7 @@ def perform(broker: Broker, folder: Path, rounds: int = 6) -> None:
     traffic.settings(30)
     broker.kill()
     broker.start()
-    traffic.trimmed(rounds)
+    traffic.trimmed(rounds, broker.logs)
     traffic.deleted_and_made_again()
     traffic.commits_and_aborts(rounds)
     traffic.java(folder, 2)
@@ -258,8 +256,8 @@ def perform(broker: Broker, folder: Path, rounds: int = 6) -> None:
 
 
 @contextmanager
-def _playing(broker: Broker, folder: Path) -> Iterator[Player]:
-    player = PLAYERS["java"](broker.bootstrap, folder)
+def _playing(bootstrap: str, folder: Path) -> Iterator[Player]:
+    player = PLAYERS["java"](bootstrap, folder)
     try:
         yield player
     finally:

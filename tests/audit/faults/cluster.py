@@ -1,0 +1,93 @@
+"""A cluster of ours that has lived: three nodes, traffic of all kinds, the leader killed and started again.
+
+``python -m tests.audit.faults.cluster`` packs the directories of such a cluster as the fixture of the tests.
+"""
+
+import contextlib
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGKILL
+from typing import Final
+
+from cli.cluster import bring_up, send, start_nodes, stop_nodes
+from cli.cluster_state import await_live, leader_id
+from cli.demo import _free_port
+from cli.local_cluster import LocalCluster, create_cluster
+from cli.output import progress
+from records.types import NodeId
+from tests.audit.kafka.fixture import pack, unpack
+from tests.audit.kafka.traffic import CODECS, Traffic
+
+PACKED: Final = Path(__file__).parent / "fencepost.tar.gz"
+NODES: Final = 3
+ROUNDS: Final = 9
+TOPICS: Final = (*(f"codec-{codec}" for codec in CODECS), "payments")
+SETTINGS: Final = ("producer.id.block.size=3", "producer.id.allocation.rate=0")
+
+
+@contextlib.contextmanager
+def running(directory: Path, *settings: str) -> Iterator[LocalCluster]:
+    """Three nodes, up; ended at the end."""
+    cluster = create_cluster(directory, NODES, _free_port(), (*SETTINGS, *settings))
+    try:
+        bring_up(cluster)
+        yield cluster
+    finally:
+        stop_nodes(cluster.nodes)
+
+
+def kill_leader(cluster: LocalCluster) -> NodeId:
+    """SIGKILL. Returns whom."""
+    leader = leader_id(cluster)
+    if leader is None:
+        raise RuntimeError("no node leads")
+    send(cluster.node(leader), SIGKILL)
+    return leader
+
+
+def bring_back(cluster: LocalCluster, node_id: NodeId) -> None:
+    """Start it again; returns when it is live."""
+    children = start_nodes(cluster, [cluster.node(node_id)])
+    with progress() as show:
+        await_live(cluster, children, show)
+
+
+def live(cluster: LocalCluster, rounds: int = ROUNDS) -> None:
+    """Traffic before and after the death of a leader."""
+    traffic = Traffic(cluster.bootstrap)
+    traffic.make_topics({name: {} for name in TOPICS})
+    for _ in range(2):
+        traffic.commits_and_aborts(rounds)
+        traffic.without_transactions()
+        traffic.fenced()
+        traffic.timed_out()
+        bring_back(cluster, kill_leader(cluster))
+    traffic.commits_and_aborts(rounds)
+    traffic.left_open()
+
+
+def unpacked(folder: Path) -> Path:
+    """The fixture, in ``folder``: a directory as ``fencepost up --dir`` leaves it, without the images."""
+    return unpack(folder, PACKED)
+
+
+def main() -> None:
+    home = Path(tempfile.mkdtemp(prefix="fencepost-audit-"))
+    try:
+        with running(home / "cluster") as cluster:
+            live(cluster)
+        for image in home.glob("cluster/nodes/*/data/store"):
+            shutil.rmtree(image)
+        (home / "cluster/cluster.secret").unlink()
+        pack(home / "cluster", PACKED)
+        with tarfile.open(PACKED) as archive:
+            print(len(archive.getmembers()), "files,", PACKED.stat().st_size, "bytes")  # noqa: T201
+    finally:
+        shutil.rmtree(home)
+
+
+if __name__ == "__main__":
+    main()
