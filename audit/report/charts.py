@@ -9,7 +9,7 @@ from audit.report.markup import Markup, join, tag
 from audit.report.text import moment
 
 WIDTH: Final = 720
-HEIGHT: Final = 210
+HEIGHT: Final = 190
 LEFT: Final = 46
 RIGHT: Final = 10
 TOP: Final = 10

@@ -17,7 +17,7 @@ from audit.report.verdict import FINDINGS, PASSED, UNREADABLE, Finding, Outcome,
 
 SHOWN_MAX: Final = 500  # of one check: a page that a browser opens at once
 
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 ABOUT: Final = {
     "integrity": "Every byte of every log can be read, and its checksum is right.",

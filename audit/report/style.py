@@ -69,7 +69,7 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monosp
 figure { margin: 0 0 12px; background: var(--card); border: 1px solid var(--faint); border-radius: 8px;
   padding: 14px 16px; }
 figcaption span { color: var(--soft); }
-.plot { overflow-x: auto; margin-top: 8px; } .plot svg { display: block; width: 100%; min-width: 520px;
+.plot { overflow-x: auto; margin-top: 8px; } .plot svg { display: block; width: 100%; min-width: 640px;
   height: auto; }
 .grid { stroke: var(--faint); } .base { stroke: var(--rule); }
 .tick { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-nums; }
@@ -82,9 +82,9 @@ figcaption span { color: var(--soft); }
 details { margin-top: 8px; } summary { cursor: pointer; color: var(--soft); font-size: 13px; }
 .scroll { overflow-x: auto; max-height: 340px; overflow-y: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; background: var(--card); }
-th, td { text-align: left; padding: 6px 10px; border-bottom: 1px solid var(--faint); vertical-align: top;
-  overflow-wrap: anywhere; }
-th { font-weight: 600; } tbody th { font-weight: 400; } .n { text-align: right;
+th, td { text-align: left; padding: 6px 10px; border-bottom: 1px solid var(--faint); vertical-align: top; }
+th { font-weight: 600; white-space: nowrap; } td { overflow-wrap: break-word; max-width: 28em; }
+ tbody th { font-weight: 400; } .n { text-align: right;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 .framed { border: 1px solid var(--faint); border-radius: 8px; overflow-x: auto; }
 .none { color: var(--soft); }
