@@ -24,11 +24,11 @@ from audit.decode.chunks import Chunk
 from audit.decode.classic import UnknownVersion
 from audit.decode.columns import PRODUCER_ID_BLOCKS
 from audit.decode.files import LOCAL, Files
-from audit.decode.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
 from audit.decode.rows import Named, Rows, data_rows, records_of, rows_of_table
 from records.batch import COMPRESSION, HEADER_BYTES
 from records.frame import FRAME_VERSION
 from records.invariant import CorruptData
+from records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
 from records.message import read_message, read_unsigned_varint
 from records.schema import (
     AllocateProducerIdsRecord,
@@ -98,21 +98,21 @@ class MetadataRows:
 def decode_blocks(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
-    """PRODUCER_ID_BLOCKS of a segment of the log. What it cannot read: ``tables.decode_log``. Raises OSError."""
+    """PRODUCER_ID_BLOCKS of a segment of the log; faults come of ``tables.decode_log``. Raises OSError."""
     return rows_of_table("producer_id_blocks", read_chunk, path, where, start, end, files)
 
 
 def decode_brokers(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
-    """BROKERS of a segment of the log. What it cannot read: ``tables.decode_log``. Raises OSError."""
+    """BROKERS of a segment of the log; faults come of ``tables.decode_log``. Raises OSError."""
     return rows_of_table("brokers", read_chunk, path, where, start, end, files)
 
 
 def decode_topics(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
-    """TOPICS of a segment of the log. What it cannot read: ``tables.decode_log``. Raises OSError."""
+    """TOPICS of a segment of the log; faults come of ``tables.decode_log``. Raises OSError."""
     return rows_of_table("topics", read_chunk, path, where, start, end, files)
 
 

@@ -24,7 +24,7 @@ _COMMIT_VERSIONS: Final = (0, 1)
 def decode_commits(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
-    """OFFSET_COMMITS of a segment of the log. What it cannot read: ``tables.decode_log``. Raises OSError."""
+    """OFFSET_COMMITS of a segment of the log; faults come of ``tables.decode_log``. Raises OSError."""
     return rows_of_table("offset_commits", read_chunk, path, where, start, end, files)
 
 

@@ -53,7 +53,7 @@ class _Value0(NamedTuple):
 def decode_states(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[pa.RecordBatch]:
-    """TRANSACTION_STATES of a segment of the log. What it cannot read: ``tables.decode_log``. Raises OSError."""
+    """TRANSACTION_STATES of a segment of the log; faults come of ``tables.decode_log``. Raises OSError."""
     return rows_of_table("transaction_states", read_chunk, path, where, start, end, files)
 
 

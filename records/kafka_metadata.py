@@ -1,4 +1,4 @@
-"""The metadata records that the audit reads, in every version that Kafka has written them in.
+"""Metadata records that the audit reads, in every version that Kafka has written them in.
 
 ``records.schema`` has the one version that fencepost writes. The others differ from it by fields that were
 not there yet; where only tags were added, one description reads them all: an unknown tag is skipped.
