@@ -2,7 +2,8 @@
 
 Clients in a closed loop ask again as soon as they are answered. Proposing the moment an entry is applied
 splits them into two groups that take turns, so every entry carries half of what it could. Waiting for
-those just answered, for a millisecond at most, makes one group of them.
+those just answered, for a few milliseconds at most, makes one group of them: a transaction's producer asks
+again after it has produced, or after a pause that librdkafka makes, of a millisecond each.
 
 With a crowd two groups are better than one: while the entry of one travels, the other is answered and
 asks again. So nobody waits for more than ``CROWD``.
@@ -14,7 +15,7 @@ loops, bursts), the wait is given up, for twice as many entries after each miss.
 from dataclasses import dataclass
 from typing import Final
 
-GATHER_S: Final = 0.001
+GATHER_S: Final = 0.003
 CROWD: Final = 64
 """So many are worth an entry of their own: the rest, and those answered meanwhile, fill the next one."""
 RESTS_MAX: Final = 256  # entries without waiting, after many misses in a row
