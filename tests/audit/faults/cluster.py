@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from signal import SIGKILL
 from typing import Final
@@ -29,9 +29,9 @@ SETTINGS: Final = ("producer.id.block.size=3", "producer.id.allocation.rate=0")
 
 
 @contextlib.contextmanager
-def running(directory: Path, *settings: str) -> Iterator[LocalCluster]:
+def running(directory: Path, settings: Sequence[str] = SETTINGS) -> Iterator[LocalCluster]:
     """Three nodes, up; ended at the end."""
-    cluster = create_cluster(directory, NODES, _free_port(), (*SETTINGS, *settings))
+    cluster = create_cluster(directory, NODES, _free_port(), settings)
     try:
         bring_up(cluster)
         yield cluster

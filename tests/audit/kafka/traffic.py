@@ -62,6 +62,18 @@ class Traffic:
             for codec, producer in zip(CODECS, producers, strict=True):
                 _transaction(producer, f"codec-{codec}", range(12), abort=turn % 3 == 2)
 
+    def spread(self, topic: str, partitions: int) -> None:
+        """Of each partition a producer; a second instance of it goes on, with an epoch of its own."""
+        for partition in range(partitions):
+            for _ in range(2):
+                producer = self._producer(f"{topic}-{partition}")
+                for turn in range(3):
+                    producer.begin_transaction()
+                    for number in range(4):
+                        producer.produce(topic, b"%d.%d" % (turn, number), partition=partition)
+                        producer.flush(WAIT_SECONDS)
+                    _end(producer, abort=turn == 1)
+
     def without_transactions(self) -> None:
         """One producer that is idempotent, one that has no id at all, in between the others' batches."""
         for idempotent in (True, False):
