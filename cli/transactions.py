@@ -32,6 +32,7 @@ NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000
 UNLED_NAMED_MAX: Final = 5  # partitions named in one message
 MAX_TRANSACTION_TIMEOUT_MINUTES: Final = 15  # transaction.max.timeout.ms by default
+EVERY_DURATION: Final = -1
 LONG_RUNNING: Final = (
     "--running-longer-than-ms",
     "--runningLongerThanMs",
@@ -91,8 +92,9 @@ _dry_run_option: Final = click.option(
 @click.option(
     *LONG_RUNNING,
     "duration_ms",
-    type=click.IntRange(0),
-    help="Only transactions that are open for longer, in milliseconds.",
+    type=int,
+    default=EVERY_DURATION,
+    help="Only transactions that are open for longer, in milliseconds; below 0: all.",
 )
 @click.option("--transactional-id-pattern", "pattern", help="Only ids that match this RE2 expression whole.")
 @click.option(
@@ -105,7 +107,7 @@ _dry_run_option: Final = click.option(
 @format_option
 def list_(
     target: BrokerTarget,
-    duration_ms: int | None,
+    duration_ms: int,
     pattern: str | None,
     states: tuple[str, ...],
     producer_ids: tuple[int, ...],
@@ -115,7 +117,7 @@ def list_(
     request = ListTransactions(
         states,
         tuple(ProducerId(each) for each in producer_ids),
-        -1 if duration_ms is None else duration_ms,
+        max(duration_ms, EVERY_DURATION),
         pattern,
     )
     rows = [

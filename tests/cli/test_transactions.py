@@ -145,6 +145,7 @@ def producers(request: DescribeProducers) -> DescribeProducersAnswer:
     [
         pytest.param((), ListTransactions(), id="all"),
         pytest.param(("--duration-filter", 5), ListTransactions(duration_ms=5), id="kafkas-spelling"),
+        pytest.param(("--duration-filter", -7), ListTransactions(), id="below-0-is-all"),
         pytest.param(("--running-longer-than-ms", 5), ListTransactions(duration_ms=5), id="our-spelling"),
         pytest.param(("--runningLongerThanMs", 0), ListTransactions(duration_ms=0), id="the-drafts-spelling"),
         pytest.param(("--transactional-id-pattern", "a.*"), ListTransactions(pattern="a.*"), id="pattern"),
