@@ -21,7 +21,7 @@ import click
 from cli.output import table
 from tests.client_suite import admin, storms
 from tests.client_suite.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
-from tests.client_suite.stories import RESTARTED, STORIES, Stage, StoryFailed
+from tests.client_suite.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed
 from tests.clients.real_cluster import RealCluster, real_cluster
 
 PASSED: Final = "passed"
@@ -97,7 +97,8 @@ def main(clients: tuple[str, ...], scenario: str, keep: bool) -> None:
 
 def play(results: Results, cluster: RealCluster, folder: Path, name: str, scenario: str) -> None:
     """All stories with one client; after a call that hangs its player is a new one."""
-    wanted = {each: story for each, story in STORIES.items() if scenario in each}
+    stories = {**STORIES, **STORIES_OF.get(name, {})}
+    wanted = {each: story for each, story in stories.items() if scenario in each}
     players: list[Player] = []
     try:
         reader = started(CONFLUENT, cluster, folder / "reader")

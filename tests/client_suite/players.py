@@ -2,7 +2,8 @@
 
 Line     a verb and its words, by tabs:  make NAME KEY=VALUE.. (a transactional producer, initialized),
          begin NAME, send NAME TOPIC VALUE.. (to partition 0; returns when all are acknowledged), commit NAME,
-         abort NAME, close NAME, read TOPIC COUNT ISOLATION (COUNT values of partition 0 at most).
+         abort NAME, close NAME, read TOPIC COUNT ISOLATION (COUNT values of partition 0 at most). Java alone:
+         hasty NAME TOPIC VALUE (a send whose failure is told before the library has dealt with it).
 Answer   a line: ``ok`` and the values, or ``error`` and what the library says. The first is ``ok VERSION``.
 Fetched  kafkajs by npm and Kafka's Java client by Maven, into .clients (ignored by git), once.
 """
@@ -132,11 +133,9 @@ def _kafkajs(bootstrap: str, logs: Path) -> Player:
 
 def _java(bootstrap: str, logs: Path) -> Player:
     need("java", "mvn")
-    folder = FETCHED / "java"
-    copy = ["mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-    _fetch(folder, HERE / "java/pom.xml", copy)
-    command = ["java", "-cp", str(folder / "lib/*"), str(HERE / "java/Player.java"), bootstrap]
-    return Player("java", command, folder, logs / "java.log")
+    jars = copied(HERE / "java/pom.xml", FETCHED / "java")
+    command = ["java", "-cp", f"{jars}/*", str(HERE / "java/Player.java"), bootstrap]
+    return Player("java", command, jars, logs / "java.log")
 
 
 CONFLUENT: Final = "confluent-kafka"
@@ -154,6 +153,13 @@ def need(*programs: str) -> None:
     missing = [each for each in programs if shutil.which(each) is None]
     if missing:
         raise NotHere(f"{' and '.join(missing)} not found")
+
+
+def copied(pom: Path, folder: Path) -> Path:
+    """What a pom depends on: the folder with its jars. Raises NotHere."""
+    copy = ["mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+    _fetch(folder, pom, copy)
+    return folder / "lib"
 
 
 def _fetch(folder: Path, wanted: Path, command: list[str]) -> None:

@@ -25,6 +25,10 @@ UNCOMMITTED: Final = "read_uncommitted"
 CONTINUES: Final = frozenset({CONFLUENT, "java"})
 """Who asks InitProducerId with its pair after an abortable error. For the others a new producer must do."""
 
+ABORTS_MAX: Final = {"java": 2}
+"""Until a producer goes on; 1 for all others. The Java client tells that a batch failed before it notes that
+it wants a new epoch (4.1.0, Sender.failBatch). An abort that comes in between leaves the epoch as it is: the
+next transaction's AddPartitionsToTxn is told UNKNOWN_PRODUCER_ID, and its abort brings the new epoch."""
 
 RESTARTED: Final = frozenset({"kafka-python"})
 """Loses a request, and waits for ever, if its coordinator refuses the connection (3.0.12, sender.py: what
@@ -187,11 +191,28 @@ def timed_out(first: str, *, kill: bool) -> "Story":
     return story
 
 
+def timed_out_and_hasty(stage: Stage) -> str:
+    """Kafka's Java client, aborted while it still hands out the news that its batch failed."""
+    topic = stage.topic(stage.fresh())
+    stage.make("it", topic, TIMEOUT_MS)
+    stage.player.call("begin", "it")
+    stage.player.call("send", "it", topic, "late")
+    wait_until_aborted(stage.cluster, topic)
+    error = stage.error_of("hasty", "it", topic, "too-late")
+    if error is None:
+        raise StoryFailed("a batch of a transaction that the coordinator aborted was appended")
+    goes_on = _recover(stage, topic)
+    stage.expect_committed(topic, "last")
+    return f"{goes_on} after: {error}"
+
+
 def _recover(stage: Stage, topic: str) -> str:
-    aborted = stage.error_of("abort", "it")
-    failed = aborted or _next(stage, "it", topic)
-    if failed is None:
-        return "it continues"
+    """As applications do: abort, begin anew."""
+    failed: str | None = None
+    for aborts in range(1, ABORTS_MAX.get(stage.player.name, 1) + 1):
+        failed = stage.error_of("abort", "it") or _next(stage, "it", topic)
+        if failed is None:
+            return "it continues" if aborts == 1 else f"it continues at abort {aborts}"
     if stage.player.name in CONTINUES:
         raise StoryFailed(f"it could recover, and did not: {failed}")
     stage.make("successor", topic, TIMEOUT_MS)
@@ -266,3 +287,7 @@ STORIES: Final[dict[str, Story]] = {
     **{f"timed out, then {first}": timed_out(first, kill=False) for first in FIRSTS},
     **{f"timed out, leader killed, then {first}": timed_out(first, kill=True) for first in FIRSTS},
 }
+STORIES_OF: Final[dict[str, dict[str, Story]]] = {
+    "java": {"timed out, then aborted in haste": timed_out_and_hasty},
+}
+"""More of them, for one library."""

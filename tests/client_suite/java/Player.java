@@ -9,9 +9,12 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.locks.LockSupport;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -26,6 +29,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
 public final class Player {
     private static final int PARTITION = 0;
     private static final Duration QUIET = Duration.ofSeconds(3); // nothing came for so long: there is no more
+    private static final Duration HASTE = Duration.ofMillis(500); // the application aborts within it
     private static final Duration CLOSE_MAX = Duration.ofSeconds(1);
 
     private final String bootstrap;
@@ -56,6 +60,7 @@ public final class Player {
             case "make" -> make(words.get(0), words.subList(1, words.size()));
             case "begin" -> producers.get(words.get(0)).beginTransaction();
             case "send" -> send(producers.get(words.get(0)), words.get(1), words.subList(2, words.size()));
+            case "hasty" -> sendHastily(producers.get(words.get(0)), words.get(1), words.get(2));
             case "commit" -> producers.get(words.get(0)).commitTransaction();
             case "abort" -> producers.get(words.get(0)).abortTransaction();
             case "close" -> producers.remove(words.get(0)).close(CLOSE_MAX);
@@ -87,6 +92,22 @@ public final class Player {
         }
         for (Future<RecordMetadata> each : sent) {
             each.get();
+        }
+    }
+
+    /** A failure is thrown while the library is still in the callback that tells it. */
+    private static void sendHastily(KafkaProducer<String, String> producer, String topic, String value)
+            throws Exception {
+        var told = new LinkedBlockingQueue<Optional<Exception>>();
+        producer.send(new ProducerRecord<>(topic, PARTITION, null, value), (sent, error) -> {
+            told.add(Optional.ofNullable(error));
+            if (error != null) {
+                LockSupport.parkNanos(HASTE.toNanos());
+            }
+        });
+        var error = told.take();
+        if (error.isPresent()) {
+            throw error.get();
         }
     }
 
