@@ -100,7 +100,7 @@ def _same_producers(cluster: RealCluster, admin: Any) -> None:
 def hanging(cluster: RealCluster) -> str:
     """A transaction that no coordinator knows: our command finds it, kafka-python's admin aborts it."""
     cluster.run("topics", "create", "--topic", "hung", "--replica-assignment", "1")
-    _leave_hanging(cluster, "hung")
+    leave_hanging(cluster, "hung")
     where = ("transactions", "find-hanging", "--topic", "hung", "--max-transaction-timeout", "0")
     found = json.loads(cluster.run(*where, "--format", "json", status=1))
     expect("found", [(each["ProducerId"], each["StartOffset"]) for each in found], [(HANGING_PRODUCER_ID, 0)])
@@ -118,7 +118,7 @@ def hanging(cluster: RealCluster) -> str:
     return "found by find-hanging, ended by abort_transaction"
 
 
-def _leave_hanging(cluster: RealCluster, topic: str) -> None:
+def leave_hanging(cluster: RealCluster, topic: str) -> None:
     """A batch as brokers without verification would take it, written while the cluster is down."""
     folder = cluster.directory / "nodes" / "1" / "data" / f"{topic}-0"
     deadline = time.monotonic() + WAIT_SECONDS_MAX
