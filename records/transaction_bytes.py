@@ -1,11 +1,12 @@
 """TransactionLogValue v1 by hand: the same bytes as ``records.message`` writes, at a sixth of the time.
 
 Every step of every transaction is one such value, written once and read by each follower. What is out of
-the ordinary (a length past 127, an unknown tag, anything wrong) is left to ``records.message``: both give
+the ordinary (a text past 126 bytes, an unknown tag, anything wrong) is left to ``records.message``: both give
 the same, or None here (test_transaction_log.py).
 """
 
 import struct
+from functools import lru_cache
 from typing import Any, Final
 
 from records.transaction_parts import Fence, TopicPartitions
@@ -17,6 +18,7 @@ _BOOLEAN: Final = (False, True)
 _I64: Final = struct.Struct(">q")
 _I16: Final = struct.Struct(">h")
 _ONE_BYTE_MAX: Final = 0x7F  # of an unsigned varint
+FENCES_CACHED_MAX: Final = 4096  # histories of ids, of some hundred bytes each
 
 _INT_TAGS: Final[dict[int, tuple[str, struct.Struct, int]]] = {  # name, layout, default
     0: ("previous_producer_id", _I64, -1),
@@ -127,13 +129,13 @@ def _read(buffer: bytes, at: int) -> dict[str, Any] | None:
         if tag > _ONE_BYTE_MAX:  # two bytes: ours
             tag, size = (tag & 0x7F) | (size << 7), buffer[at]
             at += 1
+        if size > _ONE_BYTE_MAX:  # two bytes: several fences
+            size, at = (size & 0x7F) | (buffer[at] << 7), at + 1
         known = _INT_TAGS.get(tag)
         if known is not None and size == known[1].size:
             fields[known[0]] = known[1].unpack_from(buffer, at)[0]
-        elif tag == _FENCES_TAG and size <= _ONE_BYTE_MAX:
-            fields["fences"], end = _read_fences(buffer, at)
-            if end != at + size:
-                return None
+        elif tag == _FENCES_TAG:
+            fields["fences"] = _read_fences(buffer[at : at + size])
         elif tag == _TIMED_OUT_TAG and size == 1:
             fields["timed_out"] = _BOOLEAN[buffer[at]]
         else:
@@ -162,15 +164,19 @@ def _read_partitions(buffer: bytes, at: int) -> tuple[tuple[TopicPartitions, ...
     return tuple(topics), at
 
 
-def _read_fences(buffer: bytes, at: int) -> tuple[tuple[Fence, ...], int]:
-    count, at = _length(buffer, at)
+@lru_cache(FENCES_CACHED_MAX)
+def _read_fences(buffer: bytes) -> tuple[Fence, ...]:
+    """Remembered: they are the same in each record of an id until it is fenced again."""
+    count, at = _length(buffer, 0)
     fences = []
     for _ in range(count):
         at_ms, cause, producer_id, epoch = _FENCE.unpack_from(buffer, at)
         by, at = _read_string(buffer, at + _FENCE.size)
         at = _no_tags(buffer, at)
         fences.append(Fence(at_ms, cause, producer_id, epoch, by))
-    return tuple(fences), at
+    if at != len(buffer):
+        raise IndexError("bytes after the fences")
+    return tuple(fences)
 
 
 def _read_string(buffer: bytes, at: int) -> tuple[str, int]:
