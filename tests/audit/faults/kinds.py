@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from tests.audit.faults import blocks, files, producers, states
+from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
 from tests.audit.faults.tree import METADATA, STATES, Tree
@@ -71,6 +72,8 @@ KINDS: Final[Mapping[str, Mapping[str, Plant]]] = {
     },
 }
 
+ALL: Final[Mapping[str, Mapping[str, Plant]]] = {**KINDS, **EXTRA}
+
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
@@ -92,7 +95,7 @@ def seed(source: Path, target: Path, faults: Sequence[tuple[str, str]], random: 
     for kind, variant in faults:
         for _ in range(TRIES_MAX):
             with contextlib.suppress(NoPlace):
-                seeded.append(Seeded(kind, variant, KINDS[kind][variant](ground)))
+                seeded.append(Seeded(kind, variant, ALL[kind][variant](ground)))
                 break
     ground.tree.write()
     return seeded
