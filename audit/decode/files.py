@@ -29,8 +29,11 @@ class OpenFile(Protocol):
 
     size: int
 
-    def read(self, position: int, count: int) -> Bytes:
-        """The bytes from ``position`` on, ``count`` of them, fewer only at the end of the file. OSError."""
+    def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
+        """The bytes from ``position`` on, ``count`` of them, fewer only at the end of the file. OSError.
+
+        ``into``  memory that may be used for it, and be overwritten by the next read that is given it.
+        """
 
     def close(self) -> None:
         """Give it back."""
@@ -59,9 +62,10 @@ class LocalFile:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._descriptor).st_size
 
-    def read(self, position: int, count: int) -> Bytes:
+    def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
         """See ``OpenFile``. A read may give less than was asked for: it is repeated."""
-        content = np.empty(max(0, min(count, self.size - position)), np.uint8)
+        wanted = max(0, min(count, self.size - position))
+        content = np.empty(wanted, np.uint8) if into is None or wanted > len(into) else into[:wanted]
         filled = 0
         while filled < len(content):
             got = os.preadv(self._descriptor, [content.data[filled:]], position + filled)
@@ -113,7 +117,7 @@ class ArrowFile:
         self._opened = opened
         self.size = opened.size()
 
-    def read(self, position: int, count: int) -> Bytes:
+    def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
         """See ``OpenFile``."""
         wanted = max(0, min(count, self.size - position))
         return np.frombuffer(self._opened.read_at(wanted, position), np.uint8)

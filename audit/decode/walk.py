@@ -30,7 +30,7 @@ from records.batch import HEADER_BYTES
 BATCH_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka takes no request above ``socket.request.max.bytes``, by default this; no batch is larger."""
 
-WINDOW_BYTES: Final = 32 * 1024 * 1024  # read at a time; more only for a batch that is larger
+WINDOW_BYTES: Final = 8 * 1024 * 1024  # read at a time; more only for a batch that is larger
 OFFSETS_MAX: Final = 2**31  # of one segment
 _AHEAD_BYTES: Final = 17  # offset, length, leader epoch, magic: what tells a batch from no batch
 _MAGIC_AT: Final = 16
@@ -39,6 +39,7 @@ _CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
 _LENGTH_COUNTS_FROM: Final = 12
 _ALIKE_MIN: Final = 16  # batches of one size in a row, from which on they are counted together
+_ALIKE_WORTH: Final = 64  # so many that counting them together took less time than one by one
 _LENGTH: Final = struct.Struct(">i")
 
 Positions = npt.NDArray[np.int64]
@@ -73,7 +74,10 @@ class Bounds(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Batches one after another: ``positions`` in ``buffer``, which begins at ``origin`` of the file."""
+    """Batches one after another: ``positions`` in ``buffer``, which begins at ``origin`` of the file.
+
+    The buffer is overwritten when the next span is asked for.
+    """
 
     buffer: Bytes
     origin: int
@@ -137,6 +141,7 @@ def _by_length(buffer: Bytes, start: int, end_of_file: bool) -> tuple[Positions,
     parts: list[Positions] = []
     positions: list[int] = []
     position, alike, size_before = start, 0, 0
+    alike_min = _ALIKE_MIN
     while position <= last_header:
         size = unpack(content, position + 8)[0] + _LENGTH_COUNTS_FROM
         after = position + size
@@ -148,9 +153,10 @@ def _by_length(buffer: Bytes, start: int, end_of_file: bool) -> tuple[Positions,
             size_before, alike = size, 0
             continue
         alike += 1
-        if alike == _ALIKE_MIN:
+        if alike == alike_min:
             alike = 0
             count = _count_alike(buffer, position, size, limit)
+            alike_min = _ALIKE_MIN if count > _ALIKE_WORTH else 4 * alike_min
             if count:
                 parts += (np.array(positions, np.int64), position + size * np.arange(count, dtype=np.int64))
                 positions = []
@@ -188,8 +194,9 @@ def _possible(buffer: Bytes, positions: Positions, bounds: Bounds) -> npt.NDArra
 def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
     """The file from ``start``, where a batch begins, to its end; the last span is a Stop. Raises OSError."""
     position, wanted = start, WINDOW_BYTES
+    window = np.empty(min(WINDOW_BYTES, max(0, opened.size - start)), np.uint8)
     while True:
-        buffer = opened.read(position, wanted)
+        buffer = opened.read(position, wanted, window)
         if len(buffer) < min(wanted, opened.size - position):
             yield Stop(position, "unreadable", "the file became shorter while it was read")
             return
