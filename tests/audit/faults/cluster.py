@@ -19,7 +19,9 @@ from cli.local_cluster import LocalCluster, create_cluster
 from cli.output import progress
 from records.types import NodeId
 from tests.audit.kafka.fixture import pack, unpack
-from tests.audit.kafka.traffic import CODECS, Traffic
+from tests.audit.kafka.traffic import CODECS, OPEN_MS, Traffic
+
+__all__ = ["OPEN_MS", "PACKED", "bring_back", "kill_leader", "live", "running", "unpacked"]
 
 PACKED: Final = Path(__file__).parent / "fencepost.tar.gz"
 NODES: Final = 3

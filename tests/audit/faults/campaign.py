@@ -1,0 +1,74 @@
+"""Cases by chance: what is planted in which logs, and whether an audit says just that."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from tests.audit.faults import harmless, judge
+from tests.audit.faults.fault import NoPlace
+from tests.audit.faults.kinds import ALL, Seeded, seed
+
+AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Either faults (kind, variant), or one harmless change."""
+
+    seed: int
+    source: str
+    faults: tuple[tuple[str, str], ...] = ()
+    harmless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What a case came to."""
+
+    seeded: Sequence[Seeded]
+    said: Sequence[str]
+    names: Sequence[str]
+
+
+def variants(kind: str) -> Sequence[str]:
+    return [*ALL[kind]]
+
+
+def by_chance(number: int, source: str) -> Case:
+    """One of four is harmless, one has many faults, two have one."""
+    random = Random(f"{number} {source}")
+    shape = number % 4
+    if shape == 0:
+        return Case(number, source, harmless=random.choice([*harmless.HARMLESS]))
+    kinds = random.sample([*ALL], random.randint(3, AT_ONCE_MAX) if shape == 1 else 1)
+    return Case(number, source, tuple((kind, random.choice(variants(kind))) for kind in kinds))
+
+
+def plant(case: Case, source: Path, copy: Path) -> Planted | None:
+    """In a copy; None if these logs have no place for it (the copy is gone then)."""
+    random = Random(case.seed)
+    try:
+        if case.harmless is not None:
+            said = harmless.change(source, copy, case.harmless, random)
+            return Planted((), (f"{case.harmless}: {said}",), (case.harmless,))
+        seeded = seed(source, copy, case.faults, random)
+    except NoPlace:
+        seeded = []
+    if not seeded:
+        remove(copy)
+        return None
+    names = [f"{each.kind}, {each.variant}" for each in seeded]
+    sentences = [f"{name}: {each.planted.said}" for name, each in zip(names, seeded, strict=True)]
+    return Planted(seeded, sentences, names)
+
+
+def complaints(planted: Planted, findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Empty: each fault is found once, and nothing else is."""
+    return judge.complaints(planted.seeded, findings)
+
+
+def remove(copy: Path) -> None:
+    shutil.rmtree(copy, ignore_errors=True)

@@ -1,0 +1,23 @@
+"""The checks on the tables of ``audit.decode.local``: an audit without ingest and commands."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from audit.decode import local
+
+Rows = list[dict[str, Any]]
+
+
+def audit(spark: Any, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
+    """Findings and what is unknown, as rows. ``after_ms``: so long after the logs' last record."""
+    from audit.checks import CHECKS, run
+    from audit.checks.inputs import Inputs
+
+    read = local.tables([str(root)])
+    now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
+    tables = {name: spark.createDataFrame(rows) for name, rows in read.items()}
+    result = run(Inputs.of(tables, now_ms=now_ms), [*CHECKS])
+    found, unknown = result.findings.collect(), result.unknown.collect()
+    return [row.asDict(recursive=True) for row in found], [row.asDict(recursive=True) for row in unknown]

@@ -1,0 +1,87 @@
+"""Faults planted by who did not write the checks: each is found once, by the right check, at its place."""
+
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.audit.faults import campaign, engine
+from tests.audit.faults.campaign import Case
+from tests.audit.faults.cluster import OPEN_MS, unpacked
+from tests.audit.faults.kinds import KINDS, one_of_each
+from tests.audit.kafka import fixture
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+SOURCES = ("fencepost", "kafka")
+KAFKA_HAS_NO = {"diverged replica"}  # one node
+CASES = [
+    pytest.param(source, kind, id=f"{source}, {kind}".replace(" ", "-"))
+    for source in SOURCES
+    for kind in KINDS
+    if source != "kafka" or kind not in KAFKA_HAS_NO
+]
+SEEDS = range(12)
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Clean directories: what a cluster of ours left, and what Apache Kafka 4.1 left."""
+    home = tmp_path_factory.mktemp("logs")
+    return {"fencepost": unpacked(home / "fencepost"), "kafka": fixture.unpack(home / "kafka")}
+
+
+@pytest.mark.row("card.8")
+@pytest.mark.parametrize("source", SOURCES)
+def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], spark: "SparkSession") -> None:
+    found, _ = engine.audit(spark, logs[source])
+    assert not found
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_open_transaction_is_late_an_hour_later(
+    source: str, logs: dict[str, Path], spark: "SparkSession"
+) -> None:
+    found, _ = engine.audit(spark, logs[source], after_ms=OPEN_MS + HOUR_MS)
+    assert [(each["check"], each["rule"], each["transactional_id"]) for each in found] == [
+        ("hanging", "open_past_timeout", "left-open")
+    ]
+
+
+@pytest.mark.row("card.8")
+@pytest.mark.parametrize(("source", "kind"), CASES)
+def test_a_fault_is_found_by_the_right_check_and_no_other(
+    source: str, kind: str, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+) -> None:
+    variant = next(iter(KINDS[kind]))
+    _audited(Case(1, source, faults=((kind, variant),)), logs, spark, tmp_path)
+
+
+@pytest.mark.row("card.8")
+@pytest.mark.parametrize("number", range(3))
+def test_faults_of_all_kinds_at_once_are_found_each_once(
+    number: int, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+) -> None:
+    _audited(Case(number, "fencepost", faults=tuple(one_of_each(Random(number)))), logs, spark, tmp_path)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("number", SEEDS)
+def test_whatever_chance_plants_is_found_and_nothing_else(
+    number: int, source: str, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+) -> None:
+    _audited(campaign.by_chance(number, source), logs, spark, tmp_path)
+
+
+def _audited(case: Case, logs: dict[str, Path], spark: "SparkSession", folder: Path) -> None:
+    planted = campaign.plant(case, logs[case.source], folder / "copy")
+    if planted is None:
+        pytest.skip("these logs have no place for it")
+    found, _ = engine.audit(spark, folder / "copy")
+    complaints = campaign.complaints(planted, found)
+    assert not complaints, "\n".join([*planted.said, *complaints])
