@@ -13,6 +13,7 @@ Workers     run this interpreter unless PYSPARK_PYTHON names another: Spark's de
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
@@ -28,7 +29,11 @@ _SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
-_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),  # workers import this very audit
+}
 
 _LOG4J: Final = """\
 # Written by fencepost audit: warnings to stderr, and silence about what is so on every laptop.
@@ -70,7 +75,7 @@ def session(
     if conf.get("spark.app.name") == "pyspark-shell":
         conf.setAppName(app)  # the name that PySpark itself gives to a JVM it starts
     if conf.get("spark.master", "local").startswith("local"):
-        for key, value in _LOOPBACK.items():
+        for key, value in _LOCAL.items():
             conf.setIfMissing(key, value)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 

@@ -1,0 +1,42 @@
+"""What one task of an ingest does: decode the pieces of its bundle, write their rows, say how far it came."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from audit.decode.tables import decode_file
+from audit.source.files import ANY
+from audit.source.pieces import Piece, Reached
+from audit.tables.store import PartWriter, TableFile
+
+
+class Written(NamedTuple):
+    """The files of one task, and how far it came in each of its pieces."""
+
+    parts: list[TableFile]
+    reached: list[Reached]
+
+
+def write_bundle(folder: str, commit: int, task: int, pieces: Sequence[Piece]) -> Written:
+    """Runs on a worker. A log file that cannot be read is a fault of its piece; OSError is of the tables."""
+    writer = PartWriter(Path(folder), commit, task)
+    reached = [_write(writer, piece) for piece in pieces]
+    return Written(writer.close(), reached)
+
+
+def _write(writer: PartWriter, piece: Piece) -> Reached:
+    file = piece.file
+    end, is_last_sound = piece.start, True
+    decoded = decode_file(file, piece.start, piece.end if file.kind == "segment" else None, files=ANY)
+    while True:
+        try:
+            table, rows = next(decoded)
+        except StopIteration:
+            return Reached(file.path, piece.start, end, is_last_sound)
+        except OSError as error:
+            return Reached(file.path, piece.start, end, False, error.strerror or str(error))
+        writer.write(table, rows, file.path)
+        if table == "record_batches" and rows.num_rows:
+            last = rows.num_rows - 1
+            end = rows.column("position")[last].as_py() + rows.column("size")[last].as_py()
+            is_last_sound = rows.column("fault")[last].as_py() is None

@@ -1,0 +1,44 @@
+"""Tables as sets of rows, to be compared."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.decode.columns import TABLES
+from audit.tables.store import read_manifest
+
+Rows = Counter[str]
+
+
+def rows_of(table: Any) -> Rows:
+    """The rows of an Arrow table, each as text, and how often it is there."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def in_memory(tables: Mapping[str, Any]) -> dict[str, Rows]:
+    """Of ``audit.decode.local.tables``."""
+    return {name: rows_of(tables[name]) for name in TABLES}
+
+
+def on_disk(folder: Path) -> dict[str, Rows]:
+    """Of a folder that ``ingest`` wrote, without Spark."""
+    found: dict[str, Rows] = {name: Counter() for name in TABLES}
+    for part in read_manifest(folder).parts:
+        rows = pq.ParquetFile(folder / part.table / part.name).read()
+        assert rows.num_rows == part.rows
+        assert part.table == "files" or set(rows.column("path").unique().to_pylist()) <= set(part.paths)
+        found[part.table] += rows_of(rows)
+    return found
+
+
+def in_spark(frames: Mapping[str, Any]) -> dict[str, Rows]:
+    """Of ``audit.tables.reading.read``."""
+    found = {}
+    for name, columns in TABLES.items():
+        rows = [row.asDict(recursive=True) for row in frames[name].collect()]
+        found[name] = rows_of(pa.Table.from_pylist(rows, schema=columns))
+    return found
