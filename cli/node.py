@@ -32,7 +32,14 @@ from cli.storage import read_config
 from quorum.active_controller import EXIT_HALTED, Controller
 from quorum.config import ConfigError, NodeConfig
 from quorum.metrics import NodeMetrics, watch_loop
-from quorum.node_identity import Identity, StorageError, read_identity, require_identity
+from quorum.node_identity import (
+    Identity,
+    StorageError,
+    id_text,
+    read_identity,
+    require_identity,
+    without_store,
+)
 from records.invariant import InvariantViolation
 from snapshots.store import ImageLost, StoreInUse
 
@@ -80,14 +87,43 @@ def node(file: Path) -> int:
 def run_node(config: NodeConfig, identity: Identity) -> int:
     """Run until told to end. Returns the exit status."""
     log = open_log(config)
+    identity = _with_its_store(config, identity, log)
     _raise_files_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config, identity, log))
     except (ConfigError, SettingsError) as error:
         raise WrongUsage(str(error)) from error
-    except (OSError, StoreInUse, ImageLost) as error:  # e.g. a port or a directory that somebody else has
+    except (
+        OSError,
+        StoreInUse,
+        ImageLost,
+        StorageError,
+    ) as error:  # e.g. a port or a directory that somebody else has
         raise Failed(str(error)) from error
+
+
+def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> Identity:
+    """The identity to start with. A voter whose store was removed forgot its votes: it is a new one.
+
+    Raises Failed where nobody has what it forgot.
+    """
+    directory = config.directory
+    if not (config.is_controller and identity.has_store) or (directory / "store" / "data.mdb").exists():
+        return identity
+    if len(config.voters) == 1:
+        raise Failed(
+            f"{directory}: the store of this node is gone (store/ was removed), and it is the only voter. "
+            "Put it back, or move the directory away and format a new one: the cluster then begins anew"
+        )
+    renewed = without_store(directory, identity)
+    log.error(
+        "store_lost",
+        directory=str(directory),
+        directory_id=id_text(renewed.directory_id),
+        next="does not vote until the others, a majority without it, have sent everything and readmitted it",
+    )
+    return renewed
 
 
 def _raise_files_limit() -> None:

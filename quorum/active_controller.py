@@ -30,7 +30,7 @@ from quorum.links import Events, LinkConfig, Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from quorum.messages import Message
 from quorum.metrics import NodeMetrics
-from quorum.node_identity import Identity
+from quorum.node_identity import Identity, StoreLost, remember_store
 from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import FOLLOWER, use_clock
 from quorum.replica import Replica, ReplicaConfig
@@ -41,6 +41,7 @@ from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
 from wire.listener import Listener
 
+_STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
 TICK_S: Final = 0.01
 BEAT_S: Final = 0.05
 SWEEP_S: Final = 0.5  # sessions, disk space
@@ -104,6 +105,7 @@ class Controller:
             on_answering=self._on_answering,
             log=self._log,
         )
+        self._require_own_store()
         acls = read_acls(config)
         self.server = ControllerServer(
             config,
@@ -171,10 +173,26 @@ class Controller:
             connections_max=config.connections_max,
         )
 
+    def _require_own_store(self) -> None:
+        """Raises StoreLost: another store in its place would let this voter vote twice in a term."""
+        store, own = self.replica.store, self._identity.directory_id.bytes
+        found = store.meta_get(_STORE_OF)
+        if found != own and (self._identity.has_store or found is not None):
+            store.abandon()
+            raise StoreLost(
+                f"{self._config.directory}/store is not the store of this directory: it was replaced. Put "
+                "the right one there, or remove it: the other voters then take this node in as a new one"
+            )
+        if found is None:
+            store.meta_put(_STORE_OF, own)
+
     # -- life ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen to peers and brokers, and take part. Raises OSError if a port is taken."""
+        if not self._identity.has_store:
+            self.replica.flush()
+            remember_store(Path(self._config.directory), self._identity)
         await self._links.start()
         await self._listener.start(*self._address)
         self._every("tick", TICK_S, self._wake)

@@ -3,6 +3,8 @@
 Files       ``meta.properties``: cluster id, node id, directory id, as Kafka writes it.
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, {"voters": {"1": "<id>"}}.
             Without it the directory belongs to a broker, or to a voter that must be readmitted (DESIGN 4).
+Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
+            store is gone forgot its votes, so it comes back as a new directory, never as the voter it was.
 Killed      at any line: ``meta.properties`` is written last, by rename, so a directory is formatted or not.
 Ids         cluster and directory ids are random UUIDs, written as Kafka does: 22 characters of URL-safe
             base64 without padding.
@@ -15,7 +17,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -26,6 +28,7 @@ META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"
 FILE_BYTES_MAX: Final = 64 * 1024  # of either file; what we write is below 2 KiB
 ID_CHARACTERS: Final = 22
+_HAS_STORE: Final = "fencepost.has.store"  # Kafka's readers of this file skip what they do not know
 _RESERVED: Final = frozenset(UUID(int=number) for number in range(100))  # as in Kafka's DirectoryId
 
 
@@ -35,6 +38,10 @@ class StorageError(Exception):
 
 class NotFormatted(StorageError):
     """There is no identity in the directory, or not a whole one."""
+
+
+class StoreLost(StorageError):
+    """The directory had a store, and has not the same one now: what the node promised is forgotten."""
 
 
 class ForeignDirectory(StorageError):
@@ -49,6 +56,7 @@ class Identity:
     node_id: NodeId
     directory_id: UUID
     initial_voters: dict[NodeId, UUID] | None
+    has_store: bool = False
 
 
 def random_id() -> UUID:
@@ -114,14 +122,33 @@ def format_directory(
         write_durably(path / BOOTSTRAP, json.dumps({"voters": voters}) + "\n")
     else:
         (path / BOOTSTRAP).unlink(missing_ok=True)
+    _write_meta(path, identity)
+    return identity
+
+
+def remember_store(path: Path, identity: Identity) -> None:
+    """From now on the node starts only with the store that it has. Durable; call before it takes part."""
+    _write_meta(path, replace(identity, has_store=True))
+
+
+def without_store(path: Path, identity: Identity) -> Identity:
+    """Who the directory is once its store is gone: a new one, whose voter must be readmitted. Durable."""
+    renewed = replace(identity, directory_id=random_id(), initial_voters=None, has_store=False)
+    (path / BOOTSTRAP).unlink(missing_ok=True)  # first: killed here, the store is found missing again
+    _write_meta(path, renewed)
+    return renewed
+
+
+def _write_meta(path: Path, identity: Identity) -> None:
     meta = {
         "version": "1",
-        "cluster.id": cluster_id,
-        "node.id": str(node_id),
+        "cluster.id": identity.cluster_id,
+        "node.id": str(identity.node_id),
         "directory.id": id_text(identity.directory_id),
     }
+    if identity.has_store:
+        meta[_HAS_STORE] = "true"
     write_durably(path / META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in meta.items()))
-    return identity
 
 
 _LEFTOVERS: Final = {BOOTSTRAP, BOOTSTRAP + ".part", META_PROPERTIES + ".part"}  # of a format that was killed
@@ -146,6 +173,7 @@ def read_identity(path: Path) -> Identity:
             node_id=NodeId(int(pairs["node.id"])),
             directory_id=parse_id(pairs["directory.id"]),
             initial_voters=_read_voters(path / BOOTSTRAP),
+            has_store=pairs.get(_HAS_STORE) == "true",
         )
     except KeyError as missing:
         raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None

@@ -1,7 +1,10 @@
 """A voter that lost its disk forgot its votes: it waits until the others, without it, take it in again."""
 
+import shutil
+
 import pytest
 
+from tests.cli.fencepost import fencepost
 from tests.processes.checks import check_run
 from tests.processes.load import Load
 from tests.processes.nodes import Nodes, wait_for, wipe
@@ -55,3 +58,51 @@ def test_a_wiped_voter_does_not_vote_before_it_is_readmitted(nodes: Nodes, since
         dead = [node_id for node_id in nodes.node_ids if nodes.node(node_id).pid() is None]
         nodes.start(*dead)
     check_run(nodes, load, since)
+
+
+def test_a_voter_whose_store_was_deleted_does_not_come_back_as_who_it_was(nodes: Nodes, since: int) -> None:
+    leader = nodes.await_followed()
+    robbed, witness = nodes.followers()
+    with Load(nodes, seed=22) as load:
+        load.await_done(20)
+        old_directory = nodes.directory_id(robbed)
+        nodes.kill(robbed)
+        shutil.rmtree(nodes.home(robbed) / "store")
+        nodes.kill(leader)
+        marks = {node_id: nodes.log_size(node_id) for node_id in (robbed, witness)}
+        nodes.start(robbed)
+        assert nodes.directory_id(robbed) != old_directory
+        assert nodes.events(robbed, "store_lost", marks[robbed])
+        epoch = nodes.epoch(witness)
+        wait_for(
+            f"node {witness} stands for election again and again",
+            lambda: nodes.epoch(witness) >= epoch + CANDIDACIES,
+        )
+        for node_id, mark in marks.items():
+            assert nodes.events(node_id, "controller_activated", mark) == []
+        nodes.start(leader)
+        load.await_done(20)
+        wait_for(
+            f"node {robbed} is readmitted",
+            lambda: any(nodes.events(each, "voter_readmitted") for each in nodes.node_ids),
+        )
+        nodes.await_followed()
+        nodes.kill(robbed)
+        nodes.start(robbed)  # it has its store: nothing to say
+        assert len(nodes.events(robbed, "store_lost")) == 1
+        load.await_done(20)
+    check_run(nodes, load, since)
+
+
+def test_a_store_of_another_directory_is_refused(nodes: Nodes) -> None:
+    nodes.await_followed()
+    first, second = nodes.followers()
+    nodes.kill(first, second)
+    shutil.rmtree(nodes.home(first) / "store")
+    shutil.copytree(nodes.home(second) / "store", nodes.home(first) / "store")
+    ended = fencepost("node", "--config", nodes.node(first).directory / "node.properties")
+    assert ended.status == 1
+    assert "not the store of this directory" in ended.stderr
+    shutil.rmtree(nodes.home(first) / "store")
+    nodes.start(first, second)
+    nodes.await_followed()

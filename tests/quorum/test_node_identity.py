@@ -1,5 +1,6 @@
 """A directory is formatted or it is not; a node starts only in its own."""
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -19,7 +20,9 @@ from quorum.node_identity import (
     parse_id,
     random_id,
     read_identity,
+    remember_store,
     require_identity,
+    without_store,
 )
 from records.types import NodeId
 
@@ -144,3 +147,17 @@ def test_a_file_of_the_greatest_size_is_read(tmp_path: Path) -> None:
     padding = "#" * (FILE_BYTES_MAX - len(META))
     (tmp_path / META_PROPERTIES).write_text(META + padding)
     assert read_identity(tmp_path).cluster_id == CLUSTER
+
+
+def test_a_directory_without_its_store_is_a_new_one(tmp_path: Path) -> None:
+    born = format_directory(tmp_path, CLUSTER, NodeId(1), initial_voters=VOTERS)
+    assert not read_identity(tmp_path).has_store
+    remember_store(tmp_path, born)
+    kept = read_identity(tmp_path)
+    assert kept == replace(born, has_store=True)
+    renewed = without_store(tmp_path, kept)
+    assert read_identity(tmp_path) == renewed
+    assert renewed.directory_id != born.directory_id
+    assert (renewed.cluster_id, renewed.node_id) == (born.cluster_id, born.node_id)
+    assert renewed.initial_voters is None, "the voters of the cluster's birth are not asked again"
+    assert not renewed.has_store
