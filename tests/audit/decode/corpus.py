@@ -1,0 +1,135 @@
+"""Segments for the decoder's tests: any that Kafka could write, and how to read them back plainly."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from audit.decode.batches import Where, decode_segment, stop_of
+from audit.decode.columns import RECORD_BATCHES
+from audit.decode.walk import Stop
+from records.batch import BatchRecord, encode_batch, stamp
+from records.control import ControlRecord, KRaftVersion, LeaderChange, encode_control
+from records.end_marker import EndMarker, encode_end_marker
+from records.types import ImageVersion, NodeId, Offset, ProducerId, Term
+from tests.broker.log.builders import CODECS, compressed
+
+NOW_MS = 1_763_600_000_000
+WHERE = Where(3, "payments", 0, "")
+
+short = st.binary(max_size=40)
+records = st.builds(
+    BatchRecord,
+    st.none() | short,
+    st.none() | short | st.just(b"v" * 300),
+    st.lists(st.tuples(short, st.none() | short), max_size=3).map(tuple),
+)
+producers = st.sampled_from([-1, 0, 7, 2**31, 2**63 - 1])
+
+
+def _plain(many: list[BatchRecord], **fields: Any) -> bytes:
+    return encode_batch(many, timestamp_ms=NOW_MS, **fields)
+
+
+plain_batches = st.builds(
+    _plain,
+    st.lists(records, min_size=1, max_size=6),
+    producer_id=producers,
+    producer_epoch=st.sampled_from([-1, 0, 3, 2**15 - 1]),
+    base_sequence=st.sampled_from([-1, 0, 5, 2**31 - 1]),
+    transactional=st.booleans(),
+)
+markers = st.builds(
+    lambda producer, epoch, committed, coordinator, version: encode_end_marker(
+        EndMarker(
+            producer_id=ProducerId(producer),
+            producer_epoch=epoch,
+            committed=committed,
+            coordinator_epoch=coordinator,
+            version=ImageVersion(version),
+        ),
+        base_offset=Offset(0),
+        leader_epoch=Term(0),
+        now_ms=NOW_MS,
+    ),
+    producers,
+    st.sampled_from([0, 5]),
+    st.booleans(),
+    st.sampled_from([0, 1, 2**31 - 1]),
+    st.sampled_from([0, 1, 2**40]),
+)
+control_records: tuple[ControlRecord, ...] = (
+    LeaderChange(leader_id=NodeId(1)),
+    KRaftVersion(k_raft_version=1),
+)
+control_batches = st.sampled_from(control_records).map(
+    lambda record: encode_batch([(*encode_control(record), ())], timestamp_ms=NOW_MS, control=True)
+)
+compressed_batches = st.builds(compressed, plain_batches, st.sampled_from(CODECS))
+any_batch = plain_batches | markers | control_batches | compressed_batches
+
+
+class Segment(NamedTuple):
+    """The bytes of a segment and where its batches begin."""
+
+    content: bytes
+    positions: tuple[int, ...]
+    base: int = 0
+
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Position and size of each batch."""
+        ends = (*self.positions[1:], len(self.content))
+        return zip(
+            self.positions,
+            (end - start for start, end in zip(self.positions, ends, strict=True)),
+            strict=True,
+        )
+
+
+def laid(batches: Sequence[bytes], *, base: int = 0, gaps: Sequence[int] = ()) -> Segment:
+    """Batches one after another, with offsets that go on; ``gaps`` are left before them."""
+    offset, content, positions = base, b"", []
+    for number, batch in enumerate(batches):
+        offset += gaps[number] if number < len(gaps) else 0
+        positions.append(len(content))
+        content += stamp(batch, Offset(offset), Term(number // 3))
+        offset += struct.unpack_from(">i", batch, 23)[0] + 1
+    return Segment(content, tuple(positions), base)
+
+
+segments = st.builds(
+    laid,
+    st.lists(any_batch, max_size=12),
+    base=st.sampled_from([0, 1000, 2**40]),
+    gaps=st.lists(st.sampled_from([0, 0, 1, 500]), max_size=4),
+)
+
+
+def written(directory: Path, content: bytes, base: int = 0) -> str:
+    """The segment's file in ``directory``."""
+    path = directory / f"{base:020d}.log"
+    path.write_bytes(content)
+    return str(path)
+
+
+def rows(path: str, start: int = 0, end: int | None = None, **options: Any) -> list[dict[str, Any]]:
+    """RECORD_BATCHES of a file."""
+    made = decode_segment(path, WHERE._replace(path=path), start, end, **options)
+    found: list[dict[str, Any]] = pa.Table.from_batches(made, schema=RECORD_BATCHES).to_pylist()
+    return found
+
+
+def read(path: str) -> tuple[list[dict[str, Any]], Stop]:
+    """The rows of a file, and where it ends; demands that together they leave out no byte."""
+    stop = stop_of(path)
+    found = rows(path)
+    reached = 0
+    for row in found:
+        assert row["position"] == reached, f"{reached} to {row['position']} is no row"
+        reached += row["size"]
+    assert reached == stop.valid_end, f"rows end at {reached}, the walk at {stop}"
+    assert stop.stop != "end" or reached == Path(path).stat().st_size
+    return found, stop
