@@ -2,8 +2,8 @@
 
 Name        ``<end offset>-<epoch>.checkpoint``. What it holds was true at the offset before its end: that is
             the ``offset`` of every row. A block's ``source`` is "snapshot": only the latest one is in it.
-Faults      it is replaced whole, never appended to: a wrong checksum, bytes that are no batch and a missing
-            footer are rows of RECORD_FAULTS, for a checkpoint has none in RECORD_BATCHES.
+Faults      it is written whole, never appended to: a wrong checksum, a missing batch, bytes that are none, a
+            missing footer are rows of RECORD_FAULTS, for a checkpoint has none in RECORD_BATCHES.
 Source      Kafka Snapshots, RecordsSnapshotWriter; KIP-630.
 """
 
@@ -32,12 +32,14 @@ def decode_checkpoint(
     """PRODUCER_ID_BLOCKS, BROKERS, TOPICS and RECORD_FAULTS of a checkpoint. Raises OSError."""
     matched = _NAME.fullmatch(PurePath(path).name)
     offset, epoch = (int(matched[1]) - 1, int(matched[2])) if matched else (-1, -1)
-    is_whole = False
+    expected, ends_with_footer = 0, False
     for chunk in chunks(path, start, end, crc=True, files=files):
         said = MetadataRows.of(where)
+        ends_with_footer = False
         if isinstance(chunk, Chunk):
             _bad_checksums(chunk, said.faults)
-            is_whole = is_whole or _has_footer(chunk)
+            expected = _missing(chunk, expected, said.faults)
+            ends_with_footer = _ends_with_footer(chunk)
             for found in records_of(chunk, data_rows(chunk), said.faults):
                 record = found.record
                 said.add(At(found.position, "snapshot", offset, epoch, record.timestamp_ms), record.value)
@@ -46,17 +48,32 @@ def decode_checkpoint(
                 chunk.position, offset, "record", f"{chunk.size} bytes are no batch: {chunk.reason}"
             )
         yield from said.batches()
-    if not is_whole and end is None:
+    stop = stop_of(path, files=files)
+    if stop.stop != "end" or not ends_with_footer:
         faults = Rows("record_faults", where)
-        stop = stop_of(path, files=files)
-        faults.add(stop.valid_end, offset, "record", f"no footer: the checkpoint is torn ({stop.stop})")
+        faults.add(stop.valid_end, offset, "record", f"the checkpoint is torn: {stop.reason or 'no footer'}")
         yield from faults.batches()
 
 
-def _has_footer(chunk: Chunk) -> bool:
-    rows = np.flatnonzero(chunk.is_sound & chunk.is_control)
-    said = markers(chunk.buffer, chunk.positions, chunk.headers, rows)
-    return bool((said.control_type == SnapshotFooter.control_type).any())
+def _missing(chunk: Chunk, expected: int, faults: Rows) -> int:
+    """Offsets in a checkpoint are 0, 1, 2, ...: the one after the chunk's last batch."""
+    for row, header in enumerate(chunk.headers):
+        base = int(header["base_offset"])
+        if base != expected:
+            position = chunk.origin + int(chunk.positions[row])
+            faults.add(
+                position, base, "record", f"a batch of a checkpoint at offset {base}, expected {expected}"
+            )
+        expected = base + int(header["last_offset_delta"]) + 1
+    return expected
+
+
+def _ends_with_footer(chunk: Chunk) -> bool:
+    last = np.array([len(chunk.positions) - 1])
+    if not chunk.is_sound[last[0]] or not chunk.is_control[last[0]]:
+        return False
+    said = markers(chunk.buffer, chunk.positions, chunk.headers, last)
+    return bool(said.control_type[0] == SnapshotFooter.control_type)
 
 
 def _bad_checksums(chunk: Chunk, faults: Rows) -> None:
