@@ -4,8 +4,9 @@ Threads     ``flush`` runs in any thread, one at a time; everything else is the 
             by their names, so the owner may close its descriptors meanwhile.
 Order       batches, then indexes and epochs, then the producer snapshot: a snapshot on the disk says that
             everything before its offset is there too. Recovery begins at the newest.
-Snapshots   of the producers are due when a segment is full, every ``SNAPSHOT_EVERY_BYTES``, and at the end;
-            ``flush`` writes them, so that the owner never waits for 100,000 producers to be encoded.
+Snapshots   of the producers are due when a segment is full, every ``SNAPSHOT_EVERY_BYTES`` or ``_BATCHES``,
+            and at the end; ``flush`` writes them, so that the owner never waits for 100,000 producers to be
+            encoded.
 Errors      after a failed flush nobody knows what is on the disk (the pages may count as clean): every
             later flush fails too, until the log is opened again.
 """
@@ -24,7 +25,9 @@ from broker.log.segment import SUFFIXES, Segment
 from records.types import Offset, ProducerId
 
 SNAPSHOT_EVERY_BYTES: Final = 64 * 1024 * 1024
-"""A start after a crash reads at most about so much again: a second or two."""
+SNAPSHOT_EVERY_BATCHES: Final = 50_000
+"""A start after a crash reads at most about so much again, whichever comes first: some 0.3 s. Batches of a
+hundred bytes would take 3 s for as many bytes."""
 
 SNAPSHOTS_KEPT: Final = 2  # beside those at a segment's base: the newest, and the one before it
 
@@ -44,6 +47,7 @@ class Durability:
         self._snapshot_due: tuple[Offset, _Table] | None = None
         self._snapshots: list[Offset] = []
         self._snapshot_bytes = 0  # appended since a snapshot was due
+        self._snapshot_batches = 0
         self._failed = False
         self._closed = False
         self.written_end = Offset(0)
@@ -58,7 +62,7 @@ class Durability:
             self._names_changed = True
             self._snapshot_due = None
             self._snapshots = list(log.snapshots)
-            self._snapshot_bytes = 0
+            self._snapshot_bytes = self._snapshot_batches = 0
             self.written_end = log.end
             self.durable_end = log.durable_end
 
@@ -73,11 +77,14 @@ class Durability:
         with self._lock:
             return self._snapshots[-1] if self._snapshots else Offset(-1)
 
-    def wrote(self, end: Offset, size: int) -> bool:
+    def wrote(self, end: Offset, size: int, batches: int) -> bool:
         """The log was written up to ``end``. True: a snapshot of the producers is due."""
         self.written_end = end
         self._snapshot_bytes += size
-        return self._snapshot_bytes >= SNAPSHOT_EVERY_BYTES
+        self._snapshot_batches += batches
+        return (
+            self._snapshot_bytes >= SNAPSHOT_EVERY_BYTES or self._snapshot_batches >= SNAPSHOT_EVERY_BATCHES
+        )
 
     def rolled(self, active: Segment) -> None:
         """A new segment takes the appends."""
@@ -88,7 +95,7 @@ class Durability:
 
     def request_snapshot(self, end: Offset, table: _Table) -> None:
         """Save these producers, who are those before ``end``, with the next flush."""
-        self._snapshot_bytes = 0
+        self._snapshot_bytes = self._snapshot_batches = 0
         with self._lock:
             self._snapshot_due = (end, table)
 

@@ -148,7 +148,7 @@ class PartitionLog:
         self._write(batches, headers, leader_epoch)
         if first.producer_id >= 0:
             self._states.take(headers[0], base, now_ms)
-        self._snapshot_if_due(len(batches))
+        self._snapshot_if_due(len(batches), len(headers))
         return Appended(
             base,
             Offset(self._end - 1),
@@ -192,7 +192,7 @@ class PartitionLog:
             except OSError:
                 self._offline = "an earlier write failed"
                 raise
-        self._snapshot_if_due(len(batch))
+        self._snapshot_if_due(len(batch), 1)
         return MarkerOutcome(offset)
 
     def read(self, offset: Offset, bytes_max: int, upper: Offset, *, at_least_one: bool = True) -> bytes:
@@ -359,8 +359,8 @@ class PartitionLog:
         self._durability.rolled(self._segments[-1])
         self._request_snapshot()
 
-    def _snapshot_if_due(self, size: int) -> None:
-        if self._durability.wrote(self._end, size):
+    def _snapshot_if_due(self, size: int, batches: int) -> None:
+        if self._durability.wrote(self._end, size, batches):
             self._request_snapshot()
 
     def _request_snapshot(self) -> None:

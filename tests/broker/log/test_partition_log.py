@@ -343,6 +343,27 @@ def test_every_file_is_flushed_before_a_snapshot_says_so(
     assert flushed.index("topic-0") < snapshot
 
 
+@pytest.mark.parametrize(
+    ("limit", "appended"),
+    [("SNAPSHOT_EVERY_BATCHES", 5), ("SNAPSHOT_EVERY_BYTES", 5 * len(batch(7, 0)))],
+    ids=["batches", "bytes"],
+)
+def test_what_a_crash_would_have_read_again_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, appended: int
+) -> None:
+    monkeypatch.setattr(durability, limit, appended)
+    log = open_log(tmp_path)
+    log.flush()  # the folder's own
+    wanted = []
+    for sequence in range(6):
+        append(log, batch(7, sequence))
+        wanted.append(log.flush_wanted)
+    assert wanted == [False] * 4 + [True] * 2
+    log.flush()
+    assert not log.flush_wanted
+    assert [path.name for path in log.directory.glob("*.snapshot")] == [f"{5:020d}.snapshot"]
+
+
 def test_flush_messages_demands_a_flush(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(flush_messages=3))
     assert [append(log, batch()).flush_due for _ in range(4)] == [False, False, True, True]
