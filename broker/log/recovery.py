@@ -11,6 +11,7 @@ Source          Kafka LogLoader; spec/kafka.md C5.
 """
 
 import re
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,6 @@ from records.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     BatchHeader,
-    batch_header,
     checked_header,
     decode_batch,
 )
@@ -34,6 +34,7 @@ from snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segments
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
+_LENGTH: Final = struct.Struct(">8xi")  # of a batch, from here on
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 
 _Table = dict[ProducerId, Producer]
@@ -247,21 +248,25 @@ class _ReadAhead:
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        self._piece = b""
+        self._piece = memoryview(b"")
         self._piece_at = 0
 
     def batch_at(self, position: int) -> memoryview:
         """The batch at ``position``, whole if the file has it whole, and what was read after it."""
         at = position - self._piece_at
         if not self._is_whole(at):
-            self._piece, self._piece_at, at = self._segment.bytes_at(position, READ_AHEAD_BYTES), position, 0
+            self._piece, self._piece_at, at = self._read(position, READ_AHEAD_BYTES), position, 0
             if not self._is_whole(at):
-                self._piece = self._segment.bytes_at(position, BATCH_BYTES_MAX)
-        return memoryview(self._piece)[at:]
+                self._piece = self._read(position, BATCH_BYTES_MAX)
+        return self._piece[at:]
+
+    def _read(self, position: int, size: int) -> memoryview:
+        return memoryview(self._segment.bytes_at(position, size))
 
     def _is_whole(self, at: int) -> bool:
+        """By the length that it says, which may be absurd: who takes the batch looks at it."""
         there = len(self._piece) - at
-        return there >= HEADER_BYTES and there >= batch_header(self._piece, at).size
+        return there >= HEADER_BYTES and there >= _LENGTH.size + _LENGTH.unpack_from(self._piece, at)[0]
 
 
 def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:
@@ -269,7 +274,7 @@ def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected:
     header = checked_header(content)
     if header.base_offset != expected:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
-    if header.leader_epoch < log.epochs.at(expected):
+    if header.leader_epoch < log.epochs.latest and header.leader_epoch < log.epochs.at(expected):
         raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {log.epochs.at(expected)}")
     if header.producer_id >= 0 and not header.is_control:
         log.states.take(header, expected, log.now_ms)
