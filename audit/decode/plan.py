@@ -62,7 +62,7 @@ class LogFile(NamedTuple):
 
 def list_files(roots: Sequence[str], *, files: Files = LOCAL) -> list[LogFile]:
     """Every file below ``roots``, in the order of the roots and of the names. Raises nothing."""
-    listing = _Listing(files)
+    listing = _Listing(files, ENTRIES_MAX)
     for root in roots:
         path = root.rstrip("/") or "/"
         listing.add_root(path)
@@ -72,9 +72,9 @@ def list_files(roots: Sequence[str], *, files: Files = LOCAL) -> list[LogFile]:
 @dataclass(slots=True)
 class _Listing:
     files: Files
+    entries_left: int
     found: list[LogFile] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    entries_left: int = ENTRIES_MAX
 
     def add_root(self, path: str) -> None:
         try:
@@ -187,7 +187,7 @@ class _Listing:
         try:
             for first, end in _read_holes(_text(self.files, path, _HOLES_BYTES_MAX)):
                 self.found.append(LogFile(node, topic, partition, path, "hole", first, end - first, False))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             fault = _said(error) if isinstance(error, OSError) else f"not the holes of a log: {error}"
             self.found.append(LogFile(node, topic, partition, path, "hole", None, 0, False, fault))
 
@@ -226,16 +226,19 @@ def _read_holes(text: str) -> Iterator[tuple[int, int]]:
     document: Any = json.loads(text)
     if not isinstance(document, dict) or document.get("version") != 1:
         raise ValueError(f"expected version 1, found {text[:80]!r}")
+    holes = document.get("holes")
+    if not isinstance(holes, list):
+        raise ValueError(f"expected a list of holes, found {text[:80]!r}")
     before = -1
-    for hole in document.get("holes", ()):
-        if (
-            len(hole) != 2
-            or not all(isinstance(bound, int) for bound in hole)
-            or not before < hole[0] < hole[1]
-        ):
-            raise ValueError(f"expected ascending holes, found {hole!r} after {before}")
+    for hole in holes:
+        if not _is_pair(hole) or not before < hole[0] < hole[1]:
+            raise ValueError(f"expected ascending holes, found {hole!r} after {before}"[:200])
         before = hole[1]
         yield hole[0], hole[1]
+
+
+def _is_pair(hole: Any) -> bool:
+    return isinstance(hole, list) and len(hole) == 2 and all(type(bound) is int for bound in hole)
 
 
 def _said(error: OSError) -> str:
