@@ -1,6 +1,5 @@
 """Timeouts and retries that span the death of the coordinator, on a real cluster; who is told which code."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,24 +7,18 @@ from typing import Any
 
 import pytest
 
-from cli.broker_contact import Brokers, BrokerTarget
-from controller.errors import ApiError, ErrorCode
+from controller.errors import ErrorCode
 from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from quorum.config import parse_address
-from records.types import ProducerId
+from controller.transactions.init_producer_id import InitProducerIdAnswer
 from tests.client_suite.players import CONFLUENT, PLAYERS, Player
 from tests.client_suite.stories import FIRSTS, Killed, Stage, timed_out
+from tests.clients.asking import init, told
 from tests.clients.real_cluster import RealCluster, real_cluster
 from wire.dispatch import Api
 from wire.k22_init_producer_id import INIT_PRODUCER_ID
 from wire.k26_end_txn import END_TXN
 
 pytestmark = pytest.mark.slow
-
-TIMEOUT_MS = 60_000
-PATIENCE_S = 30.0
-NOBODY = ProducerId(-1)
 
 
 @pytest.fixture(scope="module")
@@ -51,31 +44,6 @@ def test_librdkafka_goes_on_after_a_timeout_though_the_coordinator_died(
         assert timed_out(first, kill=True)(Stage(cluster, player, reader)).startswith("it continues")
     finally:
         player.end()
-
-
-def told(cluster: RealCluster, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
-    """The coordinator's answer, or the code of its refusal. What passes is waited for."""
-    target = BrokerTarget(tuple(parse_address(each) for each in cluster.bootstrap().split(",")))
-
-    async def hold() -> Any:
-        brokers = Brokers(target, timeout_s=PATIENCE_S)
-
-        async def ask() -> Any:
-            _, answer = await brokers.ask_coordinator(transactional_id, api, request)
-            return answer
-
-        try:
-            return await brokers.patiently(ask)
-        except ApiError as error:
-            return error.code
-        finally:
-            brokers.close()
-
-    return asyncio.run(hold())
-
-
-def init(producer_id: ProducerId = NOBODY, epoch: int = -1, *, of: str) -> InitProducerId:
-    return InitProducerId(of, TIMEOUT_MS, producer_id, epoch)
 
 
 @pytest.mark.row("360.3")

@@ -1,0 +1,51 @@
+"""Requests to a real cluster, one at a time, with every field as the test says."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cli.broker_contact import Brokers, BrokerTarget
+from controller.errors import ApiError, ErrorCode
+from controller.transactions.init_producer_id import InitProducerId
+from quorum.config import parse_address
+from records.types import ProducerId
+from tests.clients.real_cluster import RealCluster
+from wire.dispatch import Api
+
+TIMEOUT_MS = 60_000
+PATIENCE_S = 30.0
+NOBODY = ProducerId(-1)
+
+
+def told(cluster: RealCluster, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
+    """The coordinator's answer, or the code of its refusal. What passes is waited for."""
+
+    async def ask(brokers: Brokers) -> Any:
+        _, answer = await brokers.ask_coordinator(transactional_id, api, request)
+        return answer
+
+    return _patiently(cluster, ask)
+
+
+def told_by_leader(cluster: RealCluster, topic: str, index: int, api: Api[Any, Any], request: Any) -> Any:
+    """The answer of a partition's leader. What passes is waited for."""
+    return _patiently(cluster, lambda brokers: brokers.ask_leader(topic, index, api, request))
+
+
+def _patiently(cluster: RealCluster, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
+    async def hold() -> Any | ErrorCode:
+        target = BrokerTarget(tuple(parse_address(each) for each in cluster.bootstrap().split(",")))
+        brokers = Brokers(target, timeout_s=PATIENCE_S)
+        try:
+            return await brokers.patiently(lambda: ask(brokers))
+        except ApiError as error:
+            return error.code
+        finally:
+            brokers.close()
+
+    return asyncio.run(hold())
+
+
+def init(producer_id: ProducerId = NOBODY, epoch: int = -1, *, of: str) -> InitProducerId:
+    """InitProducerId of a transactional id, as a new instance or with the pair that it has."""
+    return InitProducerId(of, TIMEOUT_MS, producer_id, epoch)
