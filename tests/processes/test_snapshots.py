@@ -113,7 +113,7 @@ def flip(file: Path, seed: int) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.row("730.10", "card.1", "card.2", "card.7")
+@pytest.mark.row("730.10", "730.13", "card.1", "card.2", "card.7")
 def test_a_follower_that_was_dead_catches_up_by_snapshot(nodes: Nodes, since: int) -> None:
     leader = nodes.await_followed()
     (follower, *_) = nodes.followers()
