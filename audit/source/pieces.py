@@ -21,8 +21,9 @@ from audit.decode.plan import LogFile
 from audit.decode.walk import BATCH_BYTES_MAX, OFFSETS_MAX
 from records.batch import HEADER_BYTES
 
-PIECE_BYTES: Final = 32 * 1024 * 1024
-"""Aimed at: four tasks for each core keep two cores busy to the end from 256 MB on."""
+PIECE_BYTES: Final = 128 * 1024 * 1024  # a task costs Spark some 10 ms, a piece of this size 100
+PIECE_BYTES_MIN: Final = 16 * 1024 * 1024
+TASKS_PER_CORE: Final = 4  # so that no core idles for long while another finishes
 
 PIECES_MAX: Final = 20_000  # of one reading: above, pieces are larger, and the driver's lists stay small
 SEARCH_BYTES: Final = 1024 * 1024  # for a batch: its header alone is looked for, and most batches are smaller
@@ -66,8 +67,8 @@ def bundles(pieces: Sequence[Piece], *, bytes_each: int) -> list[list[Piece]]:
 
 def piece_bytes(total: int, cores: int) -> int:
     """How large a piece should be: every core has work, and there are not more than ``PIECES_MAX``."""
-    fair = total // max(1, 4 * cores)
-    return max(min(PIECE_BYTES, max(fair, PIECE_BYTES // 8)), total // PIECES_MAX)
+    fair = total // max(1, TASKS_PER_CORE * cores)
+    return max(min(PIECE_BYTES, max(fair, PIECE_BYTES_MIN)), total // PIECES_MAX)
 
 
 def cut(file: LogFile, start: int, size: int, files: Files) -> list[Piece]:

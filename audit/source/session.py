@@ -26,7 +26,6 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 _LOCAL: Final = {
@@ -86,6 +85,7 @@ def _launch(chosen: Mapping[str, str | None]) -> None:
     conf = SparkConf(loadDefaults=False)
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
         os.environ["JAVA_HOME"] = str(java.wrapped_home())
+        conf.set("spark.ui.showConsoleProgress", "false")  # a Python shell's JVM would show one
         for key, value in chosen.items():
             if value is not None:
                 conf.set(key, value)

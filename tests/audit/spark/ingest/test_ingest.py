@@ -1,5 +1,8 @@
-"""The tables are what a plain run of the decoder says, in one go, bit by bit, or after the files were changed."""
+"""The tables are what a plain run of the decoder says: in one go, bit by bit, after files were changed."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ from pyspark.sql import SparkSession
 from audit.decode import local
 from audit.source import pieces
 from audit.tables import store
-from audit.tables.ingest import ingest
+from audit.tables.ingest import IngestReport, ingest
 from audit.tables.reading import read, settled_ms
 from audit.tables.refused import TablesRefused
 from tests.audit.faults import cluster
@@ -17,24 +20,181 @@ from tests.audit.spark.ingest.tables import in_memory, in_spark, on_disk
 
 pytestmark = pytest.mark.slow
 
+Unpack = Callable[[Path], Path]
 LOGS = [pytest.param(cluster.unpacked, id="fencepost"), pytest.param(fixture.unpack, id="Kafka")]
 
 
-def agree(tables: Path, root: Path) -> None:
-    """The reason of a file that was read anew is what only an ingest can know."""
-    found, expected = on_disk(tables), in_memory(local.tables([str(root)]))
-    for name in expected:
-        assert found[name] == expected[name], name
+class Audited:
+    """Log directories, and the tables that are made of them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, unpack: Unpack) -> None:
+        self.spark = spark
+        self.root = unpack(folder / "logs")
+        self.tables = folder / "tables"
+
+    def ingest(self) -> IngestReport:
+        """And the tables are then what the decoder says of the files as they are."""
+        report = ingest(self.spark, [str(self.root)], str(self.tables))
+        found, expected = on_disk(self.tables), in_memory(local.tables([str(self.root)]))
+        for name, rows in expected.items():
+            assert found[name] == rows, name
+        return report
+
+    def segments(self) -> list[Path]:
+        """By size, the largest first."""
+        return sorted(self.root.rglob("*.log"), key=lambda path: path.stat().st_size, reverse=True)
+
+
+@pytest.fixture
+def audited(spark: SparkSession, tmp_path: Path) -> Audited:
+    return Audited(spark, tmp_path, cluster.unpacked)
 
 
 @pytest.mark.row("card.8")
-@pytest.mark.parametrize("unpacked", LOGS)
-def test_one_ingest_is_what_the_decoder_says(spark: SparkSession, tmp_path: Path, unpacked: object) -> None:
-    assert callable(unpacked)
-    root = unpacked(tmp_path / "logs")
-    report = ingest(spark, [str(root)], str(tmp_path / "tables"))
-    expected = in_memory(local.tables([str(root)]))
-    assert in_spark(read(spark, str(tmp_path / "tables"))) == expected
+@pytest.mark.parametrize("unpack", LOGS)
+def test_one_ingest_is_what_the_decoder_says(spark: SparkSession, tmp_path: Path, unpack: Unpack) -> None:
+    root, tables = str(unpack(tmp_path / "logs")), str(tmp_path / "tables")
+    report = ingest(spark, [root], tables)
+    expected = in_memory(local.tables([root]))
+    assert in_spark(read(spark, tables)) == expected
     assert {name: expected[name].total() for name in expected} == report.rows
     assert report.commit == 1
-    assert settled_ms(str(tmp_path / "tables")) == report.settled_ms
+    assert settled_ms(tables) == report.settled_ms
+
+
+@pytest.mark.parametrize("unpack", LOGS)
+def test_growing_files_are_read_once_and_from_where_they_were_left(
+    spark: SparkSession, tmp_path: Path, unpack: Unpack
+) -> None:
+    audited = Audited(spark, tmp_path, unpack)
+    whole = {path: path.read_bytes() for path in audited.segments()}
+    read_before = 0
+    for share in (0.1, 0.35, 0.72, 1.0):  # cuts fall into batches: a torn tail is read when it is whole
+        for path, content in whole.items():
+            path.write_bytes(content[: int(len(content) * share)])
+        report = audited.ingest()
+        read_before += report.bytes_read
+        assert not report.read_anew
+    longest = max(map(len, whole.values()))
+    total = sum(path.stat().st_size for path in audited.root.rglob("*") if path.is_file())
+    assert read_before < total + longest  # only what was torn is read a second time
+    assert audited.ingest().bytes_read < longest
+
+
+def test_a_large_segment_is_many_pieces(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES_MIN", 700)
+    monkeypatch.setattr(pieces, "TASKS_PER_CORE", 1000)
+    assert len(pieces.cut(_listed(audited.segments()[0]), 0, 700, local.LOCAL)) > 20
+    assert audited.ingest().rows["record_batches"] > 100
+
+
+def test_pieces_that_do_not_fit_are_read_again_in_one(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an index would cut that names a place inside a batch."""
+
+    def cut(file: local.LogFile, start: int, size: int, files: object) -> list[pieces.Piece]:
+        middle = start + (file.size - start) // 2 + 1
+        return [pieces.Piece(file, start, middle), pieces.Piece(file, middle, file.size)]
+
+    monkeypatch.setattr("audit.tables.ingest.cut", cut)
+    audited.ingest()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(lambda path: os.truncate(path, path.stat().st_size // 2), "truncated", id="truncated"),
+        pytest.param(lambda path: os.truncate(path, 0), "truncated", id="emptied"),
+        pytest.param(lambda path: path.unlink(), "not there", id="deleted"),
+        pytest.param(lambda path: path.write_bytes(_flipped(path, 30)), "anew", id="its-head-is-another"),
+        pytest.param(lambda path: path.write_bytes(_flipped(path, -30)), "anew", id="its-tail-is-another"),
+        pytest.param(lambda path: shutil.rmtree(path.parent), "not there", id="its-partition-is-deleted"),
+    ],
+)
+def test_a_file_that_was_changed_is_read_anew(
+    audited: Audited, change: Callable[[Path], None], reason: str
+) -> None:
+    audited.ingest()
+    path = audited.segments()[0]
+    change(path)
+    told = dict(audited.ingest().read_anew)
+    assert reason in told[str(path)]
+    assert not audited.ingest().read_anew
+
+
+def test_a_fault_at_the_end_is_looked_at_again_when_the_file_grows(audited: Audited) -> None:
+    path = audited.segments()[0]
+    content = path.read_bytes()
+    path.write_bytes(_flipped(path, -3))
+    audited.ingest()
+    path.write_bytes(path.read_bytes() + content[:100])
+    audited.ingest()
+
+
+def test_a_torn_tail_is_told_and_a_directory_that_cannot_be_listed_too(audited: Audited) -> None:
+    path = audited.segments()[0]
+    os.truncate(path, path.stat().st_size - 5)
+    link = audited.root / "gone"
+    link.symlink_to(audited.root / "nowhere")
+    not_read = {each: reason for each, _, reason in audited.ingest().not_read}
+    assert str(path) in not_read
+    assert "link to nothing" in not_read[str(link)]
+
+
+def test_small_files_are_merged_and_old_ones_kept_for_their_readers(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SMALL_FILES_MAX", 2)
+    whole = {path: path.read_bytes() for path in audited.segments()}
+    for count in range(1, 5):
+        for path, content in whole.items():
+            path.write_bytes(content[: len(content) * count // 4])
+        audited.ingest()
+        manifest = store.read_manifest(audited.tables)
+        assert sum(part.table == "record_batches" for part in manifest.parts) <= 2
+        assert all((audited.tables / name).exists() for name in manifest.retired)
+    monkeypatch.setattr(store, "RETIRED_SECONDS", 0)
+    audited.ingest()
+    audited.ingest()
+    manifest = store.read_manifest(audited.tables)
+    kept = {f"{path.parent.name}/{path.name}" for path in audited.tables.rglob("*.parquet")}
+    assert kept == {f"{part.table}/{part.name}" for part in manifest.parts} | set(manifest.retired)
+
+
+def test_roots_add_up(spark: SparkSession, tmp_path: Path) -> None:
+    ours, kafkas = cluster.unpacked(tmp_path / "a"), fixture.unpack(tmp_path / "b")
+    ingest(spark, [str(ours)], str(tmp_path / "tables"))
+    ingest(spark, [str(kafkas)], str(tmp_path / "tables"))
+    assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(ours), str(kafkas)]))
+
+
+def test_a_file_system_that_its_uri_names(spark: SparkSession, tmp_path: Path) -> None:
+    root = cluster.unpacked(tmp_path / "logs")
+    report = ingest(spark, [root.as_uri()], str(tmp_path / "tables"))
+    expected = in_memory(local.tables([str(root)]))
+    assert report.rows == {name: rows.total() for name, rows in expected.items()}
+
+
+def test_another_writer_and_other_versions_are_refused(audited: Audited) -> None:
+    with store.writing(audited.tables), pytest.raises(TablesRefused, match="another ingest"):
+        audited.ingest()
+    with pytest.raises(TablesRefused, match="no tables are here"):
+        read(audited.spark, str(audited.tables))
+    audited.ingest()
+    manifest = audited.tables / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"version":1', '"version":2', 1))
+    with pytest.raises(TablesRefused, match="version 2, expected 1"):
+        read(audited.spark, str(audited.tables))
+    with pytest.raises(TablesRefused, match="version 2, expected 1"):
+        audited.ingest()
+
+
+def _flipped(path: Path, position: int) -> bytes:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x40
+    return bytes(content)
+
+
+def _listed(path: Path) -> local.LogFile:
+    return local.list_files([str(path)])[0]
