@@ -125,9 +125,9 @@ def read_chunk(where: Where, chunk: Chunk) -> Named:
         record = found.record
         at = At(found.position, "log", record.offset, found.leader_epoch, record.timestamp_ms)
         said.add(at, record.value)
-    if is_block.any():
-        yield "producer_id_blocks", _plain_blocks(where, chunk, rows[is_block])
-    yield from said.batches()
+    yield from _in_order(said.blocks, [_plain_blocks(where, chunk, rows[is_block])] if is_block.any() else [])
+    for others in (said.brokers, said.topics, said.faults):
+        yield from others.batches()
 
 
 def read_frame(value: bytes | None) -> Any:
@@ -161,6 +161,20 @@ def read_frame(value: bytes | None) -> Any:
 def text_of(identifier: UUID) -> str:
     """As Kafka prints a Uuid: base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()
+
+
+def _in_order(others: Rows, plain: list[pa.RecordBatch]) -> Named:
+    """The blocks of both kinds, each of which are in the order of the file."""
+    found = plain + [rows for _, rows in others.batches()]
+    if len(found) == 2:
+        merged = (
+            pa.Table.from_batches(found)
+            .sort_by([("position", "ascending"), ("offset", "ascending")])
+            .combine_chunks()
+        )
+        found = merged.to_batches()
+    for rows in found:
+        yield others.table, rows
 
 
 def _is_plain_block(chunk: Chunk, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
