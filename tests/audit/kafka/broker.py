@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tests.client_suite import players
 from tests.client_suite.players import NotHere
 
-__all__ = ["CLASS_PATH", "VERSION", "Broker", "NotHere", "fetch", "running"]
+__all__ = ["CLASS_PATH", "VERSION", "WORN", "Broker", "NotHere", "fetch", "running"]
 
 VERSION: Final = "4.1.1"
 HERE: Final = Path(__file__).parent
@@ -58,11 +58,20 @@ num.io.threads=2
 background.threads=2
 """
 
+WORN: Final = """\
+transactional.id.expiration.ms=3000
+transaction.remove.expired.transaction.cleanup.interval.ms=500
+metadata.log.segment.ms=2000
+metadata.max.retention.ms=2000
+metadata.max.idle.interval.ms=500
+"""
+"""As after months: the coordinator has forgotten ids, the metadata log begins at a snapshot."""
+
 
 class Broker:
     """One broker that is also its own controller. ``start`` again after ``stop`` or ``kill``."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, settings: str = "") -> None:
         self.home = home
         self.logs = home / "logs"
         self._config = home / "server.properties"
@@ -70,7 +79,7 @@ class Broker:
         self.port, controller = _free_ports(2)
         home.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
-            f"{SETTINGS}log.dirs={self.logs}\n"
+            f"{SETTINGS}{settings}log.dirs={self.logs}\n"
             f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
             f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n",
@@ -136,10 +145,10 @@ def fetch() -> None:
 
 
 @contextlib.contextmanager
-def running(home: Path) -> Iterator[Broker]:
+def running(home: Path, settings: str = "") -> Iterator[Broker]:
     """A new broker, up; killed at the end if nobody stopped it."""
     fetch()
-    broker = Broker(home)
+    broker = Broker(home, settings)
     try:
         broker.start()
         yield broker

@@ -1,4 +1,4 @@
-"""The log directory of a real Apache Kafka, packed: made by ``python -m tests.audit.kafka --pack``."""
+"""Log directories of a real Apache Kafka, packed: made by ``python -m tests.audit.kafka --pack [--worn]``."""
 
 import tarfile
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Final
 from tests.audit.kafka.broker import HERE, VERSION
 
 PACKED: Final = HERE / f"kafka-{VERSION}.tar.gz"
+WORN: Final = HERE / f"kafka-{VERSION}-worn.tar.gz"
 PACKED_BYTES_MAX: Final = 300_000
 
 

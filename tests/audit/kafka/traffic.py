@@ -21,6 +21,7 @@ from tests.audit.kafka.broker import Broker
 from tests.client_suite.players import PLAYERS, CallFailed, Player
 
 WAIT_SECONDS: Final = 40.0
+CLEANED_SECONDS: Final = 120.0  # Kafka cleans its metadata log once a minute
 POLL_SECONDS: Final = 0.05
 TIMEOUT_MS: Final = 1500
 OPEN_MS: Final = 600_000  # of the transaction that is still open at the end, within its rights
@@ -40,6 +41,15 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
     "trimmed": {"segment.ms": "50", "file.delete.delay.ms": "100"},
     "again": {"file.delete.delay.ms": "100"},
 }
+
+
+WEARING: Final = {
+    "segment.ms": "300",
+    "min.cleanable.dirty.ratio": "0.001",
+    "max.compaction.lag.ms": "200",
+    "delete.retention.ms": "0",
+}
+"""Of an internal topic: it is compacted all the time."""
 
 
 class Traffic:
@@ -177,6 +187,11 @@ class Traffic:
             resource = ConfigResource("topic", "payments", {"retention.ms": str(604_800_000 + number)})
             _await(self._admin.alter_configs([resource]))
 
+    def wear(self) -> None:
+        """From now on the logs of the coordinators lose what newer records replace."""
+        for topic in ("__transaction_state", "__consumer_offsets"):
+            _await(self._admin.alter_configs([ConfigResource("topic", topic, WEARING)]))
+
     def left_open(self) -> None:
         """Neither committed nor aborted when the broker stops, and not late yet."""
         producer = self._producer("left-open", transaction_timeout_ms=OPEN_MS)
@@ -267,6 +282,28 @@ def perform(broker: Broker, folder: Path, rounds: int = 6) -> None:
     traffic.left_open()
 
 
+def wear_out(broker: Broker, folder: Path, rounds: int = 6) -> None:
+    """What months do: compacted internal topics, forgotten ids, a metadata log that begins at a snapshot."""
+    traffic = Traffic(broker.bootstrap)
+    traffic.make_topics(TOPICS)
+    traffic.commits_and_aborts(1)
+    traffic.group(2)
+    traffic.wear()
+    for turn in range(4):
+        traffic.commits_and_aborts(rounds)
+        traffic.fenced()
+        traffic.timed_out()
+        traffic.group(2)
+        traffic.settings(30)
+        if turn == 1:
+            broker.stop()
+            broker.start()
+    traffic.java(folder, rounds)
+    metadata = broker.logs / "__cluster_metadata-0"
+    _until(lambda: not (metadata / f"{0:020}.log").exists(), CLEANED_SECONDS)
+    traffic.left_open()
+
+
 @contextmanager
 def _playing(bootstrap: str, folder: Path) -> Iterator[Player]:
     player = PLAYERS["java"](bootstrap, folder)
@@ -322,9 +359,9 @@ def _await(futures: dict[Any, Any]) -> None:
         each.result(WAIT_SECONDS)
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+def _until(holds: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {WAIT_SECONDS:.0f} s")
+            raise TimeoutError(f"not in {seconds:.0f} s")
         time.sleep(POLL_SECONDS)
