@@ -7,10 +7,25 @@ Precedence  integrity > replicas > ids > fencing, epochs > markers > offsets, se
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from audit.checks import (
+    blocks,
+    epochs,
+    fencing,
+    hanging,
+    ids,
+    integrity,
+    markers,
+    offsets,
+    replicas,
+    sequences,
+)
 from audit.checks.findings import Result, together
 from audit.checks.inputs import Inputs
 
-CHECKS: Final[dict[str, Callable[[Inputs], Result]]] = {}
+CHECKS: Final[dict[str, Callable[[Inputs], Result]]] = {
+    each.NAME: each.check
+    for each in (blocks, ids, epochs, fencing, markers, hanging, sequences, offsets, replicas, integrity)
+}
 """By name, in the order in which a verdict lists them."""
 
 

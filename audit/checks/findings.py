@@ -63,13 +63,13 @@ def findings(
     rows: DataFrame, check: str, rule: str, *, severity: str = ERROR, subject: Column, detail: Column
 ) -> DataFrame:
     """``rows`` as FINDINGS: columns of those names are taken, the others are null."""
-    given = {"check": F.lit(check), "rule": F.lit(rule), "severity": F.lit(severity)}
-    return _shaped(rows, FINDINGS, given | {"subject": subject, "detail": detail})
+    given = {"check": f"'{check}'", "rule": f"'{rule}'", "severity": f"'{severity}'"}
+    return _shaped(rows.withColumns({"subject": subject, "detail": detail}), FINDINGS, given)
 
 
 def unknown(rows: DataFrame, check: str, rule: str, detail: Column) -> DataFrame:
     """``rows`` as UNKNOWN: columns of those names are taken, the others are null."""
-    return _shaped(rows, UNKNOWN, {"check": F.lit(check), "rule": F.lit(rule), "detail": detail})
+    return _shaped(rows.withColumn("detail", detail), UNKNOWN, {"check": f"'{check}'", "rule": f"'{rule}'"})
 
 
 def nothing(rows: DataFrame, columns: StructType) -> DataFrame:
@@ -88,13 +88,18 @@ def together(results: Iterable[Result]) -> Result:
     return Result(union(each.findings for each in found), union(each.unknown for each in found))
 
 
-def _shaped(rows: DataFrame, shape: StructType, given: dict[str, Column]) -> DataFrame:
+def _shaped(rows: DataFrame, shape: StructType, given: dict[str, str]) -> DataFrame:
     there = set(rows.columns)
-    return rows.select(
+    return rows.selectExpr(
         *(
-            given.get(field.name, F.col(field.name) if field.name in there else F.lit(None))
-            .cast(field.dataType)
-            .alias(field.name)
+            f"CAST({given.get(field.name, field.name if field.name in there else 'NULL')}"
+            f" AS {field.dataType.simpleString()}) AS {field.name}"
             for field in shape
         )
     )
+
+
+def unknown_without(rows: DataFrame, check: str, rule: str, detail: str) -> DataFrame:
+    """One row of UNKNOWN if there are no ``rows``, else none."""
+    none = rows.select(F.lit(1).alias("one")).limit(1).agg(F.count("one").alias("count")).where("count = 0")
+    return unknown(none, check, rule, F.lit(detail))

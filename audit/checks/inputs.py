@@ -3,18 +3,22 @@
 Moments     ``settled_ms``: the wall clock at which the data logs' sizes were taken. The coordinator's log was
             listed after it, so what is in the data logs up to then has its story in the coordinator's log.
             ``now_ms``: open transactions are judged at it; by default the latest time in the logs.
+Kept        what several checks look at is computed once, and held by the executors as long as this is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from audit.checks import canonical, judged, states
 from audit.decode.columns import TABLES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """Columns: ``audit.decode.columns``, one table each."""
 
@@ -28,6 +32,8 @@ class Inputs:
     files: DataFrame
     now_ms: int | None = None
     settled_ms: int | None = None
+    plans: list[DataFrame] = field(default_factory=list, repr=False)
+    """What was computed on the way: tests look at how."""
 
     @classmethod
     def of(
@@ -38,3 +44,85 @@ class Inputs:
         Raises   KeyError if one is not there: a table without rows is a table.
         """
         return cls(**{name: tables[name] for name in TABLES}, now_ms=now_ms, settled_ms=settled_ms)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """``frame``, computed now and held by the executors: what is built on it is a plan of its own, and
+        small.
+
+        Without that the plans of later checks contain those of the earlier ones many times over.
+        """
+        self.plans.append(frame)
+        return frame.localCheckpoint()
+
+    @cached_property
+    def ids(self) -> DataFrame:
+        """Producer ids in no block: ``audit.checks.ids.producer_ids``."""
+        from audit.checks.ids import producer_ids
+
+        return self.keep(producer_ids(self))
+
+    @cached_property
+    def judged(self) -> DataFrame:
+        """Every log but the metadata, each offset once: ``audit.checks.judged``."""
+        rows = canonical.canonical(self.record_batches, self.files, self.topics)
+        foreign = self.ids.where("undecided IS NULL").select("producer_id")
+        return self.keep(judged.judged(rows, foreign))
+
+    @cached_property
+    def suspects(self) -> DataFrame:
+        """The few rows of ``judged`` that are out of the ordinary, or data of an open transaction."""
+        return self.keep(self.judged.where(judged.SUSPECT))
+
+    @cached_property
+    def open_tail(self) -> DataFrame:
+        """Transactional data after its producer's last marker, in sequence, written before ``settled_ms``."""
+        rows = self.suspects.where(judged.OPEN_TAIL).where("sequence_fault IS NULL")
+        return rows if self.settled_ms is None else rows.where(F.col("max_timestamp_ms") <= self.settled_ms)
+
+    @cached_property
+    def logs(self) -> DataFrame:
+        """One row per log: ``audit.checks.judged.logs``."""
+        return self.keep(judged.logs(self.judged))
+
+    @cached_property
+    def states(self) -> DataFrame:
+        """The coordinator's log: ``audit.checks.states.canonical_states``."""
+        return self.keep(states.canonical_states(self.transaction_states, self.judged))
+
+    @cached_property
+    def latest(self) -> DataFrame:
+        """The last row of each transactional id: ``audit.checks.states.latest``."""
+        return self.keep(states.latest(self.states))
+
+    @cached_property
+    def transactions(self) -> DataFrame:
+        """What the coordinator decided to end: ``audit.checks.states.transactions``."""
+        return self.keep(states.transactions(self.states))
+
+    @cached_property
+    def open_parts(self) -> DataFrame:
+        """What the coordinator has open or is ending: topic, partition, producer_id, state."""
+        rows = self.latest.where("state IN ('Ongoing', 'PrepareCommit', 'PrepareAbort')")
+        listed = rows.select("producer_id", "state", F.explode("partitions").alias("part"))
+        return listed.select("part.topic", "part.partition", "producer_id", "state")
+
+    @cached_property
+    def marker_events(self) -> DataFrame:
+        """Where markers and transactions differ in number: ``audit.checks.markers.events``."""
+        from audit.checks.markers import differing, events
+
+        return self.keep(events(self, self.keep(differing(self))))
+
+    @cached_property
+    def missing_markers(self) -> DataFrame:
+        """``audit.checks.markers.missing_markers``."""
+        from audit.checks.markers import missing_markers
+
+        return self.keep(missing_markers(self))
+
+    @cached_property
+    def zombies(self) -> DataFrame:
+        """``audit.checks.fencing.zombies``."""
+        from audit.checks.fencing import zombies
+
+        return self.keep(zombies(self))

@@ -1,0 +1,147 @@
+"""One log out of its copies: what the checks look at where several directories hold the same partition.
+
+Copy        one directory with a partition's segments. Copies agree at most offsets; where they do not, the
+            bytes that most hold count, the lowest node's in a tie, and past the common end whoever goes on.
+Opaque      a batch whose checksum is wrong, or bytes that are none: its columns are not believed.
+Displaced   a batch whose offset was there before, or that alone steps out of line between two that are
+            contiguous.
+Plain       neither: what the other checks read.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+METADATA: Final = "__cluster_metadata"
+TRANSACTION_STATE: Final = "__transaction_state"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+
+_ARCHIVE: Final = "/archive/"  # fencepost's: retained whole, never compacted
+_LOG: Final = ("topic", "partition")
+_COLUMNS: Final = (
+    *("node", "topic", "partition", "path", "position", "size", "base_offset", "last_offset", "leader_epoch"),
+    *("crc", "fault", "attributes", "base_timestamp_ms", "max_timestamp_ms", "producer_id", "producer_epoch"),
+    *("base_sequence", "control_type", "coordinator_epoch", "marker_version"),
+)
+
+
+def directory() -> Column:
+    """Of ``path``, with its slash."""
+    return F.expr("left(path, length(path) - length(substring_index(path, '/', -1)))")
+
+
+def copies(files: DataFrame) -> DataFrame:
+    """How many directories hold each log: topic, partition, copies."""
+    segments = files.where("kind = 'segment'")
+    return segments.groupBy(*_LOG).agg(F.countDistinct(directory()).alias("copies"))
+
+
+def canonical(batches: DataFrame, files: DataFrame, topics: DataFrame) -> DataFrame:
+    """The rows of every log but the cluster's metadata, each offset once: RECORD_BATCHES, ``reason`` left
+    out.
+
+    Further   ``opaque``, ``displaced``, ``plain`` boolean; ``base_offset`` of an opaque row is the first
+              offset that may hide in it; ``explained``: an opaque or displaced row, or a torn file, stands
+              before this row; ``compacted``: offsets may be missing, as of right.
+    """
+    placed = _placed(batches.where(F.col("topic") != METADATA), files)
+    group = (*_LOG, "base_offset", "displaced")
+    variant = F.xxhash64("opaque", "crc", "size", "last_offset", "leader_epoch")
+    votes = F.count(F.lit(1)).over(Window.partitionBy(*group, variant))
+    order = Window.partitionBy(*group).orderBy(
+        "opaque", F.desc("votes"), "node", "copy", "path", "position"
+    )  # an opaque row has no say while another copy can be read
+    chosen = placed.withColumn("votes", votes).withColumn("place", F.row_number().over(order))
+    return (
+        chosen.where("place = 1")
+        .join(F.broadcast(copies(files)), list(_LOG), "left")
+        .where(~F.col("displaced") | (F.col("votes") * 2 > F.coalesce("copies", F.lit(1))))
+        .drop("copy", "votes", "place", "copies")
+        .transform(lambda rows: _with_compacted(rows, topics))
+        .withColumn("plain", ~F.col("opaque") & ~F.col("displaced"))
+    )
+
+
+def metadata_batches(batches: DataFrame, files: DataFrame) -> DataFrame:
+    """The sound batches of the cluster's metadata log, each offset once.
+
+    By offsets, not by logs: it is one log, and may be the longest of all.
+    Out  node, topic, partition, path, position, base_offset, last_offset.
+    """
+    rows = _metadata_copies(batches, files)
+    one = rows.where("copies = 1").drop("variant", "copies")
+    return one.unionByName(_voted(rows).where("place = 1").drop("variant", "copies", "place"))
+
+
+def rejected_metadata(batches: DataFrame, files: DataFrame) -> DataFrame:
+    """Where the batches of that log are that do not count: path, position. None if one directory holds it."""
+    return _voted(_metadata_copies(batches, files)).where("place > 1").select("path", "position")
+
+
+def _metadata_copies(batches: DataFrame, files: DataFrame) -> DataFrame:
+    rows = batches.where((F.col("topic") == METADATA) & F.col("fault").isNull())
+    return rows.join(F.broadcast(copies(files)), list(_LOG), "left").select(
+        *("node", "topic", "partition", "path", "position", "base_offset", "last_offset"),
+        F.xxhash64("crc", "size", "last_offset", "leader_epoch").alias("variant"),
+        F.coalesce("copies", F.lit(1)).alias("copies"),
+    )
+
+
+def _voted(rows: DataFrame) -> DataFrame:
+    group = (*_LOG, "base_offset")
+    votes = F.count(F.lit(1)).over(Window.partitionBy(*group, "variant"))
+    order = Window.partitionBy(*group).orderBy(F.desc("votes"), "node", "path", "position")
+    several = rows.where("copies > 1").withColumn("votes", votes)
+    return several.withColumn("place", F.row_number().over(order)).drop("votes")
+
+
+def _placed(batches: DataFrame, files: DataFrame) -> DataFrame:
+    """Each copy by itself, in the order of its bytes: which rows stand where they should."""
+    log = Window.partitionBy(*_LOG, "copy").orderBy("path", "position")
+    past = log.rowsBetween(Window.unboundedPreceding, -1)
+    base, last = F.col("base_offset"), F.col("last_offset")
+    torn = files.where("kind = 'segment' AND stop IN ('torn', 'truncated', 'unreadable')").select(
+        "path", F.lit(True).alias("cut")
+    )
+    sound = ~F.col("opaque")
+    due = F.last(F.when(sound, last), ignorenulls=True).over(past) + 1
+    next_base = F.lead(F.when(sound, base)).over(log)
+    behind = F.col("plain_end").isNotNull() & (base < F.col("plain_end"))
+    opaque_or_alone = F.col("opaque") | F.col("alone")
+    return (
+        batches.select(*_COLUMNS)
+        .repartition(*_LOG)
+        .withColumn("copy", F.xxhash64(directory()))
+        .withColumn("opaque", F.col("fault").isNotNull())
+        .withColumn("due", due)
+        .withColumn(
+            "alone",
+            F.coalesce(
+                sound & (base != F.col("due")) & (next_base == F.col("due") + last - base + 1), F.lit(False)
+            ),
+        )
+        .withColumn("plain_end", F.max(F.when(sound & ~F.col("alone"), last)).over(past) + 1)
+        .withColumn("displaced", sound & (F.col("alone") | behind))
+        .join(F.broadcast(torn), "path", "left")
+        .withColumn("unread", opaque_or_alone | F.coalesce("cut", F.lit(False)))
+        .withColumn("explained", F.coalesce(F.lag(F.col("unread")).over(log), F.lit(False)))
+        .withColumn(
+            "base_offset", F.when(F.col("opaque"), F.coalesce("plain_end", base, F.lit(0))).otherwise(base)
+        )
+        .drop("due", "alone", "plain_end", "cut", "unread")
+    )
+
+
+def _with_compacted(rows: DataFrame, topics: DataFrame) -> DataFrame:
+    """A topic that was ever set to be compacted counts as such: what is missing there is nobody's fault."""
+    named = topics.where(
+        "config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL"
+    )
+    names = named.select(F.col("name").alias("topic"), F.lit(True).alias("configured")).distinct()
+    own = F.col("topic").isin(TRANSACTION_STATE, CONSUMER_OFFSETS) & ~F.col("path").contains(_ARCHIVE)
+    return (
+        rows.join(F.broadcast(names), "topic", "left")
+        .withColumn("compacted", own | F.coalesce("configured", F.lit(False)))
+        .drop("configured")
+    )
