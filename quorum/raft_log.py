@@ -161,6 +161,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         commit_index = max(journal.getRaftCommitIndex(), int(applied_index))
         self._SyncObj__raftCommitIndex = commit_index
         journal.setRaftCommitIndex(commit_index)
+        if not self._nodes:  # a lone voter waits for no leader's silence: its own vote elects it
+            self._SyncObj__raftElectionDeadline = self._clock()
 
     # -- overridden: what pysyncobj must not do --------------------------------------------------
 

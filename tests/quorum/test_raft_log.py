@@ -39,6 +39,13 @@ def test_a_new_term_begins_with_an_entry_of_its_own(three: Rig) -> None:
     assert next(command for command, _, term in three[1].journal if term == 1) == NO_OP
 
 
+def test_a_lone_voter_leads_without_waiting_for_a_leaders_silence(make_rig: MakeRig) -> None:
+    rig = make_rig(1)
+    rig.wait(0.001)
+    rig.turn()
+    assert (rig[1].raft.role, rig[1].raft.term) == (LEADER, 1)
+
+
 # -- the leader's connection closes ------------------------------------------------------------------------
 
 
