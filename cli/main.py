@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "storage": _Home("cli.storage", "storage"),
     "migrate": _Home("cli.migrate", "migrate"),
     "node": _Home("cli.node", "node"),
+    "audit": _Home("cli.audit", "audit"),
     "bench": _Home("cli.bench", "bench"),
     "demo": _Home("cli.demo", "demo", hidden=True),
 }

@@ -6,7 +6,7 @@ from typing import Final
 from audit.report.figures import Bins
 
 TICKS_MAX: Final = 6  # on a time axis: more would touch each other
-_STEPS_MS: Final = (
+STEPS_MS: Final = (
     *(factor * 10**power for power in range(3) for factor in (1, 2, 5)),
     *(seconds * 1000 for seconds in (1, 2, 5, 10, 15, 30)),
     *(minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30)),
@@ -29,7 +29,7 @@ def values(maximum: int) -> list[int]:
 def times(bins: Bins) -> list[tuple[float, str]]:
     """Round moments in the bins' span: how far along it each is (0 to 1), and what it is called, in UTC."""
     span = bins.width_ms * bins.bin_count
-    step = next((each for each in _STEPS_MS if span // each <= TICKS_MAX), span)
+    step = next((each for each in STEPS_MS if span // each <= TICKS_MAX), span)
     first = -(-bins.first_ms // step) * step
     ticks = range(first, bins.first_ms + span, step)
     return [((each - bins.first_ms) / span, _time(each, step)) for each in ticks[: TICKS_MAX + 1]]

@@ -1,0 +1,105 @@
+"""``audit check``: the checks over tables, as a verdict. Only findings and unknowns reach this process.
+
+One by one  each check is a query of its own: all together are a plan over which Spark thinks for minutes.
+            What several of them need ``Inputs`` keeps.
+Partial     what could not be read is never called clean, whichever checks were asked for.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+
+from audit import checks as registry
+from audit.checks.findings import Result
+from audit.checks.inputs import Inputs
+from audit.jobs.errors import AuditRefused
+from audit.jobs.files import disbelieved, files_of
+from audit.jobs.session import Show, shown
+from audit.jobs.source import inputs_of
+from audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
+
+INTEGRITY: Final = "integrity"
+"""The check that reports torn files, wrong checksums and records that nobody can read."""
+
+_FINDING: Final = "finding"
+_UNKNOWN: Final = "unknown"
+_MAX: Final = {_FINDING: FINDINGS_MAX, _UNKNOWN: UNKNOWN_MAX}
+
+Told = TypeVar("Told", Finding, Unknown)
+
+
+class _Listed(NamedTuple):
+    rows: list[Row]
+    counts: dict[str, int]
+
+
+def require_names(names: Collection[str]) -> None:
+    """Raises AuditRefused for a name that is no check's."""
+    for name in names:
+        if name not in registry.CHECKS:
+            raise AuditRefused(f"there is no check {name}; there are {', '.join(registry.CHECKS)}")
+
+
+def run(
+    spark: SparkSession, tables_dir: str, *, names: Collection[str], now_ms: int | None, show: Show
+) -> Verdict:
+    """The verdict over the tables in ``tables_dir``. No names: every check. Raises TablesRefused."""
+    return judge(spark, inputs_of(spark, tables_dir, now_ms), names, show)
+
+
+def judge(spark: SparkSession, inputs: Inputs, names: Collection[str], show: Show) -> Verdict:
+    """The verdict of these checks, in the order of the registry; no names: all of them."""
+    wanted = [each for each in registry.CHECKS if each in names or not names]
+    outcomes = []
+    with shown(spark, show, "looking at what was read") as tell:
+        files = files_of(inputs.files)
+        if INTEGRITY not in wanted:
+            files = replace(files, not_read=(*files.not_read, *disbelieved(inputs)))
+        for number, name in enumerate(wanted, 1):
+            tell(f"check {number} of {len(wanted)}: {name}")
+            outcomes.append(_outcome(name, registry.CHECKS[name](inputs)))
+    return Verdict(outcomes=tuple(outcomes), files=files)
+
+
+def _outcome(name: str, result: Result) -> Outcome:
+    told = result.findings.withColumn("kind", F.lit(_FINDING)).unionByName(
+        result.unknown.withColumn("kind", F.lit(_UNKNOWN)), allowMissingColumns=True
+    )
+    kept = told.persist(StorageLevel.MEMORY_AND_DISK)  # counted, then read: not worked out twice
+    try:
+        listed = _listed(kept)
+    finally:
+        kept.unpersist()
+    return Outcome(
+        check=name,
+        findings=_as(listed.rows, _FINDING, Finding),
+        finding_count=listed.counts.get(_FINDING, 0),
+        unknown=_as(listed.rows, _UNKNOWN, Unknown),
+        unknown_count=listed.counts.get(_UNKNOWN, 0),
+    )
+
+
+def _listed(told: DataFrame) -> _Listed:
+    """At most ``*_MAX`` rows of each kind, and how many there are."""
+    counted = told.groupBy("kind").agg(F.count(F.lit(1)).alias("rows")).collect()
+    counts = {row["kind"]: row["rows"] for row in counted}
+    if any(count > _MAX[kind] for kind, count in counts.items()):
+        order = Window.partitionBy("kind").orderBy("path", "position", "detail")
+        most = F.when(F.col("kind") == _FINDING, FINDINGS_MAX).otherwise(UNKNOWN_MAX)
+        told = told.withColumn("place", F.row_number().over(order)).where(F.col("place") <= most)
+    return _Listed(told.collect() if counts else [], counts)
+
+
+def _as(rows: Sequence[Row], kind: str, shape: type[Told]) -> tuple[Told, ...]:
+    """In an order that is the same each time: by file and position."""
+    told = [shape(*(row[name] for name in shape._fields)) for row in rows if row["kind"] == kind]
+    return tuple(sorted(told, key=_order))
+
+
+def _order(told: Finding | Unknown) -> tuple[Any, ...]:
+    where = told.position if isinstance(told, Finding) else told.first_offset
+    return tuple((value is not None, value) for value in (told.path, where, told.rule, told.detail))

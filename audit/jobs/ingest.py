@@ -1,0 +1,18 @@
+"""``audit ingest``: log directories into tables."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from audit.jobs.files import files_of
+from audit.jobs.session import Show, shown
+from audit.report.verdict import Files
+from audit.tables.ingest import ingest
+from audit.tables.reading import read
+
+
+def run(spark: SparkSession, roots: Sequence[str], tables_dir: str, show: Show) -> Files:
+    """Bring the tables up to what is in ``roots`` now. Raises TablesRefused; OSError: not to be written."""
+    with shown(spark, show, "reading logs") as tell:
+        ingest(spark, roots, tables_dir, tell)
+    return files_of(read(spark, tables_dir)["files"])

