@@ -71,20 +71,24 @@ def piece_bytes(total: int, cores: int) -> int:
     return max(min(PIECE_BYTES, max(fair, PIECE_BYTES_MIN)), total // PIECES_MAX)
 
 
-def cut(file: LogFile, start: int, size: int, files: Files) -> list[Piece]:
-    """``[start, file.size)`` in pieces of about ``size`` bytes; in one if no place to cut is found."""
-    if file.kind != "segment" or file.size - start < 2 * size:
-        return [Piece(file, start, file.size)]
+def cut(file: LogFile, start: int, size: int, files: Files, end: int | None = None) -> list[Piece]:
+    """``[start, end)`` of a file in pieces of about ``size`` bytes; in one if no place to cut is found.
+
+    ``end``  None: as long as it was when it was listed.
+    """
+    end = file.size if end is None else end
+    if file.kind != "segment" or end - start < 2 * size:
+        return [Piece(file, start, end)]
     edges = [start]
     try:
         index = _index_of(file, files)
-        for target in range(start + size, file.size - size // 2, size):
+        for target in range(start + size, end - size // 2, size):
             edge = _edge(file, index, target, edges[-1], files)
-            if edge is not None:
+            if edge is not None and edge < end:
                 edges.append(edge)
     except OSError:
         pass  # who reads the pieces will say so
-    return [Piece(file, *span) for span in zip(edges, [*edges[1:], file.size], strict=True)]
+    return [Piece(file, *span) for span in zip(edges, [*edges[1:], end], strict=True)]
 
 
 def fits(reached: Iterable[Reached]) -> bool:
