@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from audit.decode.batches import Where, decode_segment, stop_of
-from audit.decode.columns import RECORD_BATCHES
+from audit.decode.columns import RECORD_BATCHES, TABLES
+from audit.decode.tables import decode_log
 from audit.decode.walk import Stop
 from records.batch import BatchRecord, encode_batch, stamp
 from records.control import ControlRecord, KRaftVersion, LeaderChange, encode_control
@@ -18,6 +19,8 @@ from records.types import ImageVersion, NodeId, Offset, ProducerId, Term
 from tests.broker.log.builders import CODECS, compressed
 
 NOW_MS = 1_763_600_000_000
+Record = tuple[bytes | None, bytes | None]
+PLACE = ("node", "topic", "partition", "path")
 WHERE = Where(3, "payments", 0, "")
 
 short = st.binary(max_size=40)
@@ -133,3 +136,21 @@ def read(path: str) -> tuple[list[dict[str, Any]], Stop]:
     assert reached == stop.valid_end, f"rows end at {reached}, the walk at {stop}"
     assert stop.stop != "end" or reached == Path(path).stat().st_size
     return found, stop
+
+
+def batch_of(*records: Record, **fields: Any) -> bytes:
+    return encode_batch([(*each, ()) for each in records], timestamp_ms=NOW_MS, **fields)
+
+
+def tables_of(directory: Path, topic: str, batches: Sequence[bytes]) -> dict[str, list[dict[str, Any]]]:
+    """Every table of a log of these batches, without the place of each row but its position."""
+    path = written(directory, laid(batches).content)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    for name, rows in decode_log(path, Where(1, topic, 0, path)):
+        rows.validate(full=True)
+        assert rows.schema == TABLES[name]
+        found[name] += rows.to_pylist()
+    for rows in found.values():
+        for row in rows:
+            assert [row.pop(each) for each in PLACE] == [1, topic, 0, path]
+    return found

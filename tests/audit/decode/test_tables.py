@@ -3,6 +3,7 @@
 import json
 import tarfile
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from audit.decode.columns import RECORD_BATCHES, TABLES
 from audit.decode.control import markers
 from audit.decode.files import ArrowFiles
 from audit.decode.local import tables
+from audit.decode.metadata import decode_blocks, decode_brokers, decode_topics
+from audit.decode.offsets import decode_commits
 from audit.decode.opened import open_records
+from audit.decode.tables import decode_log
+from audit.decode.transactions import decode_states
 from records.batch import COMPRESSION, encode_batch
 from tests.audit.decode.corpus import NOW_MS, laid, written
 from tests.audit.decode.test_mutated_files import CHECKPOINT, LOGS, batch, marker
@@ -103,6 +108,26 @@ def test_a_tree_of_every_kind_of_file(tmp_path: Path) -> None:
     }
     assert found["record_faults"].num_rows == 0
     assert {row["node"] for row in files} == {3, -1}
+
+
+@pytest.mark.parametrize(
+    ("topic", "table", "decode"),
+    [
+        ("__cluster_metadata", "producer_id_blocks", decode_blocks),
+        ("__cluster_metadata", "brokers", decode_brokers),
+        ("__cluster_metadata", "topics", decode_topics),
+        ("__transaction_state", "transaction_states", decode_states),
+        ("__consumer_offsets", "offset_commits", decode_commits),
+    ],
+)
+def test_a_table_can_be_read_alone(
+    tmp_path: Path, topic: str, table: str, decode: Callable[..., Iterator[pa.RecordBatch]]
+) -> None:
+    where = Where(1, topic, 0, written(tmp_path, laid(LOGS[topic]).content + b"\xff" * 20))
+    alone = list(decode(where.path, where))
+    assert sum(rows.num_rows for rows in alone) > 0
+    assert alone == [rows for name, rows in decode_log(where.path, where) if name == table]
+    assert list(decode(where.path, where, 0, 0)) == []
 
 
 def test_another_file_system_gives_the_same_tables(tmp_path: Path) -> None:

@@ -165,6 +165,21 @@ def test_a_batch_inside_a_batch_is_not_found_while_the_outer_one_is_sound(tmp_pa
     assert [row["fault"] for row in found] == [None, None]
 
 
+def test_what_only_looks_like_a_batch_is_passed_over(tmp_path: Path) -> None:
+    false = FIRST[:61] + bytes(len(A) - 61)
+    path = written(tmp_path, FIRST + b"\xff" * 9 + false + b"\xff" * 9 + SECOND)
+    found, _ = read(path)
+    assert [row["size"] for row in found] == [len(A), 18 + len(A), len(B)]
+    assert [is_sound(path, at) for at in (0, 1, len(A) + 9, 2 * len(A) + 18)] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 18, 80, 81, 82, 83, 500])
+def test_batches_alike_and_then_others(tmp_path: Path, count: int) -> None:
+    segment = laid([*[A] * count, B, *[A] * 40, C, *[B] * count])
+    found, _ = read(written(tmp_path, segment.content))
+    assert [row["position"] for row in found] == list(segment.positions)
+
+
 def test_an_end_that_is_no_batch_cuts_what_is_unreadable(tmp_path: Path) -> None:
     path = written(tmp_path, FIRST + bytes(100) + SECOND)
     assert [(row["position"], row["size"]) for row in rows(path, 0, len(A) + 30)][1:] == [(len(A), 30)]

@@ -1,0 +1,226 @@
+"""What the coordinators' records become: transaction states and offset commits, and what cannot be read."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from records.transaction_log import (
+    Fence as ProducerFence,
+)
+from records.transaction_log import (
+    TopicPartitions,
+    TransactionForgotten,
+    TransactionStateRecord,
+    encode_transaction,
+)
+from records.types import ProducerId
+from tests.audit.decode.corpus import NOW_MS, Record, batch_of, tables_of
+from tests.broker.log.builders import CODECS, compressed, resealed
+
+STATE = TransactionStateRecord(
+    transactional_id="payments-1",
+    producer_id=ProducerId(7),
+    producer_epoch=3,
+    transaction_timeout_ms=60_000,
+    status=1,
+    partitions=(TopicPartitions("a", (0, 2)), TopicPartitions("b", (1,))),
+    updated_ms=NOW_MS + 1,
+    started_ms=NOW_MS,
+    previous_producer_id=ProducerId(6),
+    next_producer_id=ProducerId(8),
+    client_transaction_version=2,
+    next_producer_epoch=0,
+    last_producer_epoch=2,
+    fences=tuple(ProducerFence(NOW_MS, cause, ProducerId(7), 2, "client") for cause in range(4)),
+    timed_out=True,
+)
+KEY, VALUE = encode_transaction(STATE)
+
+
+def value_0(status: int = 2, partitions: bytes | None = None, rest: bytes = b"") -> bytes:
+    listed = (
+        struct.pack(">ih1sii", 1, 1, b"a", 2, 5) + struct.pack(">i", 6) if partitions is None else partitions
+    )
+    return (
+        struct.pack(">hqhib", 0, 7, 3, 60_000, status)
+        + listed
+        + struct.pack(">qq", NOW_MS + 1, NOW_MS)
+        + rest
+    )
+
+
+def states(directory: Path, *records: Record) -> dict[str, list[dict[str, Any]]]:
+    return tables_of(directory, "__transaction_state", [batch_of(*records)])
+
+
+def test_a_transaction_state_is_a_row_with_all_that_it_says(tmp_path: Path) -> None:
+    (row,) = states(tmp_path, (KEY, VALUE))["transaction_states"]
+    assert row == {
+        "position": 0, "offset": 0, "leader_epoch": 0, "timestamp_ms": NOW_MS,
+        "transactional_id": "payments-1", "forgotten": False, "state": "Ongoing",
+        "producer_id": 7, "producer_epoch": 3, "timeout_ms": 60_000,
+        "updated_ms": NOW_MS + 1, "started_ms": NOW_MS, "previous_producer_id": 6, "next_producer_id": 8,
+        "next_producer_epoch": 0, "client_transaction_version": 2, "last_producer_epoch": 2,
+        "timed_out": True,
+        "partitions": [
+            {"topic": "a", "partition": 0}, {"topic": "a", "partition": 2}, {"topic": "b", "partition": 1},
+        ],
+        "fences": [
+            {"at_ms": NOW_MS, "cause": cause, "producer_id": 7, "producer_epoch": 2, "by": "client"}
+            for cause in ("a new instance", "its timeout", "its own InitProducerId", "cause 3")
+        ],
+    }  # fmt: skip
+
+
+def test_a_value_of_version_0_has_the_defaults_of_what_came_later(tmp_path: Path) -> None:
+    found = states(tmp_path, (KEY, value_0()), (KEY, value_0(0, struct.pack(">i", -1))))
+    first, second = found["transaction_states"]
+    assert (first["state"], first["partitions"]) == (
+        "PrepareCommit",
+        [{"topic": "a", "partition": 5}, {"topic": "a", "partition": 6}],
+    )
+    assert (second["state"], second["partitions"], second["fences"]) == ("Empty", [], [])
+    assert (first["updated_ms"], first["started_ms"], first["timeout_ms"]) == (NOW_MS + 1, NOW_MS, 60_000)
+    assert (first["previous_producer_id"], first["next_producer_epoch"], first["timed_out"]) == (
+        -1,
+        -1,
+        False,
+    )
+
+
+def test_a_tombstone_is_a_row_of_nulls(tmp_path: Path) -> None:
+    (row,) = states(tmp_path, encode_transaction(TransactionForgotten("payments-1")))["transaction_states"]
+    assert (row["transactional_id"], row["forgotten"]) == ("payments-1", True)
+    assert {row[name] for name in list(row)[6:]} == {None}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_compressed_batch_is_opened(tmp_path: Path, codec: str) -> None:
+    plain = batch_of((KEY, VALUE), (KEY, None))
+    (first, second) = (
+        tables_of(tmp_path, "__transaction_state", [each])["transaction_states"]
+        for each in (plain, compressed(plain, codec))
+    )
+    assert first == second
+    assert len(first) == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "fault", "reason"),
+    [
+        pytest.param((None, VALUE), "record", "a transaction record with key None", id="no key"),
+        pytest.param((b"\0", VALUE), "record", "a transaction record with key b", id="half a key"),
+        pytest.param((KEY[:-1], VALUE), "record", "a transactional id of 10 bytes", id="a key cut short"),
+        pytest.param((KEY + b"x", VALUE), "record", "a transactional id of 10 bytes", id="a key with more"),
+        pytest.param((KEY, b""), "record", "a transaction value of 0 bytes", id="an empty value"),
+        pytest.param((KEY, (VALUE or b"")[:-2]), "record", "", id="a value cut short"),
+        pytest.param(
+            (KEY, b"\0\x02rest"), "version", "transaction value version 2, expected 0 or 1", id="newer"
+        ),
+        pytest.param((KEY, b"\xff\xffrest"), "version", "transaction value version -1", id="negative"),
+        pytest.param((KEY, value_0()[:-1]), "record", "bytes end inside 8 bytes", id="version 0 cut short"),
+        pytest.param((KEY, value_0(rest=b"x")), "record", "1 bytes after", id="version 0 with more"),
+        pytest.param((KEY, value_0(8)), "record", "transaction state 8, expected 0 to 7", id="no such state"),
+        pytest.param(
+            (KEY, value_0(1, struct.pack(">i", 2**31 - 1))),
+            "record",
+            "an array of 2147483647",
+            id="endless array",
+        ),
+    ],
+)
+def test_a_transaction_record_that_cannot_be_read_is_a_fault(
+    tmp_path: Path, record: Record, fault: str, reason: str
+) -> None:
+    found = states(tmp_path, (KEY, VALUE), record)
+    assert len(found["transaction_states"]) == 1
+    (only,) = found["record_faults"]
+    assert (only["position"], only["offset"], only["fault"]) == (0, 1, fault)
+    assert reason in only["reason"]
+
+
+def test_a_key_version_that_is_not_known_is_skipped(tmp_path: Path) -> None:
+    found = states(tmp_path, (b"\0\x01anything", VALUE), (b"\0\x01anything", b"\0\x09"), (b"\0\x01x", None))
+    assert found["transaction_states"] == found["record_faults"] == []
+
+
+def commit(version: int = 1, group: bytes = b"copier", rest: bytes = b"") -> bytes:
+    return (
+        struct.pack(">hh", version, len(group))
+        + group
+        + struct.pack(">h", 8)
+        + b"payments"
+        + struct.pack(">i", 2)
+        + rest
+    )
+
+
+def test_offset_commits(tmp_path: Path) -> None:
+    value = struct.pack(">hqihq", 3, 12, 1, 0, NOW_MS)
+    found = tables_of(
+        tmp_path,
+        "__consumer_offsets",
+        [
+            batch_of(
+                (commit(), value), (commit(0), value), producer_id=7, producer_epoch=1, transactional=True
+            ),
+            batch_of((commit(), None), (b"\0\x02\0\x01g", b"\0\0"), (b"\0\x63", None)),
+        ],
+    )
+    said = [tuple(row.values())[1:] for row in found["offset_commits"]]
+    assert said == [
+        (0, NOW_MS, "copier", "payments", 2, 12, 7, 1),
+        (1, NOW_MS, "copier", "payments", 2, 12, 7, 1),
+        (2, NOW_MS, "copier", "payments", 2, None, -1, -1),
+    ]
+    assert found["record_faults"] == []
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        pytest.param((None, b""), "bytes end inside 2 bytes", id="no key"),
+        pytest.param((commit(rest=b"x"), None), "1 bytes after", id="a key with more"),
+        pytest.param((commit(group=b"\xff"), None), "is not UTF-8", id="a group that is no text"),
+        pytest.param((commit(), b"\0\x03\0"), "bytes end inside 8 bytes", id="a value cut short"),
+        pytest.param((commit(), b"\xff\xff" + bytes(8)), "of a negative version", id="a negative version"),
+    ],
+)
+def test_an_offset_commit_that_cannot_be_read_is_a_fault(tmp_path: Path, record: Record, reason: str) -> None:
+    found = tables_of(tmp_path, "__consumer_offsets", [batch_of(record)])
+    assert found["offset_commits"] == []
+    (only,) = found["record_faults"]
+    assert only["fault"] == "record"
+    assert reason in only["reason"]
+
+
+@pytest.mark.parametrize("topic", ["__cluster_metadata", "__transaction_state", "__consumer_offsets"])
+@pytest.mark.parametrize(
+    ("attributes", "body", "fault"),
+    [
+        pytest.param(1, b"no gzip", "compression", id="gzip that is none"),
+        pytest.param(5, b"", "compression", id="a codec that nobody has"),
+        pytest.param(0, b"\x50", "record", id="a record past the end"),
+        pytest.param(0, b"", "record", id="no record"),
+    ],
+)
+def test_a_sound_batch_that_cannot_be_opened_is_one_fault(
+    tmp_path: Path, topic: str, attributes: int, body: bytes, fault: str
+) -> None:
+    raw = batch_of((KEY, VALUE))
+    broken = resealed(raw[:21] + struct.pack(">h", attributes) + raw[23:61] + body)
+    found = tables_of(tmp_path, topic, [raw, broken, raw] if topic == "__transaction_state" else [broken])
+    faults = found["record_faults"]
+    assert [row["fault"] for row in faults] == [fault]
+    assert found["record_batches"][-1]["fault"] is None
+    assert len(found["transaction_states"]) == (2 if topic == "__transaction_state" else 0)
+
+
+def test_a_batch_whose_checksum_is_wrong_says_nothing(tmp_path: Path) -> None:
+    raw = batch_of((KEY, VALUE))
+    found = tables_of(tmp_path, "__transaction_state", [raw[:-1] + b"\xff", raw])
+    assert [row["fault"] for row in found["record_batches"]] == ["crc", None]
+    assert [row["offset"] for row in found["transaction_states"]] == [1]
+    assert found["record_faults"] == []
