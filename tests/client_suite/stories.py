@@ -215,7 +215,7 @@ def _recover(stage: Stage, topic: str) -> str:
             return "it continues" if aborts == 1 else f"it continues at abort {aborts}"
     if stage.player.name in CONTINUES:
         raise StoryFailed(f"it could recover, and did not: {failed}")
-    stage.make("successor", topic, TIMEOUT_MS)
+    stage.make("successor", topic)
     stage.transact("successor", topic, "last")
     return "a new producer continues"
 
