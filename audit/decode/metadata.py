@@ -182,7 +182,7 @@ def _is_plain_block(chunk: Chunk, rows: npt.NDArray[np.int64]) -> npt.NDArray[np
     plain: npt.NDArray[np.bool_] = (headers["record_count"] == 1) & (
         (headers["attributes"] & COMPRESSION) == 0
     )
-    plain &= (chunk.sizes[rows] == _BLOCK_BYTES) & (headers["last_offset_delta"] == 0)
+    plain &= chunk.sizes[rows] == _BLOCK_BYTES
     numbers = np.flatnonzero(plain)
     if len(numbers):
         bodies = sliding_window_view(chunk.buffer, _BLOCK_BYTES)[chunk.positions[rows[numbers]]]

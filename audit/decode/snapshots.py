@@ -32,12 +32,11 @@ def decode_checkpoint(
     """PRODUCER_ID_BLOCKS, BROKERS, TOPICS and RECORD_FAULTS of a checkpoint. Raises OSError."""
     matched = _NAME.fullmatch(PurePath(path).name)
     offset, epoch = (int(matched[1]) - 1, int(matched[2])) if matched else (-1, -1)
-    expected, ends_with_footer = 0, False
+    expected: int | None = 0
+    ends_with_footer = False
     for chunk in chunks(path, start, end, crc=True, files=files):
         said = MetadataRows.of(where)
-        ends_with_footer = False
         if isinstance(chunk, Chunk):
-            _bad_checksums(chunk, said.faults)
             expected = _missing(chunk, expected, said.faults)
             ends_with_footer = _ends_with_footer(chunk)
             for found in records_of(chunk, data_rows(chunk), said.faults):
@@ -55,12 +54,15 @@ def decode_checkpoint(
         yield from faults.batches()
 
 
-def _missing(chunk: Chunk, expected: int, faults: Rows) -> int:
-    """Offsets in a checkpoint are 0, 1, 2, ...: the one after the chunk's last batch."""
+def _missing(chunk: Chunk, expected: int | None, faults: Rows) -> int | None:
+    """Offsets in a checkpoint are 0, 1, 2, ...: the one after the chunk's last batch; None: it is unknown."""
     for row, header in enumerate(chunk.headers):
-        base = int(header["base_offset"])
-        if base != expected:
-            position = chunk.origin + int(chunk.positions[row])
+        position, base = chunk.origin + int(chunk.positions[row]), int(header["base_offset"])
+        if not chunk.is_sound[row]:
+            faults.add(position, base, "record", "a batch with a wrong checksum")
+            expected = None
+            continue
+        if expected is not None and base != expected:
             faults.add(
                 position, base, "record", f"a batch of a checkpoint at offset {base}, expected {expected}"
             )
@@ -69,16 +71,11 @@ def _missing(chunk: Chunk, expected: int, faults: Rows) -> int:
 
 
 def _ends_with_footer(chunk: Chunk) -> bool:
+    """Whether the last batch is a footer, or might have been one before it was damaged."""
     last = np.array([len(chunk.positions) - 1])
-    if not chunk.is_sound[last[0]] or not chunk.is_control[last[0]]:
+    if not chunk.is_sound[last[0]]:
+        return True
+    if not chunk.is_control[last[0]]:
         return False
     said = markers(chunk.buffer, chunk.positions, chunk.headers, last)
     return bool(said.control_type[0] == SnapshotFooter.control_type)
-
-
-def _bad_checksums(chunk: Chunk, faults: Rows) -> None:
-    for row in np.flatnonzero(~chunk.is_sound).tolist():
-        position = chunk.origin + int(chunk.positions[row])
-        faults.add(
-            position, int(chunk.headers["base_offset"][row]), "record", "a batch with a wrong checksum"
-        )

@@ -113,6 +113,21 @@ TORN = "the checkpoint is torn: "
             [(AT_IMAGE, "a batch with a wrong checksum")],
             id="flipped",
         ),
+        pytest.param(
+            WHOLE.content[:-1] + b"\xff",
+            [(AT_FOOTER, "a batch with a wrong checksum")],
+            id="the-footer-is-flipped",
+        ),
+        pytest.param(
+            WHOLE.content[: AT_IMAGE + 16] + b"\0" + WHOLE.content[AT_IMAGE + 17 :],
+            [(AT_IMAGE, f"{len(IMAGE)} bytes are no batch: magic 0, expected 2")],
+            id="another-magic",
+        ),
+        pytest.param(
+            WHOLE.content[: AT_FOOTER + 16] + b"\0" + WHOLE.content[AT_FOOTER + 17 :],
+            [(AT_FOOTER, f"{len(FOOTER)} bytes are no batch: magic 0, expected 2")],
+            id="the-footer-is-no-batch",
+        ),
     ],
 )
 def test_a_checkpoint_that_is_not_whole_has_faults(

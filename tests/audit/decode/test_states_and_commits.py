@@ -17,7 +17,7 @@ from records.transaction_log import (
 )
 from records.types import ProducerId
 from tests.audit.decode.corpus import NOW_MS, Record, batch_of, tables_of
-from tests.broker.log.builders import CODECS, compressed, resealed
+from tests.broker.log.builders import CODECS, compressed, patched, resealed
 
 STATE = TransactionStateRecord(
     transactional_id="payments-1",
@@ -94,6 +94,12 @@ def test_a_tombstone_is_a_row_of_nulls(tmp_path: Path) -> None:
     (row,) = states(tmp_path, encode_transaction(TransactionForgotten("payments-1")))["transaction_states"]
     assert (row["transactional_id"], row["forgotten"]) == ("payments-1", True)
     assert {row[name] for name in list(row)[6:]} == {None}
+
+
+def test_a_log_that_keeps_the_time_of_appending_gives_it_to_its_records(tmp_path: Path) -> None:
+    raw = patched(batch_of((KEY, VALUE)), 21, struct.pack(">hiqq", 0x08, 0, NOW_MS, NOW_MS + 5))
+    (row,) = tables_of(tmp_path, "__transaction_state", [raw])["transaction_states"]
+    assert row["timestamp_ms"] == NOW_MS + 5
 
 
 @pytest.mark.parametrize("codec", CODECS)

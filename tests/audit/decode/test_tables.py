@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from kio.records.readers import read_batch
 
+from audit.decode import control as control_module
 from audit.decode.batches import Where, decode_segment
 from audit.decode.columns import RECORD_BATCHES, TABLES
 from audit.decode.control import markers
@@ -196,6 +197,14 @@ def test_control_batches(tmp_path: Path, raw: bytes, expected: dict[str, Any]) -
     assert said(tmp_path, raw) == expected
     faults = tables([str(tmp_path)])["record_faults"].to_pylist()
     assert [row["fault"] for row in faults] == (["record"] if expected == UNREADABLE else [])
+
+
+@pytest.mark.parametrize("version", [0, 5], ids=["Kafka's", "fencepost's"])
+def test_the_usual_markers_are_read_without_opening_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(control_module, "open_records", None)
+    assert said(tmp_path, marker(version))["coordinator_epoch"] == 3
 
 
 def test_no_control_batch_says_nothing() -> None:
