@@ -43,9 +43,9 @@ def decode_checkpoint(
                 record = found.record
                 said.add(At(found.position, "snapshot", offset, epoch, record.timestamp_ms), record.value)
         else:
-            said.faults.add(
-                chunk.position, offset, "record", f"{chunk.size} bytes are no batch: {chunk.reason}"
-            )
+            reason = f"{chunk.size} bytes are no batch: {chunk.reason}"
+            said.faults.add(chunk.position, offset, "record", reason)
+            expected, ends_with_footer = None, True  # what they were is not known
         yield from said.batches()
     stop = stop_of(path, files=files)
     if stop.stop != "end" or not ends_with_footer:
@@ -63,9 +63,8 @@ def _missing(chunk: Chunk, expected: int | None, faults: Rows) -> int | None:
             expected = None
             continue
         if expected is not None and base != expected:
-            faults.add(
-                position, base, "record", f"a batch of a checkpoint at offset {base}, expected {expected}"
-            )
+            reason = f"a batch of a checkpoint at offset {base}, expected {expected}"
+            faults.add(position, base, "record", reason)
         expected = base + int(header["last_offset_delta"]) + 1
     return expected
 
