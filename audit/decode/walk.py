@@ -30,8 +30,11 @@ from records.batch import HEADER_BYTES
 BATCH_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka takes no request above ``socket.request.max.bytes``, by default this; no batch is larger."""
 
+SEARCH_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024  # of checksums in one search for the next batch: a second
+USUAL_BYTES_MAX: Final = 1024 * 1024  # of a batch: Kafka's ``message.max.bytes`` unless it is set
 WINDOW_BYTES: Final = 8 * 1024 * 1024  # read at a time; more only for a batch that is larger
 OFFSETS_MAX: Final = 2**31  # of one segment
+_FIRST_BYTES: Final = 64 * 1024  # read first after a break: there may be many, each near the one before
 _AHEAD_BYTES: Final = 17  # offset, length, leader epoch, magic: what tells a batch from no batch
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2
@@ -202,9 +205,9 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
             return
         at_end = position + len(buffer) >= opened.size
         walked = walk(buffer, 0, at_end, bounds)
-        wanted = WINDOW_BYTES
+        wanted = min(2 * wanted, WINDOW_BYTES)
         if walked.stop == "more" and not len(walked.positions):
-            wanted = max(walked.needed, WINDOW_BYTES)
+            wanted = max(walked.needed, wanted)
             continue
         positions, stop_position = walked.positions, walked.stop_position
         if walked.stop == "broken" and len(positions) and not _is_sound(buffer, int(positions[-1])):
@@ -222,6 +225,7 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
             if isinstance(broken, Stop):
                 return
             position += broken.size
+            wanted = min(_FIRST_BYTES, WINDOW_BYTES)
 
 
 def _after_break(opened: OpenFile, position: int, bounds: Bounds, *, torn: bool) -> Unreadable | Stop:
@@ -239,11 +243,13 @@ def _after_break(opened: OpenFile, position: int, bounds: Bounds, *, torn: bool)
 
 
 def _is_zero(opened: OpenFile, position: int) -> bool:
+    wanted = min(_FIRST_BYTES, WINDOW_BYTES)
     while position < opened.size:
-        buffer = opened.read(position, WINDOW_BYTES)
+        buffer = opened.read(position, wanted)
         if not len(buffer) or buffer.any():
             return False
         position += len(buffer)
+        wanted = min(2 * wanted, WINDOW_BYTES)
     return True
 
 
@@ -272,16 +278,23 @@ def _reason(head: Bytes, there: int, bounds: Bounds) -> str:
 
 
 def _next_sound(opened: OpenFile, position: int, bounds: Bounds) -> int | None:
-    """The first position from ``position`` on where a batch begins whose checksum is right."""
+    """The first position from ``position`` on where a batch begins whose checksum is right.
+
+    Bytes can be made to look like the headers of many large batches: of those that are larger than usual no
+    more are tried than ``SEARCH_BYTES_MAX`` bytes of, or a search would not end.
+    """
+    wanted, left = min(_FIRST_BYTES, WINDOW_BYTES), SEARCH_BYTES_MAX
     while position + HEADER_BYTES <= opened.size:
-        buffer = opened.read(position, WINDOW_BYTES)
+        buffer = opened.read(position, max(wanted, HEADER_BYTES))
+        wanted = min(2 * wanted, WINDOW_BYTES)
         if len(buffer) < HEADER_BYTES:
             return None
         for candidate in _candidates(buffer, bounds):
             at = position + candidate
             size = _size(buffer, candidate)
-            if at + size > opened.size:
+            if at + size > opened.size or size > max(left, USUAL_BYTES_MAX):
                 continue
+            left -= size
             whole = buffer[candidate : candidate + size]
             if len(whole) < size:
                 whole = opened.read(at, size)

@@ -173,6 +173,23 @@ def test_what_only_looks_like_a_batch_is_passed_over(tmp_path: Path) -> None:
     assert [is_sound(path, at) for at in (0, 1, len(A) + 9, 2 * len(A) + 18)] == [True, False, False, True]
 
 
+def test_a_search_ends_however_many_large_batches_seem_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    false = with_length(FIRST[:61], 400 - 12)  # a batch of 400 bytes, as it says
+    path = written(tmp_path, FIRST + b"\xff" + false * 10 + bytes(500) + SECOND + batch(b"d" * 300))
+    lost = 1 + 610 + 500
+    assert [row["size"] for row in read(path)[0]][:3] == [len(A), lost, len(B)]
+    monkeypatch.setattr(walking, "USUAL_BYTES_MAX", len(B))
+    for bytes_max in (4000 + len(B), 4000 + len(B) - 1, 0):
+        monkeypatch.setattr(walking, "SEARCH_BYTES_MAX", bytes_max)
+        assert [row["size"] for row in read(path)[0]][:3] == [len(A), lost, len(B)]
+    monkeypatch.setattr(walking, "USUAL_BYTES_MAX", len(B) - 1)
+    assert [row["fault"] for row in read(path)[0]] == [None, "unreadable"]
+    monkeypatch.setattr(walking, "SEARCH_BYTES_MAX", 4000 + len(B))
+    assert [row["size"] for row in read(path)[0]][:3] == [len(A), lost, len(B)]
+
+
 @pytest.mark.parametrize("count", [15, 16, 17, 18, 80, 81, 82, 83, 500])
 def test_batches_alike_and_then_others(tmp_path: Path, count: int) -> None:
     segment = laid([*[A] * count, B, *[A] * 40, C, *[B] * count])
