@@ -1,13 +1,36 @@
 """The checks on the tables of ``audit.decode.local``: an audit without ingest and commands."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from audit.decode import local
 
 Rows = list[dict[str, Any]]
+
+QUICK: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a few thousand rows: most of such an audit would be spent on compiling a hundred plans."""
+
+
+@contextlib.contextmanager
+def quick(spark: Any) -> Iterator[Any]:
+    """The session with those settings; at the end it has its own again."""
+    before = {name: spark.conf.get(name) for name in QUICK}
+    try:
+        for name, value in QUICK.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def audit(spark: Any, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:

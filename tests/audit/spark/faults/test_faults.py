@@ -1,5 +1,6 @@
 """Faults planted by who did not write the checks: each is found once, by the right check, at its place."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SOURCES = ("fencepost", "kafka")
+WORN = "worn kafka"
 KAFKA_HAS_NO = {"diverged replica"}  # one node
 CASES = [
     pytest.param(source, kind, id=f"{source}, {kind}".replace(" ", "-"))
@@ -33,21 +35,32 @@ HOUR_MS = 3_600_000
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Clean directories: what a cluster of ours left, and what Apache Kafka 4.1 left."""
     home = tmp_path_factory.mktemp("logs")
-    return {"fencepost": unpacked(home / "fencepost"), "kafka": fixture.unpack(home / "kafka")}
+    return {
+        "fencepost": unpacked(home / "fencepost"),
+        "kafka": fixture.unpack(home / "kafka"),
+        WORN: fixture.unpack(home / "worn", fixture.WORN),
+    }
+
+
+@pytest.fixture(scope="module")
+def quick(spark: "SparkSession") -> "Iterator[SparkSession]":
+    """The session of all, set for small tables."""
+    with engine.quick(spark) as session:
+        yield session
 
 
 @pytest.mark.row("card.8")
-@pytest.mark.parametrize("source", SOURCES)
-def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], spark: "SparkSession") -> None:
-    found, _ = engine.audit(spark, logs[source])
+@pytest.mark.parametrize("source", [*SOURCES, WORN])
+def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], quick: "SparkSession") -> None:
+    found, _ = engine.audit(quick, logs[source])
     assert not found
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_open_transaction_is_late_an_hour_later(
-    source: str, logs: dict[str, Path], spark: "SparkSession"
+    source: str, logs: dict[str, Path], quick: "SparkSession"
 ) -> None:
-    found, _ = engine.audit(spark, logs[source], after_ms=OPEN_MS + HOUR_MS)
+    found, _ = engine.audit(quick, logs[source], after_ms=OPEN_MS + HOUR_MS)
     assert [(each["check"], each["rule"], each["transactional_id"]) for each in found] == [
         ("hanging", "open_past_timeout", "left-open")
     ]
@@ -56,32 +69,32 @@ def test_an_open_transaction_is_late_an_hour_later(
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize(("source", "kind"), CASES)
 def test_a_fault_is_found_by_the_right_check_and_no_other(
-    source: str, kind: str, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+    source: str, kind: str, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
 ) -> None:
     variant = next(iter(KINDS[kind]))
-    _audited(Case(1, source, faults=((kind, variant),)), logs, spark, tmp_path)
+    _audited(Case(1, source, faults=((kind, variant),)), logs, quick, tmp_path)
 
 
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize("number", range(3))
 def test_faults_of_all_kinds_at_once_are_found_each_once(
-    number: int, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+    number: int, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
 ) -> None:
-    _audited(Case(number, "fencepost", faults=tuple(one_of_each(Random(number)))), logs, spark, tmp_path)
+    _audited(Case(number, "fencepost", faults=tuple(one_of_each(Random(number)))), logs, quick, tmp_path)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("number", SEEDS)
 def test_whatever_chance_plants_is_found_and_nothing_else(
-    number: int, source: str, logs: dict[str, Path], spark: "SparkSession", tmp_path: Path
+    number: int, source: str, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
 ) -> None:
-    _audited(campaign.by_chance(number, source), logs, spark, tmp_path)
+    _audited(campaign.by_chance(number, source), logs, quick, tmp_path)
 
 
-def _audited(case: Case, logs: dict[str, Path], spark: "SparkSession", folder: Path) -> None:
+def _audited(case: Case, logs: dict[str, Path], quick: "SparkSession", folder: Path) -> None:
     planted = campaign.plant(case, logs[case.source], folder / "copy")
     if planted is None:
         pytest.skip("these logs have no place for it")
-    found, _ = engine.audit(spark, folder / "copy")
+    found, _ = engine.audit(quick, folder / "copy")
     complaints = campaign.complaints(planted, found)
     assert not complaints, "\n".join([*planted.said, *complaints])
