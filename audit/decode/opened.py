@@ -3,40 +3,68 @@
 Source   Kafka DefaultRecordBatch.iterator; a compacted batch has fewer records than offsets.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from records.batch import HEADER_BYTES, DecodedRecord, batch_header, decode_records
+from records.batch import COMPRESSION, HEADER_BYTES, DecodedRecord, batch_header, decode_records
 from records.compression import NONE, decompress
 from records.invariant import CorruptData
 
 _LOG_APPEND_TIME: Final = 0x08
 _CODEC_MAX: Final = 4
+_INT64_END: Final = 2**63
 
 
 class CannotDecompress(CorruptData):
     """The records of a sound batch cannot be unpacked: none of them is known."""
 
 
-def open_records(content: bytes) -> tuple[DecodedRecord, ...]:
-    """The records of a batch whose checksum was found right.
+class Opening(NamedTuple):
+    """What a batch's header says that its records cannot be read without."""
+
+    attributes: int
+    record_count: int
+    base_offset: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+
+
+def open_records(content: bytes, header: Opening | None = None) -> tuple[DecodedRecord, ...]:
+    """The records of a batch whose checksum was found right; ``header`` if it was read already.
 
     Raises   CorruptData: they are not as long or as many as they say; CannotDecompress.
     """
-    header = batch_header(content)
-    raw, position = content, HEADER_BYTES
-    if header.compression > _CODEC_MAX:
-        raise CannotDecompress(f"compression {header.compression}, expected 0 to {_CODEC_MAX}")
-    if header.compression != NONE:
-        try:
-            raw, position = decompress(header.compression, content[HEADER_BYTES:]), 0
-        except CorruptData as error:
-            raise CannotDecompress(str(error)) from error
-    try:
-        records = decode_records(
-            raw, position, header.record_count, header.base_offset, header.base_timestamp_ms
+    if header is None:
+        read = batch_header(content)
+        header = Opening(
+            read.attributes,
+            read.record_count,
+            read.base_offset,
+            read.base_timestamp_ms,
+            read.max_timestamp_ms,
         )
+    attributes, count, base_offset, base_timestamp_ms, max_timestamp_ms = header
+    if count < 0:
+        raise CorruptData(f"{count} records")
+    raw, position = content, HEADER_BYTES
+    codec = attributes & COMPRESSION
+    if codec != NONE:
+        raw, position = _decompressed(codec, content), 0
+    try:
+        records = decode_records(raw, position, count, base_offset, base_timestamp_ms)
     except IndexError:
         raise CorruptData("a record ends past the batch") from None
-    if header.attributes & _LOG_APPEND_TIME:
-        return tuple(each._replace(timestamp_ms=header.max_timestamp_ms) for each in records)
+    for each in records:
+        if not -_INT64_END <= each.timestamp_ms < _INT64_END or each.offset >= _INT64_END:
+            raise CorruptData(f"a record at offset {each.offset} of time {each.timestamp_ms}")
+    if attributes & _LOG_APPEND_TIME:
+        return tuple(each._replace(timestamp_ms=max_timestamp_ms) for each in records)
     return records
+
+
+def _decompressed(codec: int, content: bytes) -> bytes:
+    if codec > _CODEC_MAX:
+        raise CannotDecompress(f"compression {codec}, expected 0 to {_CODEC_MAX}")
+    try:
+        return decompress(codec, content[HEADER_BYTES:])
+    except CorruptData as error:
+        raise CannotDecompress(str(error)) from error

@@ -1,7 +1,7 @@
 """Rows on their way into a table, and the records that they are made of."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from audit.decode.batches import Where
 from audit.decode.chunks import Chunk, chunks
 from audit.decode.columns import TABLES
 from audit.decode.files import Files
-from audit.decode.opened import CannotDecompress, open_records
+from audit.decode.opened import CannotDecompress, Opening, open_records
 from records.batch import DecodedRecord
 from records.invariant import CorruptData
 
@@ -40,6 +40,9 @@ class Rows:
             yield self.table, pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
+_SAID: Final = ("leader_epoch", "producer_id", "producer_epoch")
+
+
 class Found(NamedTuple):
     """A record, with what its batch says that a record has not."""
 
@@ -52,19 +55,20 @@ class Found(NamedTuple):
 
 def records_of(chunk: Chunk, rows: npt.NDArray[np.int64], faults: Rows) -> Iterator[Found]:
     """The records of the sound batches ``rows`` of a chunk; what cannot be read becomes a fault."""
-    headers = chunk.headers
-    for row in rows.tolist():
-        position = chunk.origin + int(chunk.positions[row])
+    headers = chunk.headers[rows]
+    opening = map(Opening, *(headers[name].tolist() for name in Opening._fields))
+    said = zip(*(headers[name].tolist() for name in _SAID), strict=True)
+    for row, position, header, (leader_epoch, producer_id, producer_epoch) in zip(
+        rows.tolist(), (chunk.positions[rows] + chunk.origin).tolist(), opening, said, strict=True
+    ):
         try:
-            records = open_records(chunk.content(row))
+            records = open_records(chunk.content(row), header)
         except CorruptData as error:
             kind = "compression" if isinstance(error, CannotDecompress) else "record"
-            faults.add(position, int(headers["base_offset"][row]), kind, str(error))
+            faults.add(position, header.base_offset, kind, str(error))
             continue
-        header = headers[row]
-        said = (int(header["leader_epoch"]), int(header["producer_id"]), int(header["producer_epoch"]))
         for record in records:
-            yield Found(position, *said, record)
+            yield Found(position, leader_epoch, producer_id, producer_epoch, record)
 
 
 def rows_of_table(

@@ -35,9 +35,10 @@ from records.transaction_log import (
 )
 from records.types import BrokerEpoch, BrokerId, ImageVersion, NodeId, Offset, ProducerId, Term
 from tests.audit.decode.corpus import NOW_MS, laid, read
-from tests.broker.log.builders import compressed
+from tests.broker.log.builders import compressed, resealed
 
 FILES_PER_SEED: Final = 500
+EXTREMES: Final = (2**63 - 1, -(2**63), 0, -1)
 
 
 def batch(*records: tuple[bytes | None, bytes | None], **fields: int | bool) -> bytes:
@@ -205,11 +206,49 @@ def storm(directory: Path, seed: int) -> None:
         content = mutated(CHECKPOINT if topic == "checkpoint" else LOGS[topic], random)
         try:
             if topic == "checkpoint":
-                read_checkpoint(directory, content)
+                assert_whole_or_faulty(content, read_checkpoint(directory, content))
             else:
                 read_log(directory, topic, content)
         except BaseException as error:
             error.add_note(f"seed {seed}, file {number}, of {topic}")
+            raise
+
+
+def resealed_batches(batches: list[bytes], random: Random) -> bytes:
+    """Batches that were mutated before their checksum was made: their records lie, not their bytes."""
+    changed = []
+    for raw in random.choices(batches, k=3):
+        content = bytearray(raw)
+        for _ in range(random.choice([1, 1, 2, 4])):
+            if random.random() < 0.2:
+                struct.pack_into(">q", content, random.choice([27, 35]), random.choice(EXTREMES))
+            at = random.randrange(21, len(content))
+            content[at] = random.choice(
+                [0, 1, 0x7F, 0x80, 0xFE, 0xFF, random.randrange(256), content[at] ^ 1]
+            )
+        if random.random() < 0.2:
+            del content[random.randrange(61, len(content)) :]
+        changed.append(resealed(bytes(content)))
+    return (
+        laid(changed).content
+        if all(int.from_bytes(raw[23:27]) < 2**31 for raw in changed)
+        else b"".join(changed)
+    )
+
+
+def storm_of_lies(directory: Path, seed: int) -> None:
+    """``FILES_PER_SEED`` files whose checksums are right."""
+    for number in range(FILES_PER_SEED):
+        random = Random(seed * 1_000_000 + 500_000 + number)
+        topic = random.choice([*LOGS, "checkpoint"])
+        content = resealed_batches(CHECKPOINT if topic == "checkpoint" else LOGS[topic], random)
+        try:
+            if topic == "checkpoint":
+                read_checkpoint(directory, content)
+            else:
+                read_log(directory, topic, content)
+        except BaseException as error:
+            error.add_note(f"seed {seed}, file {number}, of {topic}, its checksums right")
             raise
 
 
@@ -236,13 +275,17 @@ def read_log(directory: Path, topic: str, content: bytes) -> None:
     assert (file.topic, file.size) == (topic, len(content))
 
 
-def read_checkpoint(directory: Path, content: bytes) -> None:
+def read_checkpoint(directory: Path, content: bytes) -> dict[str, int]:
     path = directory / f"{9:020d}-{1:010d}.checkpoint"
     path.write_bytes(content)
     tables: dict[str, int] = {}
     for name, rows in decode_checkpoint(str(path), Where(1, "__cluster_metadata", 0, str(path))):
         rows.validate(full=True)
         tables[name] = tables.get(name, 0) + rows.num_rows
+    return tables
+
+
+def assert_whole_or_faulty(content: bytes, tables: dict[str, int]) -> None:
     position, whole = 0, content.endswith(CHECKPOINT[-1][21:])
     while whole and position < len(content):
         end = position + 12 + int.from_bytes(content[position + 8 : position + 12])
@@ -266,8 +309,13 @@ def test_five_hundred_mutated_files(tmp_path: Path) -> None:
     storm(tmp_path, 0)
 
 
+def test_five_hundred_files_that_lie_under_right_checksums(tmp_path: Path) -> None:
+    storm_of_lies(tmp_path, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 20), ids="seed-{}".format)
 def test_ten_thousand_mutated_files(tmp_path: Path, seed: int) -> None:
-    """With the five hundred above."""
+    """With the five hundred above; and as many that lie."""
     storm(tmp_path, seed)
+    storm_of_lies(tmp_path, seed)
