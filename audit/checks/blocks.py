@@ -16,10 +16,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import METADATA, copies, metadata_batches, rejected_metadata
-from audit.checks.findings import Result, findings, union, unknown
+from audit.checks.canonical import METADATA, metadata_batches, rejected_metadata
+from audit.checks.findings import FINDINGS, Result, findings, nothing, union, unknown, unknown_without
 from audit.checks.inputs import Inputs
-from audit.checks.order import with_max_before
+from audit.checks.order import steps_for, with_max_before
+from audit.checks.told import Told
 
 NAME: Final = "blocks"
 _NO_BROKER: Final = -1
@@ -27,75 +28,87 @@ _NO_BROKER: Final = -1
 
 def check(inputs: Inputs) -> Result:
     """Rules overlap, end_not_growing, hole."""
+    told = inputs.told
     given = canonical_blocks(inputs)
     chain, explicit = given.where("block_first IS NULL"), given.where("block_first IS NOT NULL")
-    batches = metadata_batches(inputs.record_batches, inputs.files)
-    holes = missing_offsets(inputs, batches)
-    found = [_hole_findings(holes)]
-    lower = inputs.keep(_not_growing(chain))
+    batches = metadata_batches(inputs.record_batches, inputs.files, told.metadata_copies)
+    gaps = inputs.keep(_gaps(batches, told))
+    holes = inputs.keep(_missing_offsets(inputs, batches, gaps)) if not gaps.isEmpty() else None
+    found = [_hole_findings(holes)] if holes else [nothing(given, FINDINGS)]
+    lower = inputs.keep(_with_previous_end(chain, told).where("block_end <= before"))
     if not lower.isEmpty():
         found.append(_chain_findings(lower, chain))
-    early = inputs.keep(_begins_early(explicit))
-    if not early.isEmpty():
-        found.append(_explicit_findings(early, explicit))
-    if not explicit.where("source = 'zookeeper'").isEmpty():
-        found.append(_bridge_findings(chain, explicit))
-    return Result(union(found), _unknown(inputs, batches, holes))
+    if told.explicit:
+        found.append(_explicit_findings(inputs.keep(_begins_early(explicit, told)), explicit))
+    if told.zookeeper:
+        found.append(_bridge_findings(_with_previous_end(chain, told), chain, explicit))
+    return Result(union(found), _unknown(inputs, holes))
 
 
 def canonical_blocks(inputs: Inputs) -> DataFrame:
     """What was given out: PRODUCER_ID_BLOCKS of the log and of ZooKeeper, each block once."""
-    held = F.broadcast(copies(inputs.files).where(F.col("topic") == METADATA).select("partition", "copies"))
     rows = inputs.producer_id_blocks
-    log = rows.where("source = 'log'").join(held, "partition", "left")
-    columns = rows.columns
-    one = log.where("copies IS NULL OR copies = 1").select(columns)
-    rejected = rejected_metadata(inputs.record_batches, inputs.files)
-    several = log.where("copies > 1").select(columns).join(rejected, ["path", "position"], "left_anti")
+    log = rows.where("source = 'log'")
+    if inputs.told.metadata_copies > 1:
+        rejected = rejected_metadata(inputs.record_batches, inputs.files)
+        log = log.join(rejected, ["path", "position"], "left_anti").select(*rows.columns)
+    if not inputs.told.zookeeper:
+        return log
     zookeeper = rows.where("source = 'zookeeper' AND block_first IS NOT NULL")
-    once = zookeeper.dropDuplicates(["block_first", "block_end", "offset"])
-    return union((one, several.select(columns), once))
+    return log.unionByName(zookeeper.dropDuplicates(["block_first", "block_end", "offset"]))
 
 
-def _with_previous_end(chain: DataFrame) -> DataFrame:
+def _with_previous_end(chain: DataFrame, told: Told) -> DataFrame:
     """Narrow, for there may be a hundred million: partition, offset, position, block_end, before."""
-    narrow = chain.select("partition", "offset", "position", "block_end")
-    return with_max_before(narrow, group=["partition"], key="offset", order=["position"], value="block_end")
+    return with_max_before(
+        chain.select("partition", "offset", "position", "block_end"),
+        group=["partition"],
+        key="offset",
+        order=["position"],
+        value="block_end",
+        steps=steps_for(told.log_last),
+    )
 
 
-def _not_growing(chain: DataFrame) -> DataFrame:
-    return _with_previous_end(chain).where("block_end <= before")
-
-
-def _begins_early(explicit: DataFrame) -> DataFrame:
+def _begins_early(explicit: DataFrame, told: Told) -> DataFrame:
     """Narrow: block_first, block_end, offset, position, before: where the ids before it end."""
-    narrow = explicit.select("block_first", "block_end", "offset", "position")
     ends = with_max_before(
-        narrow.withColumn("whole", F.col("block_first") * 0),
-        group=["whole"], key="block_first", order=["block_end", "offset", "position"], value="block_end",
-    )  # fmt: skip
+        explicit.select("block_first", "block_end", "offset", "position", F.expr("block_first * 0 AS whole")),
+        group=["whole"],
+        key="block_first",
+        order=["block_end", "offset", "position"],
+        value="block_end",
+        steps=steps_for(told.ids_end),
+    )
     return ends.where("block_first < before").drop("whole")
 
 
-def missing_offsets(inputs: Inputs, batches: DataFrame) -> DataFrame:
+def _gaps(batches: DataFrame, told: Told) -> DataFrame:
+    """Of ``metadata_batches``: partition, base_offset (of the batch after), offset (the first missing)."""
+    ordered = with_max_before(
+        batches.select("partition", "base_offset", "last_offset"),
+        group=["partition"],
+        key="base_offset",
+        order=["last_offset"],
+        value="last_offset",
+        steps=steps_for(told.log_last),
+    )
+    return ordered.where("base_offset > before + 1").selectExpr(
+        "partition", "base_offset", "before + 1 AS offset"
+    )
+
+
+def _missing_offsets(inputs: Inputs, batches: DataFrame, gaps: DataFrame) -> DataFrame:
     """Offsets that no batch of the metadata log has.
 
-    In   ``metadata_batches``.
-    Out  node, topic, partition, path, position, base_offset (of the batch after), offset (the first missing),
-         known. A gap in which bytes stand that cannot be read is left out: they are a finding of their own.
+    Out  node, topic, partition, path, position, base_offset (of the batch after), offset, known.
+         A gap in which bytes stand that cannot be read is left out: they are a finding of their own.
     """
-    narrow = batches.select("partition", "base_offset", "last_offset")
-    ordered = with_max_before(
-        narrow, group=["partition"], key="base_offset", order=["last_offset"], value="last_offset"
-    )
-    gaps = ordered.where("base_offset > before + 1").select(
-        "partition", "base_offset", (F.col("before") + 1).alias("offset")
-    )
     after = batches.drop("last_offset").join(F.broadcast(gaps), ["partition", "base_offset"])
     unread = inputs.record_batches.where((F.col("topic") == METADATA) & F.col("fault").isNotNull()).select(
         "path", (F.col("position") + F.col("size")).alias("position")
     )
-    stands = after.join(unread, ["path", "position"], "left_anti")
+    stands = after.join(F.broadcast(unread), ["path", "position"], "left_anti")
     return with_known(stands, inputs.files)
 
 
@@ -193,10 +206,8 @@ def _explicit_findings(early: DataFrame, explicit: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _bridge_findings(chain: DataFrame, explicit: DataFrame) -> DataFrame:
-    """ZooKeeper's block against the chain: it is one of its blocks, or beside them. Few of them, by their
-    nature.
-    """
+def _bridge_findings(ends: DataFrame, chain: DataFrame, explicit: DataFrame) -> DataFrame:
+    """ZooKeeper's block against the chain: it is one of its blocks, or beside them. They are few."""
     zookeeper = explicit.where("source = 'zookeeper'").select(
         *(
             F.col(name).alias(f"zk_{name}")
@@ -205,7 +216,7 @@ def _bridge_findings(chain: DataFrame, explicit: DataFrame) -> DataFrame:
     )
     within = (F.col("before") < F.col("zk_block_end")) & (F.col("zk_block_first") < F.col("block_end"))
     same = (F.col("before") == F.col("zk_block_first")) & (F.col("block_end") == F.col("zk_block_end"))
-    grown = _with_previous_end(chain).where("before < block_end")
+    grown = ends.where("before < block_end")
     clash = grown.join(F.broadcast(zookeeper), within & ~same)
     there = chain.join(F.broadcast(clash), ["partition", "offset", "position", "block_end"])
     return findings(
@@ -234,21 +245,22 @@ def _hole_findings(holes: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _unknown(inputs: Inputs, batches: DataFrame, holes: DataFrame) -> DataFrame:
-    """Holes that the log names, records that cannot be read, and what is before the log's first offset."""
-    named = unknown(
-        holes.where("known")
-        .select("topic", "partition", "path", "offset", "base_offset")
-        .withColumnsRenamed({"offset": "first_offset", "base_offset": "end_offset"}),
-        NAME,
-        "hole",
-        F.lit("the log itself says that it does not have these offsets"),
+def _unknown(inputs: Inputs, holes: DataFrame | None) -> DataFrame:
+    """Holes that the log names, and what is before the first offset that is kept."""
+    first = inputs.told.log_start
+    before = inputs.files.where((F.col("topic") == METADATA) & (F.col("kind") == "segment"))
+    none = (
+        before.select("topic", "partition")
+        .distinct()
+        .withColumns({"first_offset": F.lit(0), "end_offset": F.lit(first)})
     )
-    start = batches.groupBy("topic", "partition").agg(F.min("base_offset").alias("end_offset"))
-    before = unknown(
-        start.where("end_offset > 0").withColumn("first_offset", F.lit(0)),
-        NAME,
-        "overlap",
-        F.lit("blocks given out before the first offset that is kept"),
-    )
-    return named.unionByName(before)
+    rows = [unknown_without(before, NAME, "overlap", "there is no metadata log")]
+    if first:
+        rows.append(unknown(none, NAME, "overlap", F.lit("blocks before the first offset that is kept")))
+    if holes:
+        named = holes.where("known").selectExpr(
+            "topic", "partition", "path", "offset AS first_offset", "base_offset AS end_offset"
+        )
+        said = F.lit("the log itself says that it does not have these offsets")
+        rows.append(unknown(named, NAME, "hole", said))
+    return union(rows)

@@ -19,6 +19,7 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 
 _ARCHIVE: Final = "/archive/"  # fencepost's: retained whole, never compacted
 _LOG: Final = ("topic", "partition")
+_DELETE_HORIZON: Final = 0x40  # of the attributes: Kafka DefaultRecordBatch
 _COLUMNS: Final = (
     *("node", "topic", "partition", "path", "position", "size", "base_offset", "last_offset", "leader_epoch"),
     *("crc", "fault", "attributes", "base_timestamp_ms", "max_timestamp_ms", "producer_id", "producer_epoch"),
@@ -37,39 +38,56 @@ def copies(files: DataFrame) -> DataFrame:
     return segments.groupBy(*_LOG).agg(F.countDistinct(directory()).alias("copies"))
 
 
-def canonical(batches: DataFrame, files: DataFrame, topics: DataFrame) -> DataFrame:
-    """The rows of every log but the cluster's metadata, each offset once: RECORD_BATCHES, ``reason`` left
-    out.
+def canonical(
+    batches: DataFrame, files: DataFrame, topics: DataFrame, *, copied: bool, torn: bool, compacted: bool
+) -> DataFrame:
+    """The rows of every log but the cluster's metadata, each offset once: RECORD_BATCHES without ``reason``.
 
+    copied    some log is in several directories; ``torn``: there are files of which the end cannot be read;
+              ``compacted``: there are topics that are set to be. Without them there is less to look at.
     Further   ``opaque``, ``displaced``, ``plain`` boolean; ``base_offset`` of an opaque row is the first
               offset that may hide in it; ``explained``: an opaque or displaced row, or a torn file, stands
               before this row; ``compacted``: offsets may be missing, as of right.
     """
-    placed = _placed(batches.where(F.col("topic") != METADATA), files)
-    group = (*_LOG, "base_offset", "displaced")
-    variant = F.xxhash64("opaque", "crc", "size", "last_offset", "leader_epoch")
-    votes = F.count(F.lit(1)).over(Window.partitionBy(*group, variant))
-    order = Window.partitionBy(*group).orderBy(
-        "opaque", F.desc("votes"), "node", "copy", "path", "position"
-    )  # an opaque row has no say while another copy can be read
-    chosen = placed.withColumn("votes", votes).withColumn("place", F.row_number().over(order))
-    return (
-        chosen.where("place = 1")
-        .join(F.broadcast(copies(files)), list(_LOG), "left")
-        .where(~F.col("displaced") | (F.col("votes") * 2 > F.coalesce("copies", F.lit(1))))
-        .drop("copy", "votes", "place", "copies")
-        .transform(lambda rows: _with_compacted(rows, topics))
-        .withColumn("plain", ~F.col("opaque") & ~F.col("displaced"))
+    rows = _placed(batches.where(F.col("topic") != METADATA), files if torn else None)
+    rows = _chosen(rows, files) if copied else rows
+    own = F.col("topic").isin(TRANSACTION_STATE, CONSUMER_OFFSETS) & ~F.col("path").contains(_ARCHIVE)
+    if compacted:
+        set_so = "config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL"
+        names = topics.where(set_so).selectExpr("name AS topic", "true AS configured").distinct()
+        rows = rows.join(F.broadcast(names), "topic", "left")
+        own |= F.coalesce("configured", F.lit(False))
+    return rows.withColumns({"compacted": own, "plain": ~F.col("opaque") & ~F.col("displaced")}).drop(
+        "copy", "configured"
     )
 
 
-def metadata_batches(batches: DataFrame, files: DataFrame) -> DataFrame:
+def _chosen(rows: DataFrame, files: DataFrame) -> DataFrame:
+    """Of each offset the batch that most copies have; an opaque row has no say while another can be read."""
+    group = (*_LOG, "base_offset", "displaced")
+    variant = F.xxhash64("opaque", "crc", "size", "last_offset", "leader_epoch")
+    votes = F.count(F.lit(1)).over(Window.partitionBy(*group, variant))
+    order = Window.partitionBy(*group).orderBy("opaque", F.desc("votes"), "node", "copy", "path", "position")
+    chosen = (
+        rows.withColumn("votes", votes).withColumn("place", F.row_number().over(order)).where("place = 1")
+    )
+    return (
+        chosen.join(F.broadcast(copies(files)), list(_LOG), "left")
+        .where(~F.col("displaced") | (F.col("votes") * 2 > F.coalesce("copies", F.lit(1))))
+        .drop("votes", "place", "copies")
+    )
+
+
+def metadata_batches(batches: DataFrame, files: DataFrame, most: int) -> DataFrame:
     """The sound batches of the cluster's metadata log, each offset once.
 
     By offsets, not by logs: it is one log, and may be the longest of all.
-    Out  node, topic, partition, path, position, base_offset, last_offset.
+    most  how many directories hold it at most.
+    Out   node, topic, partition, path, position, base_offset, last_offset.
     """
     rows = _metadata_copies(batches, files)
+    if most <= 1:
+        return rows.drop("variant", "copies")
     one = rows.where("copies = 1").drop("variant", "copies")
     return one.unionByName(_voted(rows).where("place = 1").drop("variant", "copies", "place"))
 
@@ -96,52 +114,41 @@ def _voted(rows: DataFrame) -> DataFrame:
     return several.withColumn("place", F.row_number().over(order)).drop("votes")
 
 
-def _placed(batches: DataFrame, files: DataFrame) -> DataFrame:
+def _first_time() -> Column:
+    """Of a batch's records. Where the log cleaner has been, the header has its delete horizon instead."""
+    cleaned = F.coalesce(F.col("attributes").bitwiseAND(F.lit(_DELETE_HORIZON)) != 0, F.lit(False))
+    return F.when(cleaned, F.col("max_timestamp_ms")).otherwise(F.col("base_timestamp_ms"))
+
+
+def _placed(batches: DataFrame, files: DataFrame | None) -> DataFrame:
     """Each copy by itself, in the order of its bytes: which rows stand where they should."""
     log = Window.partitionBy(*_LOG, "copy").orderBy("path", "position")
     past = log.rowsBetween(Window.unboundedPreceding, -1)
     base, last = F.col("base_offset"), F.col("last_offset")
-    torn = files.where("kind = 'segment' AND stop IN ('torn', 'truncated', 'unreadable')").select(
-        "path", F.lit(True).alias("cut")
-    )
     sound = ~F.col("opaque")
     due = F.last(F.when(sound, last), ignorenulls=True).over(past) + 1
     next_base = F.lead(F.when(sound, base)).over(log)
-    behind = F.col("plain_end").isNotNull() & (base < F.col("plain_end"))
-    opaque_or_alone = F.col("opaque") | F.col("alone")
-    return (
+    steps_out = sound & (base != F.col("due")) & (F.col("next_base") == F.col("due") + last - base + 1)
+    rows = (
         batches.select(*_COLUMNS)
         .repartition(*_LOG)
-        .withColumn("copy", F.xxhash64(directory()))
-        .withColumn("opaque", F.col("fault").isNotNull())
-        .withColumn("due", due)
-        .withColumn(
-            "alone",
-            F.coalesce(
-                sound & (base != F.col("due")) & (next_base == F.col("due") + last - base + 1), F.lit(False)
-            ),
-        )
+        .withColumn("base_timestamp_ms", _first_time())
+        .withColumns({"copy": F.xxhash64(directory()), "opaque": F.col("fault").isNotNull()})
+        .withColumns({"due": due, "next_base": next_base})
+        .withColumn("alone", F.coalesce(steps_out, F.lit(False)))
         .withColumn("plain_end", F.max(F.when(sound & ~F.col("alone"), last)).over(past) + 1)
-        .withColumn("displaced", sound & (F.col("alone") | behind))
-        .join(F.broadcast(torn), "path", "left")
-        .withColumn("unread", opaque_or_alone | F.coalesce("cut", F.lit(False)))
-        .withColumn("explained", F.coalesce(F.lag(F.col("unread")).over(log), F.lit(False)))
         .withColumn(
-            "base_offset", F.when(F.col("opaque"), F.coalesce("plain_end", base, F.lit(0))).otherwise(base)
+            "displaced", sound & (F.col("alone") | F.coalesce(base < F.col("plain_end"), F.lit(False)))
         )
-        .drop("due", "alone", "plain_end", "cut", "unread")
+        .withColumn("unread", F.col("opaque") | F.col("alone"))
     )
-
-
-def _with_compacted(rows: DataFrame, topics: DataFrame) -> DataFrame:
-    """A topic that was ever set to be compacted counts as such: what is missing there is nobody's fault."""
-    named = topics.where(
-        "config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL"
-    )
-    names = named.select(F.col("name").alias("topic"), F.lit(True).alias("configured")).distinct()
-    own = F.col("topic").isin(TRANSACTION_STATE, CONSUMER_OFFSETS) & ~F.col("path").contains(_ARCHIVE)
+    if files is not None:
+        torn = files.where("kind = 'segment' AND stop IN ('torn', 'truncated', 'unreadable')")
+        rows = rows.join(F.broadcast(torn.selectExpr("path", "true AS cut").distinct()), "path", "left")
+        rows = rows.withColumn("unread", F.col("unread") | F.coalesce("cut", F.lit(False)))
+    hidden = F.when(F.col("opaque"), F.coalesce("plain_end", base, F.lit(0))).otherwise(base)
     return (
-        rows.join(F.broadcast(names), "topic", "left")
-        .withColumn("compacted", own | F.coalesce("configured", F.lit(False)))
-        .drop("configured")
+        rows.withColumn("explained", F.coalesce(F.lag("unread").over(log), F.lit(False)))
+        .withColumn("base_offset", hidden)
+        .drop("due", "next_base", "alone", "plain_end", "cut", "unread")
     )

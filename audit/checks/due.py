@@ -14,6 +14,13 @@ from audit.checks.inputs import Inputs
 from audit.checks.judged import MARKER_BYTES_MAX
 
 SKEW_MS_MAX: Final = 1000  # between the coordinator's clock and a broker's
+NONE_DUE: Final = (
+    "topic string, partition int, producer_id long, producer_epoch int, committed boolean, node int,"
+    " path string, position long, offset long, transactional_id string, prepared_ms long,"
+    " decided_offset long, hole_first long, unknown string"
+)
+"""The columns that are used of markers that are due, for when none are."""
+
 _PART: Final = ("topic", "partition")
 _DUE: Final = (*_PART, "producer_id", "producer_epoch", "decided_offset", "transactional_id")
 
@@ -80,7 +87,7 @@ def _with_place(rows: DataFrame, inputs: Inputs) -> DataFrame:
     """Where the marker would be: in a hole of one offset, else after the producer's data."""
     data = inputs.judged.where("counted AND transactional AND control_type IS NULL").select(
         *_PART, "producer_id", F.struct("base_offset", "node", "path", "position").alias("at"),
-        F.coalesce("marker_ms_before", F.lit(-1)).alias("since_ms"),
+        F.greatest("marker_ms_before", "base_timestamp_ms").alias("since_ms"),
     )  # fmt: skip
     last = (
         rows.select(*_DUE, "ended_ms")

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit.checks.canonical import TRANSACTION_STATE
-from audit.checks.findings import Result, findings, unknown, unknown_without
+from audit.checks.findings import Result, findings, union, unknown, unknown_without
 from audit.checks.inputs import Inputs
 from audit.checks.judged import MARKER_BYTES_MAX
 
@@ -24,19 +24,31 @@ _OPEN: Final = ("topic", "partition", "producer_id")
 
 def check(inputs: Inputs) -> Result:
     """Rules open_past_timeout, orphan."""
-    late = open_past_timeout(inputs.latest, now_ms(inputs))
-    left = orphans(inputs)
-    open_findings = findings(
-        late.withColumn("at_ms", F.col("started_ms")),
-        NAME,
-        "open_past_timeout",
-        subject=F.col("transactional_id"),
-        detail=F.format_string(
-            "the transaction has been open for %d ms, its timeout is %d ms, and it is not aborted",
-            F.col("open_ms"), F.col("timeout_ms"),
-        ),
-    )  # fmt: skip
-    orphan_findings = findings(
+    now_ms = inputs.coordinator.latest_ms if inputs.now_ms is None else inputs.now_ms
+    late = open_past_timeout(inputs.latest, now_ms)
+    found = [
+        findings(
+            late.withColumn("at_ms", F.col("started_ms")),
+            NAME,
+            "open_past_timeout",
+            subject=F.col("transactional_id"),
+            detail=F.format_string(
+                "the transaction has been open for %d ms, its timeout is %d ms, and it is not aborted",
+                F.col("open_ms"), F.col("timeout_ms"),
+            ),
+        )
+    ]  # fmt: skip
+    log = inputs.files.where((F.col("topic") == TRANSACTION_STATE) & (F.col("kind") == "segment"))
+    unclear = [unknown_without(log, NAME, "orphan", "there is no log of a transaction coordinator")]
+    if not inputs.open_tail.isEmpty():
+        left = inputs.keep(orphans(inputs))
+        found.append(_orphan_findings(left))
+        unclear.append(_orphan_unknown(left))
+    return Result(union(found), union(unclear))
+
+
+def _orphan_findings(left: DataFrame) -> DataFrame:
+    return findings(
         left.where("unknown IS NULL"),
         NAME,
         "orphan",
@@ -47,38 +59,25 @@ def check(inputs: Inputs) -> Result:
             F.col("offset"), F.col("batches"),
         ),
     )  # fmt: skip
+
+
+def _orphan_unknown(left: DataFrame) -> DataFrame:
     undecided = (
         left.where("unknown IS NOT NULL")
         .groupBy("topic", "partition", "unknown")
         .agg(F.count("producer_id").alias("count"), F.min("offset").alias("first_offset"))
     )
-    log = inputs.files.where((F.col("topic") == TRANSACTION_STATE) & (F.col("kind") == "segment"))
-    unclear = unknown(
-        undecided,
-        NAME,
-        "orphan",
-        F.format_string("open data of %d producers: %s", F.col("count"), F.col("unknown")),
-    )
-    none = unknown_without(log, NAME, "orphan", "there is no log of a transaction coordinator")
-    return Result(open_findings.unionByName(orphan_findings), unclear.unionByName(none))
+    said = F.format_string("open data of %d producers: %s", F.col("count"), F.col("unknown"))
+    return unknown(undecided, NAME, "orphan", said)
 
 
-def now_ms(inputs: Inputs) -> DataFrame:
-    """One row, now_ms: the latest time that a server wrote, unless somebody said which."""
-    if inputs.now_ms is not None:
-        return inputs.states.sparkSession.createDataFrame([(inputs.now_ms,)], "now_ms long")
-    markers = inputs.logs.agg(F.max("last_marker_ms").alias("now_ms"))
-    states = inputs.states.agg(F.max(F.greatest("timestamp_ms", "updated_ms")).alias("now_ms"))
-    return markers.unionByName(states).agg(F.max("now_ms").alias("now_ms"))
-
-
-def open_past_timeout(latest_rows: DataFrame, now: DataFrame) -> DataFrame:
+def open_past_timeout(latest: DataFrame, now_ms: int) -> DataFrame:
     """Rows of ids whose transaction is still open past its own timeout, and ``open_ms`` long.
 
-    In   the latest row of each id; ``now_ms`` long, one row.
+    In   the latest row of each id.
     """
-    rows = latest_rows.where("state = 'Ongoing'").crossJoin(F.broadcast(now))
-    return rows.withColumn("open_ms", F.col("now_ms") - F.col("started_ms")).where("open_ms > timeout_ms")
+    rows = latest.where("state = 'Ongoing'").withColumn("open_ms", F.lit(now_ms) - F.col("started_ms"))
+    return rows.where("open_ms > timeout_ms")
 
 
 def orphans(inputs: Inputs) -> DataFrame:
@@ -103,8 +102,7 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
     """A producer of which the coordinator's log does not tell, where that log is not whole; a marker that may
     hide.
     """
-    log = inputs.logs.where(F.col("topic") == TRANSACTION_STATE)
-    whole = log.agg(((F.max("first_offset") == 0) & ~F.max("log_compacted") & ~F.max("dark")).alias("whole"))
+    log = inputs.coordinator
     told = (
         inputs.states.where("producer_id IS NOT NULL")
         .select("producer_id", F.lit(True).alias("told"))
@@ -118,13 +116,12 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
     )
     return (
         rows.join(told, "producer_id", "left")
-        .crossJoin(F.broadcast(whole))
         .join(F.broadcast(hidden), ["topic", "partition"], "left")
         .withColumn(
             "unknown",
-            F.when(F.col("whole").isNull(), F.lit("there is no log of a transaction coordinator"))
+            F.when(F.lit(not log.present), F.lit("there is no log of a transaction coordinator"))
             .when(
-                F.col("told").isNull() & ~F.col("whole"),
+                F.col("told").isNull() & F.lit(not log.whole),
                 F.lit("the coordinator's log no longer tells of them"),
             )
             .when(

@@ -14,7 +14,9 @@ from audit.checks.blocks import canonical_blocks
 from audit.checks.canonical import METADATA
 from audit.checks.findings import Result, findings, unknown, unknown_without
 from audit.checks.inputs import Inputs
-from audit.checks.order import with_max_before
+from audit.checks.order import steps_for, with_max_before
+from audit.checks.told import Told
+from records.types import PRODUCER_ID_MAX
 
 NAME: Final = "ids"
 _RULE: Final = "outside_blocks"
@@ -26,21 +28,19 @@ def check(inputs: Inputs) -> Result:
     first = F.struct(
         "topic", "partition", "base_offset", "path", "position", "node", "producer_epoch", "max_timestamp_ms"
     )
-    each = (
-        rows.groupBy("producer_id")
-        .agg(F.min(first).alias("first"), F.count("producer_id").alias("batches"))
-        .crossJoin(F.broadcast(known_range(inputs)))
+    each = rows.groupBy("producer_id").agg(
+        F.min(first).alias("first"), F.count("producer_id").alias("batches")
     )
     found = findings(
         each.select(
-            "producer_id", "batches", "known_first", "known_end", "first.*"
+            "producer_id", "batches", "first.*"
         ).withColumnsRenamed({"base_offset": "offset", "max_timestamp_ms": "at_ms"}),
         NAME,
         _RULE,
         subject=F.format_string("producer id %d", F.col("producer_id")),
         detail=F.format_string(
             "producer id %d is in no block: blocks up to %d were given out; it wrote %d batches",
-            F.col("producer_id"), F.col("known_end"), F.col("batches"),
+            F.col("producer_id"), F.lit(inputs.told.ids_end), F.col("batches"),
         ),
     )  # fmt: skip
     metadata = inputs.files.where((F.col("topic") == METADATA) & F.col("kind").isin("segment", "checkpoint"))
@@ -71,39 +71,12 @@ def check(inputs: Inputs) -> Result:
     return Result(found, unclear.unionByName(none))
 
 
-def known_range(inputs: Inputs) -> DataFrame:
-    """One row: known_first, known_end (ids the blocks tell of; null: none), whole_end (is the log's end
-    read).
-    """
-    metadata = inputs.record_batches.where(F.col("topic") == METADATA)
-    log = metadata.agg(
-        F.min(F.when(F.col("fault").isNull(), F.col("base_offset"))).alias("log_start"),
-        F.max(F.when(F.col("fault").isNotNull(), F.col("base_offset"))).alias("fault_offset"),
-        F.max(F.when(F.col("fault").isNotNull() & F.col("base_offset").isNull(), F.lit(1))).alias(
-            "fault_anywhere"
-        ),
-    )
-    log_block = F.col("source") == "log"
-    blocks = inputs.producer_id_blocks.agg(
-        F.min(F.coalesce("block_first", "block_end")).alias("first_told"),
-        F.max("block_end").alias("known_end"),
-        F.max(F.when(log_block, F.col("offset"))).alias("last_offset"),
-    )
-    start = F.when(F.col("log_start") == 0, F.lit(0)).otherwise(F.col("first_told"))
-    unread = (F.col("fault_anywhere") == 1) | (F.col("fault_offset") > F.coalesce("last_offset", F.lit(-1)))
-    return log.crossJoin(blocks).select(
-        F.col("log_start").isNotNull().alias("has_log"),
-        F.coalesce(start, F.lit(2**63 - 1)).alias("known_first"),
-        F.coalesce("known_end", F.lit(0)).alias("known_end"),
-        (~F.coalesce(unread, F.lit(False))).alias("whole_end"),
-    )
-
-
 def producer_ids(inputs: Inputs) -> DataFrame:
     """Ids that lie in no block: producer_id, ``undecided`` (null: it is foreign; else why that is not known).
 
     An id whose every batch came after the sizes were taken is left out: its block may have come later, too.
     """
+    told = inputs.told
     settled = F.lit(inputs.settled_ms).cast("long")
     sound = F.col("fault").isNull() & (F.col("producer_id") >= 0) & (F.col("topic") != METADATA)
     used = (
@@ -112,38 +85,34 @@ def producer_ids(inputs: Inputs) -> DataFrame:
         .agg(F.min("max_timestamp_ms").alias("first_ms"))
         .where(settled.isNull() | (F.col("first_ms") <= settled))
     )
-    blocks = canonical_blocks(inputs)
-    explicit = blocks.where("block_first IS NOT NULL").select(
-        F.col("block_first").alias("id"), F.lit(0).alias("kind"), F.col("block_end").alias("end")
+    chain_end = told.chain_end or 0
+    outside = used.select("producer_id").where(
+        (F.col("producer_id") < told.known_first) | (F.col("producer_id") >= chain_end)
     )
-    told = known_range(inputs).select(
-        F.col("known_first").alias("id"), F.lit(0).alias("kind"), F.col("known_end").alias("end")
-    )
-    ends = (
-        blocks.where("block_first IS NULL")
-        .select("block_end")
-        .unionByName(inputs.producer_id_blocks.where("source = 'snapshot'").select("block_end"))
-    )
-    chain = ends.agg(F.max("block_end").alias("end")).where("end IS NOT NULL")
-    events = (
-        explicit.unionByName(told.select("id", "kind").crossJoin(chain))
-        .unionByName(
-            used.select(F.col("producer_id").alias("id"), F.lit(1).alias("kind"), F.lit(-1).alias("end"))
-        )
-        .withColumn("whole", F.col("id") * 0)
-    )
-    reached = with_max_before(events, group=["whole"], key="id", order=["kind"], value="end")
-    outside = reached.where("kind = 1 AND (before IS NULL OR before <= id)").select(
-        F.col("id").alias("producer_id")
-    )
+    if told.explicit:
+        outside = _not_explicit(outside, canonical_blocks(inputs).where("block_first IS NOT NULL"), told)
     undecided = (
-        F.when(~F.col("has_log"), F.lit("no metadata log among what was read"))
-        .when(F.col("producer_id") < F.col("known_first"), F.lit("blocks of that time are not kept"))
+        F.when(F.lit(told.log_start is None), F.lit("no metadata log among what was read"))
+        .when(F.col("producer_id") < told.known_first, F.lit("blocks of that time are not kept"))
         .when(
-            (F.col("producer_id") >= F.col("known_end")) & ~F.col("whole_end"),
+            (F.col("producer_id") >= told.ids_end) & F.lit(not told.whole_end),
             F.lit("the end of the metadata log cannot be read"),
         )
     )
-    return outside.crossJoin(F.broadcast(known_range(inputs))).select(
-        "producer_id", undecided.alias("undecided")
+    return outside.select("producer_id", undecided.alias("undecided"))
+
+
+def _not_explicit(ids: DataFrame, blocks: DataFrame, told: Told) -> DataFrame:
+    """Of ``ids`` those that are in none of ``blocks`` that say where they begin."""
+    events = blocks.selectExpr("block_first AS id", "0 AS kind", "block_end AS end").unionByName(
+        ids.selectExpr("producer_id AS id", "1 AS kind", "-1L AS end")
     )
+    reached = with_max_before(
+        events.withColumn("whole", F.col("id") * 0),
+        group=["whole"],
+        key="id",
+        order=["kind"],
+        value="end",
+        steps=max(steps_for(told.ids_end), steps_for(PRODUCER_ID_MAX)),
+    )
+    return reached.where("kind = 1 AND (before IS NULL OR before <= id)").selectExpr("id AS producer_id")

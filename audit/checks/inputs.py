@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit.checks import canonical, judged, states
+from audit.checks.told import Coordinator, Told, tell, tell_coordinator
 from audit.decode.columns import TABLES
 
 
@@ -55,6 +56,11 @@ class Inputs:
         return frame.localCheckpoint()
 
     @cached_property
+    def told(self) -> Told:
+        """What kind of logs these are."""
+        return tell(self.record_batches, self.producer_id_blocks, self.files, self.topics)
+
+    @cached_property
     def ids(self) -> DataFrame:
         """Producer ids in no block: ``audit.checks.ids.producer_ids``."""
         from audit.checks.ids import producer_ids
@@ -64,9 +70,17 @@ class Inputs:
     @cached_property
     def judged(self) -> DataFrame:
         """Every log but the metadata, each offset once: ``audit.checks.judged``."""
-        rows = canonical.canonical(self.record_batches, self.files, self.topics)
+        told = self.told
+        rows = canonical.canonical(
+            self.record_batches,
+            self.files,
+            self.topics,
+            copied=told.other_copies > 1,
+            torn=told.torn,
+            compacted=told.compacted,
+        )
         foreign = self.ids.where("undecided IS NULL").select("producer_id")
-        return self.keep(judged.judged(rows, foreign))
+        return self.keep(judged.judged(rows, None if foreign.isEmpty() else foreign))
 
     @cached_property
     def suspects(self) -> DataFrame:
@@ -90,6 +104,11 @@ class Inputs:
         return self.keep(states.canonical_states(self.transaction_states, self.judged))
 
     @cached_property
+    def coordinator(self) -> Coordinator:
+        """What kind of log the coordinator's is."""
+        return tell_coordinator(self.logs, self.states)
+
+    @cached_property
     def latest(self) -> DataFrame:
         """The last row of each transactional id: ``audit.checks.states.latest``."""
         return self.keep(states.latest(self.states))
@@ -107,18 +126,22 @@ class Inputs:
         return listed.select("part.topic", "part.partition", "producer_id", "state")
 
     @cached_property
-    def marker_events(self) -> DataFrame:
-        """Where markers and transactions differ in number: ``audit.checks.markers.events``."""
+    def marker_events(self) -> DataFrame | None:
+        """Where markers and transactions differ in number: ``audit.checks.markers.events``; None: nowhere."""
         from audit.checks.markers import differing, events
 
-        return self.keep(events(self, self.keep(differing(self))))
+        where = self.keep(differing(self))
+        return None if where.isEmpty() else self.keep(events(self, where))
 
     @cached_property
     def missing_markers(self) -> DataFrame:
         """``audit.checks.markers.missing_markers``."""
+        from audit.checks.due import NONE_DUE
         from audit.checks.markers import missing_markers
 
-        return self.keep(missing_markers(self))
+        if self.marker_events is None:
+            return self.files.sparkSession.createDataFrame([], NONE_DUE)
+        return self.keep(missing_markers(self, self.marker_events))
 
     @cached_property
     def zombies(self) -> DataFrame:

@@ -32,10 +32,10 @@ _IS_TRANSACTIONAL: Final = 0x10
 _ABORT_OR_COMMIT: Final = (0, 1)
 
 
-def judged(canonical: DataFrame, foreign: DataFrame) -> DataFrame:
+def judged(canonical: DataFrame, foreign: DataFrame | None) -> DataFrame:
     """Rows of ``canonical`` with further columns.
 
-    In       ``foreign``: producer_id, given out by nobody; few, or else a fault so large that they are not.
+    In       ``foreign``: producer_id, given out by nobody; None: there are none.
     Further  foreign, transactional, marker, stale, counted boolean; hole_first long, null: none before this
              row; marker_ms_before, marker_ms_after long; last_marker_offset long (the producer's, of the
              whole partition); epoch_before int; repeated boolean (a marker that is there already); ends_data
@@ -43,7 +43,10 @@ def judged(canonical: DataFrame, foreign: DataFrame) -> DataFrame:
              latest time of a batch before this one); sequence_fault "gap", "duplicate" or null;
              expected_sequence int; previous_offset long.
     """
-    rows = canonical.join(F.broadcast(foreign.withColumn("foreign", F.lit(True))), "producer_id", "left")
+    rows = canonical.withColumn("foreign", F.lit(False))
+    if foreign is not None:
+        marked = F.broadcast(foreign.withColumn("foreign", F.lit(True)))
+        rows = canonical.join(marked, "producer_id", "left")
     return _with_sequences(_with_breaks(_with_epochs(_with_kinds(rows))))
 
 

@@ -24,25 +24,23 @@ from audit.checks.inputs import Inputs
 NAME: Final = "markers"
 _PRODUCER: Final = ("topic", "partition", "producer_id", "producer_epoch")
 _KEY: Final = (*_PRODUCER, "committed")
-_TOLD_MS: Final = 60_000
-"""Markers follow the decision by less: so long after a hole in the coordinator's log a transaction may be in
-it.
-"""
+_WRONG: Final = (*_KEY, "node", "path", "position", "base_offset AS offset", "max_timestamp_ms AS at_ms")
+_TOLD_MS: Final = 60_000  # markers follow the decision sooner: for so long may a hole in its log be its place
 
 
 def check(inputs: Inputs) -> Result:
     """Rules missing, double, wrong_outcome, without_transaction."""
     due = inputs.missing_markers
-    wrong = wrong_markers(inputs)
     name = F.format_string("producer %d epoch %d", F.col("producer_id"), F.col("producer_epoch"))
     said = {
         "double": "a second %s marker of a transaction that has one",
         "wrong_outcome": "a marker of %s, of a transaction whose outcome is the other one",
         "without_transaction": "a %s marker, and the coordinator's log has no transaction that it ends",
     }
+    wrong = inputs.keep(wrong_markers(inputs))
     found = [
         findings(
-            wrong.where(F.col("rule") == rule),
+            wrong.where((F.col("rule") == rule) & F.col("unknown").isNull()),
             NAME,
             rule,
             subject=name,
@@ -60,24 +58,31 @@ def check(inputs: Inputs) -> Result:
             _outcome(), F.col("transactional_id"), F.col("prepared_ms"), F.col("decided_offset"),
         ),
     )  # fmt: skip
-    return Result(union([missing, *found]), _unknown(inputs, due))
+    return Result(union([missing, *found]), _unknown(inputs, due, wrong))
 
 
 def _outcome() -> Column:
     return F.when(F.col("committed"), F.lit("commit")).otherwise(F.lit("abort"))
 
 
-def _unknown(inputs: Inputs, due: DataFrame) -> DataFrame:
-    undecided = (
-        due.where("unknown IS NOT NULL")
-        .groupBy("topic", "partition", "unknown")
-        .agg(F.count("producer_id").alias("count"))
-    )
+def _unknown(inputs: Inputs, due: DataFrame, wrong: DataFrame) -> DataFrame:
     log = inputs.files.where((F.col("topic") == TRANSACTION_STATE) & (F.col("kind") == "segment"))
-    return unknown(
-        undecided, NAME, "missing", F.format_string("%d transactions: %s", F.col("count"), F.col("unknown"))
-    ).unionByName(
-        unknown_without(log, NAME, "without_transaction", "there is no log of a transaction coordinator")
+    return union(
+        [
+            unknown(
+                rows.where("unknown IS NOT NULL")
+                .groupBy("topic", "partition", "unknown")
+                .agg(F.count("producer_id").alias("count")),
+                NAME,
+                rule,
+                F.format_string(f"%d {what}: %s", F.col("count"), F.col("unknown")),
+            )
+            for rows, rule, what in (
+                (due, "missing", "transactions"),
+                (wrong, "without_transaction", "markers"),
+            )
+        ]
+        + [unknown_without(log, NAME, "without_transaction", "there is no log of a transaction coordinator")]
     )
 
 
@@ -160,13 +165,30 @@ def events(inputs: Inputs, where: DataFrame) -> DataFrame:
 
 
 def wrong_markers(inputs: Inputs) -> DataFrame:
-    """Markers that should not be there: FINDINGS' place columns, ``committed``, ``rule``."""
+    """Markers that should not be there.
+
+    Out  topic, partition, producer_id, producer_epoch, committed, node, path, position, offset, at_ms;
+         ``rule``; ``unknown``: why that cannot be said, or null.
+    """
+    copies = (
+        marker_rows(inputs.suspects)
+        .where("repeated")
+        .selectExpr(*_WRONG, "'double' AS rule", "'' AS unknown")
+    )
+    copies = copies.withColumn("unknown", F.lit(None).cast("string"))
+    if inputs.marker_events is None:
+        return copies
+    return copies.unionByName(_extra(inputs, inputs.marker_events))
+
+
+def _extra(inputs: Inputs, rows: DataFrame) -> DataFrame:
+    """As many markers as there are too many, those first that fit the transactions' times worst."""
     settled = F.lit(inputs.settled_ms).cast("long")
     astray = F.col("turn_committed").isNull() | (F.col("committed") != F.col("turn_committed"))
     likely = F.when(astray, 0).when(F.col("copy") > 1, 1).otherwise(2)
     order = Window.partitionBy(*_KEY).orderBy("likely", F.desc("place"))
     extra = (
-        inputs.marker_events.where("is_marker AND extra > 0")
+        rows.where("is_marker AND extra > 0")
         .where(settled.isNull() | (F.col("max_timestamp_ms") <= settled))
         .withColumn("likely", likely)
         .withColumn("rank", F.row_number().over(order))
@@ -179,53 +201,60 @@ def wrong_markers(inputs: Inputs) -> DataFrame:
         .when(F.col("matching") == 0, "wrong_outcome")
         .otherwise("without_transaction")
     )
-    columns = ("topic", "partition", "producer_id", "producer_epoch", "committed", "node", "path", "position")
-    judged = extra.withColumn("rule", rule).where(~(by_operator & (F.col("rule") != "wrong_outcome")))
-    told = _told(judged, inputs)
-    copies = marker_rows(inputs.suspects).where("repeated").withColumn("rule", F.lit("double"))
-    return union(
-        rows.select(
-            *columns, F.col("base_offset").alias("offset"), F.col("max_timestamp_ms").alias("at_ms"), "rule"
-        )
-        for rows in (told, copies)
-    )
+    ruled = extra.withColumn("rule", rule).where(~(by_operator & (F.col("rule") != "wrong_outcome")))
+    return _with_unknown(ruled, inputs).selectExpr(*_WRONG, "rule", "unknown")
 
 
-def _told(rows: DataFrame, inputs: Inputs) -> DataFrame:
-    """Those of which the coordinator's log, as far as it is kept, would tell."""
-    log = inputs.suspects.where(F.col("topic") == TRANSACTION_STATE)
+def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
+    """``unknown``: why the coordinator's log would not tell of the marker's transaction; null if it would."""
+    log = inputs.coordinator
     known = (
         inputs.states.where("producer_id IS NOT NULL")
         .groupBy("producer_id")
-        .agg(F.min("updated_ms").alias("known_ms"))
-    )
-    span = inputs.logs.where(F.col("topic") == TRANSACTION_STATE).agg(
-        F.max("first_offset").alias("log_start"),
-        F.max("log_compacted").alias("log_compacted"),
-        F.max("first_ms").alias("log_ms"),
-    )
-    faults = inputs.record_faults.select("path", "position", F.lit(True).alias("unreadable"))
-    dark = (
-        log.join(F.broadcast(faults.distinct()), ["path", "position"], "left")
-        .where("opaque OR explained OR (hole_first IS NOT NULL AND NOT compacted) OR unreadable")
-        .select(
-            F.coalesce("log_ms_before", F.lit(-1)).alias("dark_ms"),
-            (F.coalesce("max_timestamp_ms", "log_ms_before", F.lit(0)) + _TOLD_MS).alias("light_ms"),
-        )
+        .agg(F.min("updated_ms").alias("known_ms"), F.min("partition").alias("known_partition"))
     )
     since = F.coalesce(F.col("ms") >= F.col("known_ms"), F.lit(False))
-    whole = (F.col("log_start") == 0) & ~F.col("log_compacted")
-    kept = whole | since | (~F.col("log_compacted") & (F.col("ms") > F.col("log_ms") + _TOLD_MS))
-    told = rows.join(known, "producer_id", "left").crossJoin(F.broadcast(span)).where(kept)
-    hidden = (F.col("ms") >= F.col("dark_ms")) & (F.col("ms") <= F.col("light_ms"))
-    return told.join(F.broadcast(dark), hidden, "left_anti")
+    late = F.lit(not log.compacted) & (F.col("ms") > log.first_ms + _TOLD_MS)
+    told = F.lit(log.whole) | since | late
+    rows = rows.join(known, "producer_id", "left")
+    there = F.col("known_partition").isNull() | (F.col("known_partition") == F.col("dark_partition"))
+    when = F.col("ms").between(F.col("dark_ms"), F.col("light_ms"))
+    hidden = (
+        rows.join(F.broadcast(_dark(inputs)), there & when, "left_semi")
+        .select("path", "position", F.lit(True).alias("hidden"))
+        .distinct()
+    )
+    unknown_why = (
+        F.when(F.lit(not log.present), F.lit("there is no log of a transaction coordinator"))
+        .when(F.col("hidden"), F.lit("the coordinator's log of that time cannot be read"))
+        .when(~told, F.lit("the coordinator's log of that time is not kept"))
+    )
+    return rows.join(hidden, ["path", "position"], "left").withColumn("unknown", unknown_why)
 
 
-def missing_markers(inputs: Inputs) -> DataFrame:
-    """Transactions without their marker in a partition: ``audit.checks.due``."""
+def _dark(inputs: Inputs) -> DataFrame:
+    """Times of which the coordinator's log does not tell: something in it is missing or unreadable."""
+    faults = inputs.record_faults.selectExpr("path", "position", "true AS unreadable").distinct()
+    return (
+        inputs.judged.where(F.col("topic") == TRANSACTION_STATE)
+        .join(F.broadcast(faults), ["path", "position"], "left")
+        .where("opaque OR explained OR (hole_first IS NOT NULL AND NOT compacted) OR unreadable")
+        .select(
+            F.col("partition").alias("dark_partition"),
+            F.coalesce("log_ms_before", F.lit(-1)).alias("dark_ms"),
+            (F.greatest("max_timestamp_ms", "log_ms_before", F.lit(0)) + _TOLD_MS).alias("light_ms"),
+        )
+    )
+
+
+def missing_markers(inputs: Inputs, rows: DataFrame) -> DataFrame:
+    """Transactions without their marker in a partition: ``audit.checks.due``.
+
+    In   ``events``.
+    """
     order = Window.partitionBy(*_KEY).orderBy(F.col("matching") > 0, "opposite", "place")
     lacking = (
-        inputs.marker_events.where("NOT is_marker AND ended AND lacking > 0")
+        rows.where("NOT is_marker AND ended AND lacking > 0")
         .withColumn("rank", F.row_number().over(order))
         .where("rank <= lacking AND opposite = 0")
         .drop("node", "path", "position", "base_offset", "max_timestamp_ms", "marker_version", "ends_data")

@@ -14,36 +14,33 @@ from pyspark.sql import functions as F
 BUCKET_BITS: Final = 22
 """4 M offsets, or 4,194 blocks of 1000 producer ids, are one window."""
 
-_STEPS_MAX: Final = 2
+
+def steps_for(key_max: int) -> int:
+    """How many times keys up to ``key_max`` are bucketed: 0 if one window can hold them all."""
+    return (max(key_max, 1).bit_length() - 1) // BUCKET_BITS
 
 
 def with_max_before(
-    rows: DataFrame,
-    *,
-    group: Sequence[str],
-    key: str,
-    order: Sequence[str],
-    value: str,
-    steps: int = _STEPS_MAX,
+    rows: DataFrame, *, group: Sequence[str], key: str, order: Sequence[str], value: str, steps: int
 ) -> DataFrame:
-    """``rows`` and ``before``: the greatest ``value`` of rows that come before in the group; null for the
-    first.
+    """``rows`` and ``before``: the greatest ``value`` of earlier rows of the group; null for the first.
 
-    key     long, >= 0; the group's order begins with it. ``order``: what follows it, and makes the order
-            total.
+    key     long, >= 0; the group's order begins with it. ``order``: what follows it, and makes it total.
     value   long.
+    steps   see ``steps_for``.
     """
-    bucket = f"bucket_{steps}"
-    bucketed = rows.withColumn(bucket, F.shiftright(key, BUCKET_BITS) if steps else F.lit(0).cast("long"))
-    spec = (*group, bucket) if steps else tuple(group)
+    spec = (*group, "bucket") if steps else tuple(group)
+    bucketed = rows.withColumn("bucket", F.shiftright(key, BUCKET_BITS)) if steps else rows
     within = Window.partitionBy(*spec).orderBy(key, *order).rowsBetween(Window.unboundedPreceding, -1)
     if not steps:
-        return bucketed.withColumn("before", F.max(value).over(within)).drop(bucket)
-    tops = bucketed.groupBy(*spec).agg(F.max(value).alias("top"))
-    carried = with_max_before(tops, group=group, key=bucket, order=(), value="top", steps=steps - 1)
+        return bucketed.withColumn("before", F.max(value).over(within))
+    tops = bucketed.groupBy(*spec).agg(F.max(value).alias("top")).withColumnRenamed("bucket", "lower_bucket")
+    carried = with_max_before(
+        tops, group=group, key="lower_bucket", order=(), value="top", steps=steps - 1
+    ).select(*group, F.col("lower_bucket").alias("bucket"), F.col("before").alias("carried"))
     return (
         bucketed.withColumn("within", F.max(value).over(within))
-        .join(carried.select(*spec, F.col("before").alias("carried")), list(spec))
+        .join(carried, list(spec))
         .withColumn("before", F.greatest("within", "carried"))
-        .drop(bucket, "within", "carried")
+        .drop("bucket", "within", "carried")
     )

@@ -115,7 +115,7 @@ class Story:
 
     def state(
         self, state: str | None, *, producer: int = 0, epoch: int = 0, partitions: tuple[int, ...] = (),
-        timeout_ms: int = 60_000, name: str | None = None, topics: tuple[str, ...] | None = None,
+        timeout_ms: int = 3_600_000, name: str | None = None, topics: tuple[str, ...] | None = None,
         folder: str = "archive",
     ) -> Row:  # fmt: skip
         """A record of the coordinator's log; ``state`` None: a tombstone."""
