@@ -66,10 +66,10 @@ def duration(span_ms: float) -> str:
 def years(count: float | None) -> str:
     """How long ids will last; beyond a thousand years nobody needs the digits."""
     if count is None:
-        return "never, at this rate"
+        return "for ever, at this rate"
     for divisor, unit in ((1e9, "billion"), (1e6, "million")):
         if count >= divisor:
-            return f"in {count / divisor:,.3g} {unit} years"
+            return f"{count / divisor:,.3g} {unit} years"
     if count >= 1000:
-        return f"in {float(f'{count:.3g}'):,.0f} years"
-    return f"in {count:,.1f} years" if count >= 1 else f"in {count * 365.25:,.1f} days"
+        return f"{float(f'{count:.3g}'):,.0f} years"
+    return f"{count:,.1f} years" if count >= 1 else f"{count * 365.25:,.1f} days"

@@ -14,12 +14,13 @@ def ids(figures: Figures) -> Markup:
     if space is None:
         return _section("Producer ids", _none("No allocation of producer ids is in these logs."))
     fastest = scale.years(space.years_left(space.fastest))
+    left = scale.years(space.years_left(space.mean))
     shown = tiles(
         ("Given out", f"{space.given_out:,}", f"in {plural(space.block_count, 'block')}"),
         ("First free id", f"{space.end:,}", f"{space.end / 2**63:.2g} of all int64 ids"),
         ("Brokers", f"{space.broker_count:,}", None),
         ("Mean rate", f"{scale.short(space.mean)}/s", "between the first block and the last"),
-        ("Used up", scale.years(space.years_left(space.mean)), f"{fastest} at the fastest rate seen"),
+        ("Ids will last", left, f"{fastest} at the fastest rate seen"),
     )
     chart = figures.allocation
     drawn = (
@@ -111,17 +112,27 @@ def tiles(*facts: tuple[str, str, str | None]) -> Markup:
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Markup:
     """Rows under their columns' names; numbers to the right."""
+    kinds = ["n" if rows and isinstance(cell, int) else None for cell in (rows[0] if rows else head)]
     return tag(
         "div",
         tag(
             "table",
-            tag("thead", tag("tr", *(tag("th", each, scope="col") for each in head))),
+            tag(
+                "thead",
+                tag(
+                    "tr",
+                    *(
+                        tag("th", each, scope="col", class_=kind)
+                        for each, kind in zip(head, kinds, strict=True)
+                    ),
+                ),
+            ),
             tag(
                 "tbody",
                 *(
                     tag(
                         "tr",
-                        *(tag("td", cell, class_="n" if isinstance(cell, int) else None) for cell in row),
+                        *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)),
                     )
                     for row in rows
                 ),

@@ -59,10 +59,11 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monosp
 .list .subject { font-weight: 600; overflow-wrap: anywhere; } .list .when { color: var(--soft);
   margin-left: auto; }
 .list .detail { margin: 4px 0; overflow-wrap: anywhere; } .facts { color: var(--soft); font-size: 13px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(160px, 1fr)); gap: 10px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 10px;
   margin: 0 0 12px; }
 .tiles div { background: var(--card); border: 1px solid var(--faint); border-radius: 8px;
   padding: 10px 14px; }
+.tiles { max-width: 100%; }
 .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 20px; font-weight: 600;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .tiles dd small { display: block; font-size: 12px; font-weight: 400; color: var(--soft); }
