@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from audit.decode.batches import Where
+from audit.decode.batches import Where, repeated
 from audit.decode.chunks import Chunk, chunks
 from audit.decode.columns import TABLES
 from audit.decode.files import Files
@@ -30,13 +30,14 @@ class Rows:
 
     def add(self, position: int, *values: object) -> None:
         """One row, of the batch at ``position`` of the file."""
-        self._rows.append((*self._where, position, *values))
+        self._rows.append((position, *values))
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows with their table's name; nothing if there are none."""
         if self._rows:
-            columns = zip(*self._rows, strict=True)
-            arrays = [pa.array(column, kind.type) for column, kind in zip(columns, self._schema, strict=True)]
+            place = list(repeated(self._where, len(self._rows)).values())
+            columns = zip(zip(*self._rows, strict=True), list(self._schema)[len(place) :], strict=True)
+            arrays = [*place, *(pa.array(column, kind.type) for column, kind in columns)]
             yield self.table, pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

@@ -7,7 +7,7 @@ Source   Kafka TransactionLogKey.json, TransactionLogValue.json, TransactionStat
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ class _Value0(NamedTuple):
     producer_epoch: int
     transaction_timeout_ms: int
     status: int
-    partitions: list[dict[str, Any]]
+    partitions: list[tuple[str, int]]
     updated_ms: int
     started_ms: int
 
@@ -89,20 +89,9 @@ def _add(states: Rows, found: Found) -> None:
 
 
 def _columns(state: TransactionStateRecord) -> tuple[object, ...]:
-    partitions = [
-        {"topic": topic.topic, "partition": number}
-        for topic in state.partitions or ()
-        for number in topic.partition_ids
-    ]
+    partitions = [(topic.topic, number) for topic in state.partitions or () for number in topic.partition_ids]
     fences = [
-        {
-            "at_ms": fence.at_ms,
-            "cause": CAUSES[fence.cause] if 0 <= fence.cause < len(CAUSES) else f"cause {fence.cause}",
-            "producer_id": fence.producer_id,
-            "producer_epoch": fence.epoch,
-            "by": fence.by,
-        }
-        for fence in state.fences
+        (fence.at_ms, _cause(fence.cause), fence.producer_id, fence.epoch, fence.by) for fence in state.fences
     ]
     return (
         _state(state.status), state.producer_id, state.producer_epoch, state.transaction_timeout_ms,
@@ -117,6 +106,10 @@ def _columns0(value: _Value0) -> tuple[object, ...]:
         _state(value.status), value.producer_id, value.producer_epoch, value.transaction_timeout_ms,
         value.updated_ms, value.started_ms, -1, -1, -1, 0, -1, False, value.partitions, [],
     )  # fmt: skip
+
+
+def _cause(cause: int) -> str:
+    return CAUSES[cause] if 0 <= cause < len(CAUSES) else f"cause {cause}"
 
 
 def _state(status: int) -> str:
@@ -138,10 +131,10 @@ def _key(key: bytes | None) -> tuple[bool, str]:
 def _read_value0(raw: bytes) -> _Value0:
     cursor = Cursor(raw, 2)
     head = (cursor.int64(), cursor.int16(), cursor.int32(), cursor.int8())
-    partitions: list[dict[str, Any]] = []
+    partitions: list[tuple[str, int]] = []
     for _ in range(cursor.count()):
         topic = cursor.string()
-        partitions += ({"topic": topic, "partition": cursor.int32()} for _ in range(cursor.count()))
+        partitions += ((topic, cursor.int32()) for _ in range(cursor.count()))
         if len(partitions) > PARTITIONS_MAX:
             raise CorruptData(f"more than {PARTITIONS_MAX} partitions in a transaction")
     value = _Value0(*head, partitions, cursor.int64(), cursor.int64())

@@ -1,5 +1,6 @@
 """Every table of whole trees: a real Kafka's, and one of every kind of file."""
 
+import errno
 import json
 import tarfile
 from collections import Counter
@@ -16,7 +17,7 @@ from audit.decode import control as control_module
 from audit.decode.batches import Where, decode_segment
 from audit.decode.columns import RECORD_BATCHES, TABLES
 from audit.decode.control import markers
-from audit.decode.files import ArrowFiles
+from audit.decode.files import ArrowFiles, LocalFiles, OpenFile
 from audit.decode.local import tables
 from audit.decode.metadata import decode_blocks, decode_brokers, decode_topics
 from audit.decode.offsets import decode_commits
@@ -109,6 +110,33 @@ def test_a_tree_of_every_kind_of_file(tmp_path: Path) -> None:
     }
     assert found["record_faults"].num_rows == 0
     assert {row["node"] for row in files} == {3, -1}
+
+
+class Failing(LocalFiles):
+    """This machine's files, of which some cannot be opened, or not a second time."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def open(self, path: str) -> OpenFile:
+        if "payments-0" in path:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError(errno.EIO, "Input/output error")
+        return super().open(path)
+
+
+@pytest.mark.parametrize("times", [0, 1], ids=["never opened", "opened once"])
+def test_a_file_that_cannot_be_read_is_a_row_and_the_others_are_read(tmp_path: Path, times: int) -> None:
+    for topic in ("a", "payments"):
+        (tmp_path / f"{topic}-0").mkdir()
+        written(tmp_path / f"{topic}-0", laid([marker(5)]).content)
+    found = tables([str(tmp_path)], files=Failing(times))
+    assert [(row["topic"], row["stop"], row["reason"]) for row in found["files"].to_pylist()] == [
+        ("a", "end", None),
+        ("payments", "unreadable", "Input/output error"),
+    ]
+    assert found["record_batches"]["topic"].to_pylist() == ["a"]
 
 
 @pytest.mark.parametrize(
