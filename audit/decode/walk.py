@@ -3,8 +3,9 @@
 Walk        a batch begins where the one before it ended. One that could begin there has magic 2, a possible
             length and an offset that the segment could hold; its checksum is not asked for.
 Broken      where no batch can begin, the one before it is looked at again: if its checksum is wrong, its
-            length may be what is wrong, and the break is at its start. Then every position after the break
-            is tried until a batch is found whose checksum is right: what lies between is ``Unreadable``.
+            length may be what is wrong, and the break is at its start; unless the length that lies at the
+            break leads to a sound batch. Then every position after the break is tried until a batch is
+            found whose checksum is right: what lies between is ``Unreadable``.
 Torn        a batch that the file ends in, if no sound batch follows and its checksum does not fit the bytes
             that are there. Zeros up to the end of the file are preallocated. Both are ``Stop``, not rows:
             a writer that is at work leaves the same.
@@ -211,8 +212,9 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
             continue
         positions, stop_position = walked.positions, walked.stop_position
         if walked.stop == "broken" and len(positions) and not _is_sound(buffer, int(positions[-1])):
-            stop_position = int(positions[-1])
-            positions = positions[:-1]
+            if not _leads_on(opened, position + stop_position, bounds):
+                stop_position = int(positions[-1])
+                positions = positions[:-1]
         if len(positions):
             yield Run(buffer, position, positions, position + stop_position)
         position += stop_position
@@ -226,6 +228,15 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
                 return
             position += broken.size
             wanted = min(_FIRST_BYTES, WINDOW_BYTES)
+
+
+def _leads_on(opened: OpenFile, position: int, bounds: Bounds) -> bool:
+    """Whether the length that lies at ``position`` is right, going by where it leads to."""
+    head = opened.read(position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return False
+    after = position + _size(head, 0)
+    return after > position and (after == opened.size or is_sound_at(opened, after, bounds))
 
 
 def _after_break(opened: OpenFile, position: int, bounds: Bounds, *, torn: bool) -> Unreadable | Stop:

@@ -65,7 +65,8 @@ CASES = [
         flipped(FIRST, 40) + SECOND, [(0, len(A), "crc"), ROW_B], "end", AB, id="flipped-in-the-header",
     ),
     pytest.param(
-        flipped(FIRST, 40) + with_magic(SECOND, 0) + THIRD, [(0, AB, "unreadable"), ROW_C], "end", END,
+        flipped(FIRST, 40) + with_magic(SECOND, 0) + THIRD, [(0, len(A), "crc"), LOST_B, ROW_C],
+        "end", END,
         id="two-neighbours-are-wrong",
     ),
     pytest.param(
