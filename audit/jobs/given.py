@@ -4,9 +4,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit.checks.blocks import canonical_blocks
-from audit.checks.ids import known_range
 from audit.checks.inputs import Inputs
-from audit.checks.order import with_max_before
+from audit.checks.order import steps_for, with_max_before
 
 
 def given_out(inputs: Inputs) -> DataFrame:
@@ -18,10 +17,13 @@ def given_out(inputs: Inputs) -> DataFrame:
     blocks = canonical_blocks(inputs)
     chain = blocks.where("block_first IS NULL")
     narrow = chain.select("partition", "offset", "position", "block_end")
-    ends = with_max_before(narrow, group=["partition"], key="offset", order=["position"], value="block_end")
-    begun = F.coalesce("before", F.when(F.col("known_first") == 0, F.lit(0)))
-    first = ends.crossJoin(F.broadcast(known_range(inputs).select("known_first"))).select(
-        "partition", "offset", "position", begun.cast("long").alias("first")
+    steps = steps_for(inputs.told.log_last)
+    ends = with_max_before(
+        narrow, group=["partition"], key="offset", order=["position"], value="block_end", steps=steps
+    )
+    log_begins_with = F.lit(0 if inputs.told.log_start == 0 else None)
+    first = ends.select(
+        "partition", "offset", "position", F.coalesce("before", log_begins_with).cast("long").alias("first")
     )
     told = blocks.where("block_first IS NOT NULL").withColumn("first", F.col("block_first"))
     return chain.join(first, ["partition", "offset", "position"]).unionByName(told)

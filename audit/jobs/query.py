@@ -97,8 +97,12 @@ def producer(
 
 def _states(inputs: Inputs, wanted: DataFrame) -> DataFrame:
     """``wanted`` rows of the coordinator's log, each offset once."""
-    log = inputs.record_batches.where(F.col("topic") == TRANSACTION_STATE)
-    return canonical_states(wanted, canonical(log, inputs.files, inputs.topics))
+    log, told = inputs.record_batches.where(F.col("topic") == TRANSACTION_STATE), inputs.told
+    copied = told.other_copies > 1
+    rows = canonical(
+        log, inputs.files, inputs.topics, copied=copied, torn=told.torn, compacted=told.compacted
+    )
+    return canonical_states(wanted, rows)
 
 
 def _state_row(row: Row) -> StateRow:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from audit.checks.inputs import Inputs
 from audit.jobs.session import Show, shown
+from audit.jobs.small import fit
 from audit.tables.ingest import ingest
 from audit.tables.reading import read, settled_ms
 
@@ -36,5 +37,6 @@ def prepared(spark: SparkSession, roots: Sequence[str], tables_dir: str | None, 
 
 
 def inputs_of(spark: SparkSession, tables_dir: str, now_ms: int | None = None) -> Inputs:
-    """What the checks look at. Raises TablesRefused."""
+    """What the checks look at, in a session that is set for as much. Raises TablesRefused."""
+    fit(spark, tables_dir)
     return Inputs.of(read(spark, tables_dir), now_ms=now_ms, settled_ms=settled_ms(tables_dir))
