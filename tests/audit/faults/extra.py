@@ -21,7 +21,7 @@ def wrong_outcome(ground: Ground) -> Planted:
     raw[at] ^= 1
     marker.raw = edited(bytes(raw))
     said = f"{_name(log)}: {_batch(marker)} says {'commit' if raw[at] else 'abort'}"
-    return _planted(ground, log, marker, "markers", "wrong_outcome", said)
+    return _planted(ground, log, marker, "markers", {"wrong_outcome"}, said)
 
 
 def marker_of_nobody(ground: Ground) -> Planted:
@@ -37,7 +37,7 @@ def marker_of_nobody(ground: Ground) -> Planted:
     raw = edited(sample.raw, producer_id=producer_id, epoch=epoch)
     entry = insert(log, ground.choose(_until_epoch_ends(log, sample)), raw, RENUMBERED)
     said = f"{_name(log)} got {_batch(entry)}, which has no transaction there"
-    return _planted(ground, log, entry, "markers", "without_transaction", said)
+    return _planted(ground, log, entry, "markers", {"without_transaction"}, said)
 
 
 def orphan(ground: Ground) -> Planted:
@@ -65,7 +65,7 @@ def orphan(ground: Ground) -> Planted:
     )
     entry = insert(log, marker, raw, APPENDED)
     said = f"{_name(log)} got {_batch(entry)}, after its producer's last transaction"
-    return _planted(ground, log, entry, "hanging", "orphan", said)
+    return _planted(ground, log, entry, "hanging", {"orphan"}, said)
 
 
 def cut_segment(ground: Ground) -> Planted:
@@ -76,9 +76,9 @@ def cut_segment(ground: Ground) -> Planted:
     entry = segment.entries[-1]
     if len(segment.entries) < 2 or segment.tail:
         raise NoPlace
-    entry.raw = entry.raw[: ground.random.randrange(1, len(entry.raw))]
+    entry.damaged = entry.raw[: ground.random.randrange(1, len(entry.raw))]
     ground.take(log=log, entries=(entry,))
-    said = f"{_name(log)}: {segment.path.name} ends {len(entry.raw)} bytes into its last batch"
+    said = f"{_name(log)}: {segment.path.name} ends {len(entry.damaged)} bytes into its last batch"
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)
 
 

@@ -35,7 +35,7 @@ def flipped_byte(where: range | None = None, topic: str | None = None) -> Callab
             f"{entry.header.base_offset} is {raw[at]:#04x}, was {entry.raw[at]:#04x}"
         )
         beside = log.neighbours(entry)
-        entry.raw = bytes(raw)
+        entry.damaged = bytes(raw)
         is_users = not log.topic.startswith("__")
         ground.take(log=log if is_users else None, entries=beside)
         return Planted(check="integrity", rules=frozenset({"crc", "unreadable"}), entries=(entry,), said=said)

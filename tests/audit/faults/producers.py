@@ -48,7 +48,7 @@ def zombie_batch(way: str) -> Plant:
         )
         entry = insert(log, place, raw, way)
         said = f"{_name(log)} got {_batch(entry)} after epoch {epoch}"
-        return _planted(ground, log, entry, "fencing", "zombie", said)
+        return _planted(ground, log, entry, "fencing", {"zombie"}, said)
 
     return plant
 
@@ -66,7 +66,9 @@ def double_marker(way: str, *, at_once: bool = False, fresh: bool = False) -> Pl
             f"{_name(log)} got {_batch(marker)} twice, the second time at offset {entry.header.base_offset}"
         )
         same = [each for each in log.entries if each.is_marker and each.producer == marker.producer]
-        return _planted(ground, log, entry, "markers", "double", said, *same)
+        # Of a time of its own, and without a version, it is nobody's copy.
+        rules = {"double", "without_transaction"} if fresh else {"double"}
+        return _planted(ground, log, entry, "markers", rules, said, *same)
 
     return plant
 
@@ -101,7 +103,7 @@ def regressed_marker(way: str) -> Plant:
         raw = edited(sample.raw, producer_id=producer_id, epoch=epoch - 1, timestamp_ms=at_ms)
         entry = insert(log, place, raw, way)
         said = f"{_name(log)} got {_batch(entry)} after epoch {epoch}"
-        return _planted(ground, log, entry, "epochs", "regressed", said)
+        return _planted(ground, log, entry, "epochs", {"regressed"}, said)
 
     return plant
 
@@ -117,7 +119,7 @@ def foreign_id(way: str, *, transactional: bool = False) -> Plant:
         raw = edited(sample.raw, producer_id=producer_id, epoch=0, sequence=0, attributes=attributes)
         entry = insert(log, ground.choose(log.entries[:-1]), raw, way)
         said = f"{_name(log)} got {_batch(entry)}; ids are given out below {free}"
-        return _planted(ground, log, entry, "ids", "outside_blocks", said)
+        return _planted(ground, log, entry, "ids", {"outside_blocks"}, said)
 
     return plant
 
@@ -140,7 +142,7 @@ def sequence_gap(*, new_epoch: bool = False) -> Plant:
         said = f"{_name(log)}: {gap} skipped before {_batch(entry)}"
         for each in (entry, *_later(log, entry)):
             each.raw = edited(each.raw, sequence=(each.header.base_sequence + gap) % _SEQUENCES)
-        return _planted(ground, log, entry, "sequences", "gap", said)
+        return _planted(ground, log, entry, "sequences", {"gap"}, said)
 
     return plant
 
@@ -150,14 +152,14 @@ def sequence_duplicate(ground: Ground) -> Planted:
     log, sample = _data(ground, lambda log, entry: entry is not log.entries[-1])
     entry = insert(log, sample, sample.raw, RENUMBERED)
     said = f"{_name(log)} got {_batch(sample)} twice"
-    return _planted(ground, log, entry, "sequences", "duplicate", said, sample)
+    return _planted(ground, log, entry, "sequences", {"duplicate"}, said, sample)
 
 
 def _planted(
-    ground: Ground, log: Log, entry: Entry, check: str, rule: str, said: str, *more: Entry
+    ground: Ground, log: Log, entry: Entry, check: str, rules: set[str], said: str, *more: Entry
 ) -> Planted:
     ground.take(log=log, producer_id=entry.producer[0], entries=(entry, *more))
-    return Planted(check=check, rules=frozenset({rule}), entries=(entry, *more), said=said)
+    return Planted(check=check, rules=frozenset(rules), entries=(entry, *more), said=said)
 
 
 def _entry(ground: Ground, fits: Callable[[Log, Entry], bool]) -> tuple[Log, Entry]:

@@ -26,11 +26,19 @@ _CRC: Final = struct.Struct(">I")
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """A batch somewhere; two of the same bytes are two. ``log`` and ``position`` are set by ``write``."""
+    """A batch somewhere; two of the same bytes are two. ``path`` and ``position`` are set by ``write``.
+
+    damaged   what is written in its place; who plants goes on to see what was there.
+    """
 
     raw: bytes
+    damaged: bytes | None = None
     path: Path | None = None
     position: int = -1
+
+    @property
+    def written(self) -> bytes:
+        return self.raw if self.damaged is None else self.damaged
 
     @property
     def header(self) -> BatchHeader:
@@ -121,8 +129,8 @@ class Log:
             position = 0
             for entry in segment.entries:
                 entry.path, entry.position = segment.path, position
-                position += len(entry.raw)
-            segment.path.write_bytes(b"".join(each.raw for each in segment.entries) + segment.tail)
+                position += len(entry.written)
+            segment.path.write_bytes(b"".join(each.written for each in segment.entries) + segment.tail)
 
     def _segment(self, entry: Entry) -> Segment:
         return next(each for each in self.segments if any(one is entry for one in each.entries))
