@@ -24,7 +24,7 @@ from audit.decode.chunks import Chunk
 from audit.decode.classic import UnknownVersion
 from audit.decode.columns import PRODUCER_ID_BLOCKS
 from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Named, Rows, data_rows, records_of, rows_of_table
+from audit.decode.rows import Named, Rows, readable_rows, records_of, rows_of_table
 from records.batch import COMPRESSION, HEADER_BYTES
 from records.frame import FRAME_VERSION
 from records.invariant import CorruptData
@@ -118,7 +118,7 @@ def decode_topics(
 
 def read_chunk(where: Where, chunk: Chunk) -> Named:
     """PRODUCER_ID_BLOCKS, BROKERS, TOPICS and RECORD_FAULTS of a chunk of the log."""
-    rows = data_rows(chunk)
+    rows = readable_rows(chunk)
     is_block = _is_plain_block(chunk, rows)
     said = MetadataRows.of(where)
     for found in records_of(chunk, rows[~is_block], said.faults):

@@ -14,7 +14,7 @@ from audit.decode.batches import Where
 from audit.decode.chunks import Chunk
 from audit.decode.classic import Cursor
 from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Found, Named, Rows, data_rows, records_of, rows_of_table
+from audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
 from records.invariant import CorruptData
 
 TOPIC: Final = "__consumer_offsets"
@@ -31,7 +31,7 @@ def decode_commits(
 def read_chunk(where: Where, chunk: Chunk) -> Named:
     """OFFSET_COMMITS and RECORD_FAULTS of a chunk of the log."""
     commits, faults = Rows("offset_commits", where), Rows("record_faults", where)
-    for found in records_of(chunk, data_rows(chunk), faults):
+    for found in records_of(chunk, readable_rows(chunk), faults):
         try:
             _add(commits, found)
         except CorruptData as error:

@@ -83,6 +83,6 @@ def rows_of_table(
                     yield rows
 
 
-def data_rows(chunk: Chunk) -> npt.NDArray[np.int64]:
+def readable_rows(chunk: Chunk) -> npt.NDArray[np.int64]:
     """The rows of a chunk that are sound and no control batches."""
     return np.flatnonzero(chunk.is_sound & ~chunk.is_control)

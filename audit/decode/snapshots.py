@@ -20,7 +20,7 @@ from audit.decode.chunks import Chunk, chunks
 from audit.decode.control import markers
 from audit.decode.files import LOCAL, Files
 from audit.decode.metadata import At, MetadataRows
-from audit.decode.rows import Rows, data_rows, records_of
+from audit.decode.rows import Rows, readable_rows, records_of
 from records.control import SnapshotFooter
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -39,7 +39,7 @@ def decode_checkpoint(
         if isinstance(chunk, Chunk):
             expected = _missing(chunk, expected, said.faults)
             ends_with_footer = _ends_with_footer(chunk)
-            for found in records_of(chunk, data_rows(chunk), said.faults):
+            for found in records_of(chunk, readable_rows(chunk), said.faults):
                 record = found.record
                 said.add(At(found.position, "snapshot", offset, epoch, record.timestamp_ms), record.value)
         else:

@@ -15,7 +15,7 @@ from audit.decode.batches import Where
 from audit.decode.chunks import Chunk
 from audit.decode.classic import Cursor, UnknownVersion
 from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Found, Named, Rows, data_rows, records_of, rows_of_table
+from audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
 from records.invariant import CorruptData
 from records.transaction_log import (
     TransactionForgotten,
@@ -60,7 +60,7 @@ def decode_states(
 def read_chunk(where: Where, chunk: Chunk) -> Named:
     """TRANSACTION_STATES and RECORD_FAULTS of a chunk of the log."""
     states, faults = Rows("transaction_states", where), Rows("record_faults", where)
-    for found in records_of(chunk, data_rows(chunk), faults):
+    for found in records_of(chunk, readable_rows(chunk), faults):
         try:
             _add(states, found)
         except CorruptData as error:

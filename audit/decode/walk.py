@@ -211,10 +211,9 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
             wanted = max(walked.needed, wanted)
             continue
         positions, stop_position = walked.positions, walked.stop_position
-        if walked.stop == "broken" and len(positions) and not _is_sound(buffer, int(positions[-1])):
-            if not _leads_on(opened, position + stop_position, bounds):
-                stop_position = int(positions[-1])
-                positions = positions[:-1]
+        if _led_astray(opened, buffer, position, walked, bounds):
+            stop_position = int(positions[-1])
+            positions = positions[:-1]
         if len(positions):
             yield Run(buffer, position, positions, position + stop_position)
         position += stop_position
@@ -228,6 +227,18 @@ def spans(opened: OpenFile, start: int, bounds: Bounds = ANY) -> Iterator[Span]:
                 return
             position += broken.size
             wanted = min(_FIRST_BYTES, WINDOW_BYTES)
+
+
+def _led_astray(opened: OpenFile, buffer: Bytes, origin: int, walked: Walk, bounds: Bounds) -> bool:
+    """Whether it is the length of the last batch before a break that is wrong."""
+    if walked.stop not in {"broken", "torn"} or not len(walked.positions):
+        return False
+    last = int(walked.positions[-1])
+    if _is_sound(buffer, last):
+        return False
+    if walked.stop == "torn":
+        return _ends_the_file(opened, origin + last)
+    return not _leads_on(opened, origin + walked.stop_position, bounds)
 
 
 def _leads_on(opened: OpenFile, position: int, bounds: Bounds) -> bool:
@@ -246,7 +257,7 @@ def _after_break(opened: OpenFile, position: int, bounds: Bounds, *, torn: bool)
     following = _next_sound(opened, position + 1, bounds)
     if following is not None:
         return Unreadable(position, following - position, reason)
-    if torn and not _fits_shorter(opened, position):
+    if torn and not _ends_the_file(opened, position):
         return Stop(position, "torn", reason)
     if position == opened.size:
         return Stop(position, "end")
@@ -264,8 +275,8 @@ def _is_zero(opened: OpenFile, position: int) -> bool:
     return True
 
 
-def _fits_shorter(opened: OpenFile, position: int) -> bool:
-    """Whether a batch that says it is longer than the file is whole, going by its checksum."""
+def _ends_the_file(opened: OpenFile, position: int) -> bool:
+    """Whether a batch ends where the file ends, whatever it says, going by its checksum."""
     there = opened.size - position
     if not HEADER_BYTES <= there <= BATCH_BYTES_MAX:
         return False

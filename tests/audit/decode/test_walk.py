@@ -91,6 +91,10 @@ CASES = [
         id="the-last-batch-is-whole-whatever-its-length-says",
     ),
     pytest.param(
+        FIRST + with_length(SECOND, len(B) - 12 - 7), [ROW_A, LOST_B], "end", AB,
+        id="a-length-that-leads-almost-to-the-end",
+    ),
+    pytest.param(
         with_length(FIRST, BATCH_BYTES_MAX - 12) + SECOND, [LOST_A, ROW_B],
         "end", AB, id="the-greatest-length",
     ),
