@@ -47,7 +47,7 @@ logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.hostname.name = org.apache.spark.util.Utils
 logger.hostname.level = error
-logger.plan.name = org.apache.spark.sql.catalyst.util.SparkStringUtils
+logger.plan.name = org.apache.spark.util.SparkStringUtils
 logger.plan.level = error
 """
 
