@@ -1,4 +1,4 @@
-"""Spark set for few rows: most of a small audit would go by in compiling a hundred plans, and in empty tasks."""
+"""Spark set for few rows: a small audit would else go by in compiling a hundred plans, and in empty tasks."""
 
 from pathlib import Path
 from typing import Final

@@ -1,0 +1,147 @@
+"""A verdict out of checks: what is counted, what is listed, what could not be read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.audit.report.verdicts import finding, unknown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def said(few: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes ``CHECKS`` one check that says these findings and unknowns."""
+    from audit import checks
+    from audit.checks.findings import FINDINGS, UNKNOWN, Result
+
+    def told(findings: list[Any], unknowns: list[Any]) -> None:
+        result = Result(few.createDataFrame(findings, FINDINGS), few.createDataFrame(unknowns, UNKNOWN))
+        monkeypatch.setattr(checks, "CHECKS", {"markers": lambda _: result})
+
+    return told
+
+
+def judged(spark: "SparkSession", tables: str, names: tuple[str, ...] = ()) -> Any:
+    """The verdict over these tables."""
+    from audit.jobs import check
+
+    return check.run(spark, tables, names=names, now_ms=None, show=print)
+
+
+def test_findings_have_the_columns_of_the_checks() -> None:
+    from audit.checks.findings import FINDINGS, UNKNOWN
+    from audit.report.verdict import Finding, Unknown
+
+    assert list(Finding._fields) == FINDINGS.names
+    assert list(Unknown._fields) == UNKNOWN.names
+
+
+def test_every_check_says_on_the_page_what_it_is_about() -> None:
+    from audit.checks import CHECKS
+    from audit.report.page import ABOUT
+
+    assert set(ABOUT) == set(CHECKS)
+
+
+def test_what_a_check_says_is_the_verdict(few: "SparkSession", fencepost_tables: str, said: Any) -> None:
+    late, early = finding(position=200, transactional_id="<b>"), finding(position=61)
+    said([late, early], [unknown(rule="missing", first_offset=3, end_offset=5)])
+    verdict = judged(few, fencepost_tables)
+    (outcome,) = verdict.outcomes
+    assert outcome.findings == (early, late)
+    assert outcome.unknown == (unknown(rule="missing", first_offset=3, end_offset=5),)
+    assert (outcome.finding_count, outcome.unknown_count, verdict.exit_status) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(("count", "listed"), [(3, 3), (4, 3)], ids=["at-the-most", "one-past-it"])
+def test_lists_end_at_their_most_and_counts_do_not(
+    few: "SparkSession",
+    fencepost_tables: str,
+    said: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    listed: int,
+) -> None:
+    from audit.jobs import check
+
+    monkeypatch.setitem(check._MAX, "finding", 3)
+    monkeypatch.setattr(check, "FINDINGS_MAX", 3)
+    said([finding(position=each) for each in range(count)], [])
+    (outcome,) = judged(few, fencepost_tables).outcomes
+    assert (outcome.finding_count, [each.position for each in outcome.findings]) == (count, [*range(listed)])
+
+
+def test_a_check_that_is_not_there_is_refused() -> None:
+    from audit.jobs.check import require_names
+    from audit.jobs.errors import AuditRefused
+
+    require_names(["markers", "ids"])
+    with pytest.raises(AuditRefused, match="no check marker; there are blocks, "):
+        require_names(["ids", "marker"])
+
+
+def test_tables_that_are_not_there_are_refused(few: "SparkSession", tmp_path: Path) -> None:
+    from audit.tables.refused import TablesRefused
+
+    with pytest.raises(TablesRefused):
+        judged(few, str(tmp_path))
+
+
+def logs_with(folder: Path, source: Path, more: bytes) -> Path:
+    """A copy of one partition of ``source``: its last segment has these bytes appended."""
+    segment = next(source.rglob("payments-0/*.log"))
+    log = folder / "payments-0" / segment.name
+    log.parent.mkdir(parents=True)
+    log.write_bytes(segment.read_bytes() + more)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "flipped", "more", "status"),
+    [
+        pytest.param(("integrity",), False, b"", 0, id="whole"),
+        pytest.param(("blocks",), False, b"\0" * 64, 0, id="preallocated"),
+        pytest.param(("blocks",), False, b"\0" * 8 + b"\0\0\1\0torn", 3, id="torn"),
+        pytest.param(("blocks",), True, b"", 3, id="disbelieved-and-no-check-says-so"),
+        pytest.param(("integrity",), True, b"", 1, id="disbelieved-and-a-check-says-so"),
+    ],
+)
+def test_a_partial_read_is_never_clean(
+    few: "SparkSession",
+    fencepost_logs: Path,
+    tmp_path: Path,
+    names: tuple[str, ...],
+    flipped: bool,
+    more: bytes,
+    status: int,
+) -> None:
+    from audit.jobs import ingest
+
+    logs = logs_with(tmp_path / "logs", fencepost_logs, more)
+    (segment,) = logs.rglob("*.log")
+    if flipped:
+        content = bytearray(segment.read_bytes())
+        content[70] ^= 1  # of the first batch, past what its checksum leaves out
+        segment.write_bytes(content)
+    tables = str(tmp_path / "tables")
+    ingest.run(few, [str(logs)], tables, print)
+    assert judged(few, tables, names).exit_status == status
+
+
+def test_a_file_that_has_grown_was_not_torn(
+    few: "SparkSession", fencepost_logs: Path, tmp_path: Path
+) -> None:
+    from audit.jobs import ingest
+
+    logs = logs_with(tmp_path / "logs", fencepost_logs, b"\0" * 8 + b"\0\0\1\0torn")
+    tables = str(tmp_path / "tables")
+    assert ingest.run(few, [str(logs)], tables, print).is_partial
+    (segment,) = logs.rglob("*.log")
+    with segment.open("ab") as file:
+        file.write(b"more")
+    assert judged(few, tables, ("blocks",)).exit_status == 0
