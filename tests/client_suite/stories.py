@@ -54,7 +54,8 @@ class Stage:
         return f"{self.player.name}-{next(self._numbers)}"
 
     def topic(self, name: str) -> str:
-        """A topic whose partition is on HOST, which does not lead: the leader may be killed."""
+        """A topic whose partition is on HOST, which does not lead: who leads may be killed. All run."""
+        revive(self.cluster)
         while self.cluster.leader() == HOST:
             Killed(self.cluster).restart()
         self.cluster.run("topics", "create", "--topic", name, "--replica-assignment", str(HOST))
@@ -234,6 +235,13 @@ def _state(cluster: RealCluster, transactional_id: str) -> str:
     described = json.loads(said)
     row = described[0] if isinstance(described, list) else described
     return str(row["TransactionState"])
+
+
+def revive(cluster: RealCluster) -> None:
+    """Every node runs: a story that failed half-way may have left one dead, and the next kills another."""
+    dead = [str(node["node_id"]) for node in cluster.nodes() if not node["pid"]]
+    if dead:
+        cluster.run("start", *dead)
 
 
 class Killed:
