@@ -21,9 +21,9 @@ from audit.decode.plan import LogFile
 from audit.decode.walk import BATCH_BYTES_MAX, OFFSETS_MAX
 from records.batch import HEADER_BYTES
 
-PIECE_BYTES: Final = 128 * 1024 * 1024  # a task costs Spark some 10 ms, a piece of this size 100
-PIECE_BYTES_MIN: Final = 16 * 1024 * 1024
-TASKS_PER_CORE: Final = 4  # so that no core idles for long while another finishes
+PIECE_BYTES: Final = 256 * 1024 * 1024  # decoded in 250 ms; a task costs Spark 30 ms in Python and 30 in Java
+PIECE_BYTES_MIN: Final = 32 * 1024 * 1024
+TASKS_PER_CORE: Final = 2  # so that no core idles for long while another finishes
 
 PIECES_MAX: Final = 20_000  # of one reading: above, pieces are larger, and the driver's lists stay small
 SEARCH_BYTES: Final = 1024 * 1024  # for a batch: its header alone is looked for, and most batches are smaller
