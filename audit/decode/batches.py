@@ -52,8 +52,9 @@ def decode_segment(
 ) -> Iterator[pa.RecordBatch]:
     """RECORD_BATCHES of what begins in ``[start, end)``, in the order of the file; ``end`` None: to its end.
 
-    ``crc``  False leaves checksums alone: then a wrong one is no fault, unless the walk breaks there.
-    Raises   OSError only.
+    ``where``  what the rows say of the file; ``path`` is what is opened.
+    ``crc``    False leaves checksums alone: then a wrong one is no fault, unless the walk breaks there.
+    Raises     OSError only.
     """
     for chunk in chunks(path, start, end, crc=crc, files=files):
         yield rows_of(where, chunk)

@@ -39,6 +39,7 @@ _FIRST_BYTES: Final = 64 * 1024  # read first after a break: there may be many, 
 _AHEAD_BYTES: Final = 17  # offset, length, leader epoch, magic: what tells a batch from no batch
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2
+_OLD_MAGICS: Final = (0, 1)
 _CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
 _LENGTH_COUNTS_FROM: Final = 12
@@ -288,6 +289,8 @@ def _reason(head: Bytes, there: int, bounds: Bounds) -> str:
         return f"{there} bytes, a batch takes at least {HEADER_BYTES}"
     offset = int.from_bytes(head[:8].tobytes(), signed=True)
     size, magic = _size(head, 0), int(head[_MAGIC_AT])
+    if magic in _OLD_MAGICS:
+        return f"magic {magic}, expected {_MAGIC}: messages as they were before Kafka 0.11 are not read"
     if magic != _MAGIC:
         return f"magic {magic}, expected {_MAGIC}"
     if not HEADER_BYTES <= size <= BATCH_BYTES_MAX:

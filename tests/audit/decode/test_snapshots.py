@@ -119,13 +119,13 @@ TORN = "the checkpoint is torn: "
             id="the-footer-is-flipped",
         ),
         pytest.param(
-            WHOLE.content[: AT_IMAGE + 16] + b"\0" + WHOLE.content[AT_IMAGE + 17 :],
-            [(AT_IMAGE, f"{len(IMAGE)} bytes are no batch: magic 0, expected 2")],
+            WHOLE.content[: AT_IMAGE + 16] + b"\3" + WHOLE.content[AT_IMAGE + 17 :],
+            [(AT_IMAGE, f"{len(IMAGE)} bytes are no batch: magic 3, expected 2")],
             id="another-magic",
         ),
         pytest.param(
-            WHOLE.content[: AT_FOOTER + 16] + b"\0" + WHOLE.content[AT_FOOTER + 17 :],
-            [(AT_FOOTER, f"{len(FOOTER)} bytes are no batch: magic 0, expected 2")],
+            WHOLE.content[: AT_FOOTER + 16] + b"\3" + WHOLE.content[AT_FOOTER + 17 :],
+            [(AT_FOOTER, f"{len(FOOTER)} bytes are no batch: magic 3, expected 2")],
             id="the-footer-is-no-batch",
         ),
     ],

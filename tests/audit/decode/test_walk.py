@@ -159,6 +159,19 @@ def test_a_batch_of_the_next_segment_is_no_batch_of_this_one(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("magic", "reason"),
+    [
+        (0, "magic 0, expected 2: messages as they were before Kafka 0.11 are not read"),
+        (1, "magic 1, expected 2: messages as they were before Kafka 0.11 are not read"),
+        (3, "magic 3, expected 2"),
+    ],
+)
+def test_messages_of_old_are_named(tmp_path: Path, magic: int, reason: str) -> None:
+    found, _ = read(written(tmp_path, with_magic(FIRST, magic) + SECOND))
+    assert [row["reason"] for row in found] == [reason, None]
+
+
 def test_without_checksums_a_wrong_one_is_no_fault_but_a_break_is(tmp_path: Path) -> None:
     path = written(tmp_path, flipped(FIRST, 40) + SECOND + with_magic(THIRD, 0) + FIRST)
     assert [row["fault"] for row in rows(path, crc=False)] == [None, None, "unreadable", None]
