@@ -6,8 +6,8 @@ from tests.audit.spark.checks.rows import Story
 
 Expected = tuple[str, ...]
 CASES: dict[str, tuple[Callable[[Story], None], Expected, bool]] = {}
-"""By an id that reads as a sentence: a story; "check.rule" of each finding ("?check.rule": unknown); whether it
-is told apart, among those that make the others' logs unknown."""
+"""By an id that reads as a sentence: a story; "check.rule" of each finding ("?check.rule": unknown); whether
+it is told apart, among those that make the others' logs unknown."""
 
 
 def case(*expected: str, apart: bool = False) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:

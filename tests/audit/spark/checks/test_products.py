@@ -1,0 +1,72 @@
+"""The lasting products: who owned which producer ids, and what became of every transaction."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.audit.spark.checks.rows import Row, Story, inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+
+def _registered(story: Story, broker: int, event: str = "registered") -> int:
+    batch = story.batch(topic="__cluster_metadata", partition=0)
+    row: Row = {name: batch[name] for name in ("node", "topic", "partition", "path", "position")}
+    epoch = batch["base_offset"]
+    row |= {"offset": epoch, "timestamp_ms": batch["base_timestamp_ms"], "event": event, "broker_id": broker}
+    story.tables["brokers"].append(
+        row | {"broker_epoch": epoch, "endpoints": f"host{broker}:9092", "incarnation_id": f"life-{epoch}"}
+    )
+    return int(epoch)
+
+
+def test_a_block_is_its_brokers_until_it_registers_again(spark: "SparkSession") -> None:
+    from audit.tables.ownership import producer_id_ownership
+
+    story = Story(0)
+    first = _registered(story, 1)
+    story.block(1000, broker=1)["broker_epoch"] = first
+    other = _registered(story, 2)
+    story.block(3000, broker=2)["broker_epoch"] = other
+    again = _registered(story, 1)
+    again_ms = story.now_ms
+    story.block(3500, broker=1)["broker_epoch"] = again
+    rows = producer_id_ownership(inputs(spark, [story])).orderBy("block_end").collect()
+    assert [
+        (row.broker_id, row.broker_epoch, row.block_first, row.block_end, row.to_ms, row.incarnation_id)
+        for row in rows
+    ] == [
+        (1, first, 0, 1000, again_ms, "life-0"),
+        (2, other, 1000, 3000, None, "life-2"),
+        (1, again, 3000, 3500, None, "life-4"),
+    ]
+
+
+def test_a_history_has_every_transaction_and_who_fenced_it(spark: "SparkSession") -> None:
+    from audit.tables.history import transaction_history
+
+    story = Story(0)
+    story.block(1000)
+    story.state("Empty")
+    story.transaction(partitions=(0, 1))
+    story.state("Ongoing", partitions=(0,))
+    fenced = story.state("PrepareAbort", epoch=1, partitions=(0,))
+    fenced["fences"] = [
+        {"at_ms": fenced["updated_ms"], "cause": "timeout", "producer_id": 0, "producer_epoch": 0, "by": "me"}
+    ]
+    story.state("CompleteAbort", epoch=1)
+    story.state("Ongoing", epoch=1, partitions=(1,))
+    rows = transaction_history(inputs(spark, [story])).orderBy("offset").collect()
+    assert [
+        (row.outcome, row.first_epoch, row.last_epoch, len(row.partitions), row.fenced, row.fence_cause,
+         row.fenced_by)
+        for row in rows
+    ] == [
+        ("commit", 0, 0, 2, False, None, None),
+        ("abort", 0, 1, 1, True, "timeout", "me"),
+        (None, 1, 1, 1, False, None, None),
+    ]  # fmt: skip
+    assert [row.ended_ms is None for row in rows] == [False, False, True]
