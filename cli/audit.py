@@ -9,6 +9,7 @@ Exit status  0 clean, what is unknown included; 1 findings; 2 wrong usage, or th
 import contextlib
 import json
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -305,14 +306,22 @@ def _extra() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """The audit's own refusals, and what the disk refuses, as what the command line says of them."""
+    """The audit's own refusals, and what the disk refuses, as what the command line says of them.
+
+    Whatever else goes wrong, in Spark or here, is exit status 3: 1 would mean findings.
+    """
     from audit.jobs.errors import AuditRefused
     from audit.source.java import NoJava
     from audit.tables.refused import TablesRefused
 
     try:
         yield
+    except (click.ClickException, click.Abort, BrokenPipeError):
+        raise
     except (AuditRefused, NoJava) as error:
         raise WrongUsage(str(error)) from error
     except (TablesRefused, OSError) as error:
         raise Unreadable(str(error)) from error
+    except Exception:  # noqa: BLE001 - the process ends here
+        traceback.print_exc()
+        sys.exit(Unreadable.exit_code)

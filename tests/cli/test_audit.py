@@ -50,6 +50,28 @@ def test_without_the_extra_it_says_what_to_install(
     assert EXTRA_MISSING in said.stderr
 
 
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        pytest.param(ValueError("a bug"), 3, id="a-bug-is-no-finding"),
+        pytest.param(OSError("disk full"), 3, id="the-disk"),
+    ],
+)
+def test_what_goes_wrong_is_never_taken_for_findings(
+    fault: Exception, status: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    from audit.jobs import check
+
+    def fails(_names: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(check, "require_names", fails)
+    said = here(capsys, "audit", "check", "/logs")
+    assert said.status == status
+    assert str(fault) in said.stderr
+
+
 needs_spark = pytest.mark.skipif(find_spec("pyspark") is None, reason="needs the extra audit")
 ON_TWO = ("--master", "local[2]", "--memory", "1g")
 
