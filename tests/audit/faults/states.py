@@ -49,8 +49,9 @@ def reused_epoch(ground: Ground) -> Planted:
 
 
 def lost(ground: Ground) -> Planted:
-    """Records of transactions' states are gone, and their offsets with them."""
-    first = ground.choose(log for log in ground.tree.of_topic(STATES) if len(log.entries) > 2)
+    """Records of transactions' states are gone, and their offsets with them. Kafka's log may have holes."""
+    logs = [log for log in ground.tree.of_topic(STATES) if log.folder.parent.name == "archive"]
+    first = ground.choose(log for log in logs if len(log.entries) > 2)
     entry = ground.choose(each for each in first.entries[1:-1] if ground.is_untouched(each))
     offset = entry.header.base_offset
     beside: list[Entry] = []
