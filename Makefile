@@ -95,7 +95,7 @@ simulate: $(READY)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-rows: $(READY)
+rows: $(AUDIT_READY)
 	@$(BIN)/python -m tests.rows $(ARGS)
 
 clean:
