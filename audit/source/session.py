@@ -85,11 +85,11 @@ def _launch(chosen: Mapping[str, str | None]) -> None:
     conf = SparkConf(loadDefaults=False)
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
         os.environ["JAVA_HOME"] = str(java.wrapped_home())
-        conf.set("spark.ui.showConsoleProgress", "false")  # a Python shell's JVM would show one
         for key, value in chosen.items():
             if value is not None:
                 conf.set(key, value)
-        if "SPARK_CONF_DIR" not in os.environ:
+        if not {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys():  # else there may be defaults to respect
+            conf.set("spark.ui.showConsoleProgress", "false")  # a Python shell's JVM would show one
             log4j = java.keep("log4j2.properties", _LOG4J, 0o644)
             conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
     SparkContext._ensure_initialized(conf=conf)

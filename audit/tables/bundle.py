@@ -11,17 +11,24 @@ from audit.tables.store import PartWriter, TableFile
 
 
 class Written(NamedTuple):
-    """The files of one task, and how far it came in each of its pieces."""
+    """The files of one task, and how far it came in each of its pieces.
+
+    ``fault``  why the files could not be written; then nothing of this counts.
+    """
 
     parts: list[TableFile]
     reached: list[Reached]
+    fault: str | None = None
 
 
 def write_bundle(folder: str, commit: int, task: int, pieces: Sequence[Piece]) -> Written:
-    """Runs on a worker. A log file that cannot be read is a fault of its piece; OSError is of the tables."""
-    writer = PartWriter(Path(folder), commit, task)
-    reached = [_write(writer, piece) for piece in pieces]
-    return Written(writer.close(), reached)
+    """Runs on a worker. A log file that cannot be read is a fault of its piece; nothing is raised."""
+    try:
+        with PartWriter(Path(folder), commit, task) as writer:
+            reached = [_write(writer, piece) for piece in pieces]
+            return Written(writer.close(), reached)
+    except OSError as error:
+        return Written([], [], str(error))
 
 
 def _write(writer: PartWriter, piece: Piece) -> Reached:

@@ -210,6 +210,9 @@ def _run(
         .map(lambda task: write_bundle(*task))
         .collect()
     )
+    for each in written:
+        if each.fault is not None:
+            raise OSError(f"{folder}: {each.fault}")
     parts = list(itertools.chain.from_iterable(each.parts for each in written))
     return parts, list(itertools.chain.from_iterable(each.reached for each in written))
 
@@ -275,9 +278,9 @@ def _is_there(path: str) -> bool:
 def _files_part(folder: Path, commit: int, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:
     import pyarrow as pa
 
-    writer = PartWriter(folder, commit, 0)
-    writer.write("files", pa.RecordBatch.from_pylist(list(rows), schema=FILES), "")
-    return writer.close()
+    with PartWriter(folder, commit, 0) as writer:
+        writer.write("files", pa.RecordBatch.from_pylist(list(rows), schema=FILES), "")
+        return writer.close()
 
 
 def _report(manifest: Manifest, settled_ms: int, bytes_read: int, plan: _Plan) -> IngestReport:

@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -149,12 +149,22 @@ def without(folder: Path, parts: Sequence[TableFile], paths: Collection[str], co
 
 
 class PartWriter:
-    """Rows of the tables on their way into Parquet files, a file for each table that has rows."""
+    """Rows of the tables on their way into Parquet files, a file for each table that has rows.
+
+    At the end of its ``with`` what was not closed is given up, and deleted by who writes next.
+    """
 
     def __init__(self, folder: Path, commit: int, task: int) -> None:
         self._folder = folder
         self._stem = f"{commit:08d}-{task:05d}"
         self._open: dict[str, _Part] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._open.values():
+            part.give_up()
 
     def write(self, table: str, rows: Any, path: str) -> None:
         """Add a record batch that was read out of ``path``. Raises OSError."""
@@ -190,6 +200,13 @@ class _Part:
             self._paths[path] = None
         if self._waiting_rows >= ROW_GROUP_ROWS:
             self._flush()
+
+    def give_up(self) -> None:
+        """Close what is open; after ``close`` nothing is."""
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def close(self, paths: Collection[str] = ()) -> TableFile:
         self._flush()
@@ -235,12 +252,15 @@ def _rewritten(
     """One file of the rows of ``parts`` less those of the paths ``gone``; none if no row is left."""
     dropped = pa.array(sorted(gone), pa.string())
     written = _Part(folder / table / f"{commit:08d}-{99_999}-{secrets.token_hex(8)}.parquet", table)
-    for part in parts:
-        with pq.ParquetFile(folder / table / part.name) as source:
-            for rows in source.iter_batches(batch_size=ROW_GROUP_ROWS):
-                written.write(rows.filter(pc.invert(pc.is_in(rows.column("path"), dropped))), None)
-    paths = {path for part in parts for path in part.paths if path not in gone}
-    merged = written.close(sorted(paths))
+    try:
+        for part in parts:
+            with pq.ParquetFile(folder / table / part.name) as source:
+                for rows in source.iter_batches(batch_size=ROW_GROUP_ROWS):
+                    written.write(rows.filter(pc.invert(pc.is_in(rows.column("path"), dropped))), None)
+        paths = {path for part in parts for path in part.paths if path not in gone}
+        merged = written.close(sorted(paths))
+    finally:
+        written.give_up()
     return [merged] if merged.rows else []
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from audit.tables.reading import read, settled_ms
 from audit.tables.refused import TablesRefused
 from tests.audit.faults import cluster
 from tests.audit.kafka import fixture
+from tests.audit.spark.ingest.killed import OneProcess
 from tests.audit.spark.ingest.tables import in_memory, in_spark, on_disk
 
 pytestmark = pytest.mark.slow
@@ -29,7 +31,7 @@ LOGS = [pytest.param(cluster.unpacked, id="fencepost"), pytest.param(fixture.unp
 class Audited:
     """Log directories, and the tables that are made of them."""
 
-    def __init__(self, spark: SparkSession, folder: Path, unpack: Unpack) -> None:
+    def __init__(self, spark: SparkSession | OneProcess, folder: Path, unpack: Unpack) -> None:
         self.spark = spark
         self.root = unpack(folder / "logs")
         self.tables = folder / "tables"
@@ -48,8 +50,9 @@ class Audited:
 
 
 @pytest.fixture
-def audited(spark: SparkSession, tmp_path: Path) -> Audited:
-    return Audited(spark, tmp_path, cluster.unpacked)
+def audited(tmp_path: Path) -> Audited:
+    """Without Spark: what happens to the files is the same, and sooner."""
+    return Audited(OneProcess(), tmp_path, cluster.unpacked)
 
 
 @pytest.mark.row("card.8")
@@ -164,10 +167,10 @@ def test_small_files_are_merged_and_old_ones_kept_for_their_readers(
     assert kept == {f"{part.table}/{part.name}" for part in manifest.parts} | set(manifest.retired)
 
 
-def test_roots_add_up(spark: SparkSession, tmp_path: Path) -> None:
+def test_roots_add_up(tmp_path: Path) -> None:
     ours, kafkas = cluster.unpacked(tmp_path / "a"), fixture.unpack(tmp_path / "b")
-    ingest(spark, [str(ours)], str(tmp_path / "tables"))
-    ingest(spark, [str(kafkas)], str(tmp_path / "tables"))
+    ingest(OneProcess(), [str(ours)], str(tmp_path / "tables"))
+    ingest(OneProcess(), [str(kafkas)], str(tmp_path / "tables"))
     assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(ours), str(kafkas)]))
 
 
@@ -178,16 +181,63 @@ def test_a_file_system_that_its_uri_names(spark: SparkSession, tmp_path: Path) -
     assert report.rows == {name: rows.total() for name, rows in expected.items()}
 
 
-def test_another_writer_and_other_versions_are_refused(audited: Audited) -> None:
+def test_a_log_that_is_being_written_is_never_torn(tmp_path: Path) -> None:
+    """Listed in the midst of a batch; by the time it is read its writer has gone on."""
+    root = cluster.unpacked(tmp_path / "logs")
+    path = max(root.rglob("*.log"), key=lambda each: each.stat().st_size)
+    content = path.read_bytes()
+    path.write_bytes(b"")
+    ended = threading.Event()
+
+    def write() -> None:
+        with open(path, "ab", buffering=0) as file:
+            file.writelines(content[start : start + 13] for start in range(0, len(content), 13))
+        ended.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not ended.is_set():
+        assert not ingest(OneProcess(), [str(root)], str(tmp_path / "tables")).read_anew
+    writer.join()
+    assert not ingest(OneProcess(), [str(root)], str(tmp_path / "tables")).not_read
+    assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(root)]))
+
+
+def test_tables_that_cannot_be_written_are_told(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            audited.ingest()
+    audited.ingest()
+
+
+def test_a_file_that_vanishes_while_it_is_read_was_never_there(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = audited.segments()[0]
+
+    def cut(file: LogFile, start: int, size: int, files: object) -> list[pieces.Piece]:
+        path.unlink(missing_ok=True)
+        return [pieces.Piece(file, start, file.size)]
+
+    monkeypatch.setattr("audit.tables.ingest.cut", cut)
+    assert not audited.ingest().not_read
+
+
+def test_another_writer_and_other_versions_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    audited = Audited(spark, tmp_path, cluster.unpacked)
     with store.writing(audited.tables), pytest.raises(TablesRefused, match="another ingest"):
         audited.ingest()
     with pytest.raises(TablesRefused, match="no tables are here"):
-        read(audited.spark, str(audited.tables))
+        read(spark, str(audited.tables))
     audited.ingest()
     manifest = audited.tables / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"version":1', '"version":2', 1))
     with pytest.raises(TablesRefused, match="version 2, expected 1"):
-        read(audited.spark, str(audited.tables))
+        read(spark, str(audited.tables))
     with pytest.raises(TablesRefused, match="version 2, expected 1"):
         audited.ingest()
 
