@@ -4,7 +4,7 @@ Copy        one directory with a partition's segments. Copies agree at most offs
             bytes that most hold count, the lowest node's in a tie, and past the common end whoever goes on.
 Opaque      a batch whose checksum is wrong, or bytes that are none: its columns are not believed.
 Displaced   a batch whose offset was there before, or that alone steps out of line between two that are
-            contiguous.
+            contiguous. It can be read: what it is by its producer is said before that it is displaced.
 Plain       neither: what the other checks read.
 """
 
@@ -47,7 +47,8 @@ def canonical(
               ``compacted``: there are topics that are set to be. Without them there is less to look at.
     Further   ``opaque``, ``displaced``, ``plain`` boolean; ``base_offset`` of an opaque row is the first
               offset that may hide in it; ``explained``: an opaque or displaced row, or a torn file, stands
-              before this row; ``compacted``: offsets may be missing, as of right.
+              before this row; ``after_cut``: of these, a torn file; ``compacted``: offsets may be missing, as
+              of right.
     """
     rows = _placed(batches.where(F.col("topic") != METADATA), files if torn else None)
     rows = _chosen(rows, files) if copied else rows
@@ -129,6 +130,10 @@ def _placed(batches: DataFrame, files: DataFrame | None) -> DataFrame:
     due = F.last(F.when(sound, last), ignorenulls=True).over(past) + 1
     next_base = F.lead(F.when(sound, base)).over(log)
     steps_out = sound & (base != F.col("due")) & (F.col("next_base") == F.col("due") + last - base + 1)
+    other = F.lead("crc").over(log) != F.col("crc")  # of two equal batches the second is the copy
+    begins_there = F.when(base == F.col("due"), other).otherwise(F.lag("base_offset").over(log) != base)
+    # The log goes on as if it were not there.
+    squeezed = sound & (F.col("next_base") == F.col("due")) & begins_there
     rows = (
         batches.select(*_COLUMNS)
         .repartition(*_LOG)
@@ -136,19 +141,28 @@ def _placed(batches: DataFrame, files: DataFrame | None) -> DataFrame:
         .withColumns({"copy": F.xxhash64(directory()), "opaque": F.col("fault").isNotNull()})
         .withColumns({"due": due, "next_base": next_base})
         .withColumn("alone", F.coalesce(steps_out, F.lit(False)))
-        .withColumn("plain_end", F.max(F.when(sound & ~F.col("alone"), last)).over(past) + 1)
+        .withColumn("squeezed", F.coalesce(squeezed, F.lit(False)))
+        .withColumn("outside", F.col("alone") | F.col("squeezed"))
+        .withColumn("plain_end", F.max(F.when(sound & ~F.col("outside"), last)).over(past) + 1)
         .withColumn(
-            "displaced", sound & (F.col("alone") | F.coalesce(base < F.col("plain_end"), F.lit(False)))
+            "displaced", sound & (F.col("outside") | F.coalesce(base < F.col("plain_end"), F.lit(False)))
         )
         .withColumn("unread", F.col("opaque") | F.col("alone"))
+        .withColumn("cut", F.lit(False))
     )
     if files is not None:
         torn = files.where("kind = 'segment' AND stop IN ('torn', 'truncated', 'unreadable')")
-        rows = rows.join(F.broadcast(torn.selectExpr("path", "true AS cut").distinct()), "path", "left")
-        rows = rows.withColumn("unread", F.col("unread") | F.coalesce("cut", F.lit(False)))
+        names = torn.selectExpr("path", "true AS torn").distinct()
+        rows = rows.join(F.broadcast(names), "path", "left").drop("cut")
+        rows = rows.withColumn("cut", F.coalesce("torn", F.lit(False))).drop("torn")
+        rows = rows.withColumn("unread", F.col("unread") | F.col("cut"))
     hidden = F.when(F.col("opaque"), F.coalesce("plain_end", base, F.lit(0))).otherwise(base)
     return (
         rows.withColumn("explained", F.coalesce(F.lag("unread").over(log), F.lit(False)))
+        .withColumn(
+            "after_cut",
+            F.coalesce(F.lag("cut").over(log) & (F.lag("path").over(log) != F.col("path")), F.lit(False)),
+        )
         .withColumn("base_offset", hidden)
-        .drop("due", "next_base", "alone", "plain_end", "cut", "unread")
+        .drop("due", "next_base", "alone", "squeezed", "outside", "plain_end", "cut", "unread")
     )

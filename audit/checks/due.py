@@ -135,8 +135,11 @@ def _overlapping(rows: DataFrame, places: DataFrame, how: str) -> DataFrame:
 
 
 def _opaque(suspects: DataFrame) -> DataFrame:
-    may_be = (F.col("fault") == "unreadable") | (F.col("size") <= MARKER_BYTES_MAX)
-    return suspects.where(F.col("opaque") & may_be).select(*_PART, "marker_ms_before", "marker_ms_after")
+    may_be = F.col("opaque") & ((F.col("fault") == "unreadable") | (F.col("size") <= MARKER_BYTES_MAX))
+    here_ms = F.when(F.col("after_cut") & F.col("marker"), F.col("max_timestamp_ms"))
+    return suspects.where(may_be | F.col("after_cut")).select(
+        *_PART, "marker_ms_before", F.coalesce(here_ms, "marker_ms_after").alias("marker_ms_after")
+    )
 
 
 def _logs(inputs: Inputs) -> DataFrame:

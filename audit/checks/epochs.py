@@ -18,7 +18,7 @@ NAME: Final = "epochs"
 
 def check(inputs: Inputs) -> Result:
     """Rules reused, regressed."""
-    markers = inputs.suspects.where("stale AND marker").withColumns(
+    markers = inputs.suspects.where("stale AND control_type IN (0, 1)").withColumns(
         {"offset": F.col("base_offset"), "at_ms": F.col("max_timestamp_ms")}
     )
     place = F.struct(

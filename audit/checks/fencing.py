@@ -46,8 +46,8 @@ def check(inputs: Inputs) -> Result:
 
 def zombies(inputs: Inputs) -> DataFrame:
     """One row per partition, producer and epoch: its first batch, ``batches``, ``stale``, ``left_ms``."""
-    data = inputs.suspects.where("plain AND NOT foreign AND control_type IS NULL")
-    rows = data.where("stale").withColumn("left_ms", F.lit(None).cast("long"))
+    data = inputs.suspects.where("stale AND control_type IS NULL")
+    rows = data.withColumn("left_ms", F.lit(None).cast("long"))
     if not inputs.open_tail.isEmpty():
         rows = rows.unionByName(_left_by_coordinator(inputs).select(*rows.columns))
     columns = ["topic", "partition", "producer_id", "producer_epoch", "stale"]

@@ -70,7 +70,7 @@ def logs(rows: DataFrame) -> DataFrame:
 
 def _with_kinds(rows: DataFrame) -> DataFrame:
     return (
-        rows.withColumn("foreign", F.coalesce("foreign", F.lit(False)) & F.col("plain"))
+        rows.withColumn("foreign", F.coalesce("foreign", F.lit(False)) & ~F.col("opaque"))
         .withColumn(
             "transactional",
             F.coalesce(F.col("attributes").bitwiseAND(F.lit(_IS_TRANSACTIONAL)) != 0, F.lit(False)),
@@ -86,21 +86,24 @@ def _with_epochs(rows: DataFrame) -> DataFrame:
     producer = Window.partitionBy(*_LOG, "producer_id")
     order = producer.orderBy("base_offset", "position")
     past = order.rowsBetween(Window.unboundedPreceding, -1)
-    ours = F.col("plain") & ~F.col("foreign") & (F.col("producer_id") >= 0)
-    version = F.when(F.col("marker"), F.col("marker_version"))
+    legible = ~F.col("opaque") & ~F.col("foreign") & (F.col("producer_id") >= 0)
+    ours = F.col("plain") & legible
+    ends = legible & F.coalesce(F.col("control_type").isin(*_ABORT_OR_COMMIT), F.lit(False))
+    version = F.when(ends, F.col("marker_version"))
+    counted_version = F.when(F.col("marker"), F.col("marker_version"))
     last_marker = F.struct("producer_epoch", "base_timestamp_ms", "coordinator_epoch", "control_type")
     same = F.last(F.when(F.col("marker"), last_marker), ignorenulls=True).over(past) == last_marker
-    repeated = F.when(version.isNotNull(), version <= F.max(version).over(past)).otherwise(same)
+    repeated = F.when(version.isNotNull(), version <= F.max(counted_version).over(past)).otherwise(same)
     open_data = F.col("counted") & F.col("control_type").isNull() & F.col("transactional")
     last_data = F.max(F.when(open_data, F.col("base_offset"))).over(past)
     last_end = F.max(F.when(F.col("marker") & F.col("counted"), F.col("base_offset"))).over(past)
     return (
         rows.withColumn("epoch_before", F.max(F.when(ours, F.col("producer_epoch"))).over(past))
         .withColumn(
-            "stale", F.coalesce(ours & (F.col("producer_epoch") < F.col("epoch_before")), F.lit(False))
+            "stale", F.coalesce(legible & (F.col("producer_epoch") < F.col("epoch_before")), F.lit(False))
         )
         .withColumn("counted", ours & ~F.col("stale"))
-        .withColumn("repeated", F.col("marker") & F.col("counted") & F.coalesce(repeated, F.lit(False)))
+        .withColumn("repeated", ends & ~F.col("stale") & F.coalesce(repeated, F.lit(False)))
         .withColumn(
             "last_marker_offset",
             F.max(F.when(F.col("marker") & F.col("counted"), F.col("base_offset"))).over(producer),

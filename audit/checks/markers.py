@@ -171,8 +171,8 @@ def wrong_markers(inputs: Inputs) -> DataFrame:
          ``rule``; ``unknown``: why that cannot be said, or null.
     """
     copies = (
-        marker_rows(inputs.suspects)
-        .where("repeated")
+        inputs.suspects.where("repeated")
+        .withColumn("committed", F.col("control_type") == 1)
         .selectExpr(*_WRONG, "'double' AS rule", "'' AS unknown")
     )
     copies = copies.withColumn("unknown", F.lit(None).cast("string"))

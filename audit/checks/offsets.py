@@ -3,6 +3,7 @@
 Exempt      compacted logs may leave offsets out, as of right. The metadata log's holes are the check of
             blocks.
 Marker      a hole where a marker is due is that marker's finding.
+Displaced   what else is wrong with a batch that is not where it should be is its finding.
 Unknown     what is before the first offset that is kept, and holes that the log itself names.
 """
 
@@ -41,7 +42,9 @@ def check(inputs: Inputs) -> Result:
             ),
         ),
         findings(
-            inputs.suspects.where("displaced").withColumn("offset", F.col("base_offset")),
+            inputs.suspects.where("displaced AND NOT (foreign OR stale OR repeated)").withColumn(
+                "offset", F.col("base_offset")
+            ),
             NAME,
             "overlap",
             subject=F.format_string("offset %d", F.col("base_offset")),
