@@ -143,7 +143,7 @@ def _chain_findings(lower: DataFrame, chain: DataFrame) -> DataFrame:
     )
     again = F.col("block_end") == F.col("before")
     earlier = (
-        there.join(first, "before", "left")
+        first.join(F.broadcast(there), "before")
         .where("earlier_offset <= offset")
         .where("NOT (earlier_offset = offset AND earlier_position >= position)")
     )
@@ -188,7 +188,7 @@ def _explicit_findings(early: DataFrame, explicit: DataFrame) -> DataFrame:
     )
     key = F.struct("block_first", "block_end", "offset", "position")
     named = (
-        there.join(first, "before")
+        first.join(F.broadcast(there), "before")
         .where(F.col("earlier_key") < key)
         .groupBy(*explicit.columns, "before")
         .agg(F.min(F.struct("earlier_first", "earlier")).alias("other"))
