@@ -2,8 +2,9 @@
 
     python -m tests.audit.bench_blocks [--sizes 1000000,10000000,100000000] [--memory 2g] [--dir DIR]
 
-Writes a metadata log's tables as the ingest leaves them (one record a batch, one block a record) with four faults
-in them, and runs the check of blocks over each size in a JVM of its own. Needs 10 GB of disk for the largest.
+Writes a metadata log's tables as the ingest leaves them (one record a batch, one block a record) with four
+faults in them, and runs the check of blocks over each size in a JVM of its own. Needs 10 GB of disk for the
+largest.
 """
 
 import argparse
@@ -105,12 +106,19 @@ def _write(spark: Any, size: int, folder: Path, tables: dict[str, Any]) -> None:
     batches = {
         **dict.fromkeys(("base_offset", "last_offset", "base_timestamp_ms", "max_timestamp_ms"), "id"),
         **dict.fromkeys(("producer_id", "producer_epoch", "base_sequence"), "-1"),
-        **{"size": "92", "leader_epoch": "1", "record_count": "1", "attributes": "0"},
+        "size": "92",
+        "leader_epoch": "1",
+        "record_count": "1",
+        "attributes": "0",
         "crc": "id * 7919 % 4294967291",
     }
     blocks = {
-        **{"source": "'log'", "leader_epoch": "1", "broker_id": "id % 5", "broker_epoch": "id % 5"},
-        **{"offset": "id", "timestamp_ms": "id"},
+        "source": "'log'",
+        "leader_epoch": "1",
+        "broker_id": "id % 5",
+        "broker_epoch": "id % 5",
+        "offset": "id",
+        "timestamp_ms": "id",
     }
     for name, values in (("record_batches", batches), ("producer_id_blocks", blocks)):
         columns = [
