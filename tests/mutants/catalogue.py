@@ -6,6 +6,7 @@ when every one of its tests fails with it (they all pass without it).
 
 from typing import Final
 
+from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.mutant import Mutant
 
@@ -407,4 +408,5 @@ MUTANTS: Final = (
         (UPGRADE + "test_a_rollback_of_a_fence_that_is_on_its_way",),
     ),
     *COORDINATOR,
+    *AUDIT,
 )

@@ -14,10 +14,12 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = ("records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "tests")
+COPIED: Final = (
+    "records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "audit", "tests",
+)  # fmt: skip
 TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
 
-_OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR) (\S+?)(?: - .*)?$", re.MULTILINE)
+_OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
 
 class Stale(Exception):
