@@ -80,13 +80,15 @@ def _second_list(line: str) -> str:
             depth -= 1
             if depth == 0:
                 lists.append(line[begin:at])
-    return lists[1] if len(lists) > 2 else ""
+    is_order = len(lists) == 2 and (" ASC" in lists[1] or " DESC" in lists[1])
+    return "" if len(lists) < 2 or is_order else lists[1]
 
 
 @pytest.mark.parametrize(
     ("line", "partition"),
     [
         pytest.param("Window [max(a#1) AS b#2], [c#3, d#4], [e#5 ASC]", "c#3, d#4", id="partitioned"),
+        pytest.param("Window [count(1) AS b#2], [c#3, d#4]", "c#3, d#4", id="partitioned-in-no-order"),
         pytest.param("Window [max(a#1) AS b#2], [e#5 ASC]", "", id="not-partitioned"),
     ],
 )
