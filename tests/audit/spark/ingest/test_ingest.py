@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from audit.decode import local
+from audit.decode import batches, local
 from audit.decode.files import LOCAL
 from audit.decode.plan import LogFile, list_files
 from audit.source import pieces
@@ -133,8 +133,8 @@ def test_a_fault_at_the_end_is_looked_at_again_when_the_file_grows(audited: Audi
     content = path.read_bytes()
     path.write_bytes(_flipped(path, -3))
     audited.ingest()
-    path.write_bytes(path.read_bytes() + content[:100])
-    audited.ingest()
+    path.write_bytes(path.read_bytes() + b"\xff" * 100 + content)  # now it is the length that seems wrong
+    assert "behind a fault" in dict(audited.ingest().read_anew)[str(path)]
 
 
 def test_a_torn_tail_is_told_and_a_directory_that_cannot_be_listed_too(audited: Audited) -> None:
@@ -201,6 +201,32 @@ def test_a_log_that_is_being_written_is_never_torn(tmp_path: Path) -> None:
     writer.join()
     assert not ingest(OneProcess(), [str(root)], str(tmp_path / "tables")).not_read
     assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(root)]))
+
+
+def test_what_was_torn_when_it_was_read_and_is_whole_now_is_read_the_next_time(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = audited.segments()[0]
+    content = path.read_bytes()
+    os.truncate(path, len(content) - 5)
+
+    def late(*place: object, **files: object) -> object:
+        path.write_bytes(content)
+        return batches.stop_of(*place, **files)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("audit.tables.ingest.stop_of", late)
+        assert not ingest(OneProcess(), [str(audited.root)], str(audited.tables)).not_read
+    audited.ingest()
+
+
+def test_a_manifest_is_replaced_not_written_over(audited: Audited, tmp_path: Path) -> None:
+    audited.ingest()
+    held = tmp_path / "held"
+    held.hardlink_to(audited.tables / "manifest.json")
+    before = held.read_text()
+    audited.ingest()
+    assert held.read_text() == before
 
 
 def test_tables_that_cannot_be_written_are_told(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
