@@ -121,6 +121,7 @@ def check(
 ) -> None:
     """Run the checks over log directories, or over tables made before.
 
+    With --tables, who owned which ids, every transaction's story and the findings are left in PATH/products.
     What the logs cannot decide is printed as unknown. Exit status: 0 clean, 1 findings, 3 not everything
     could be read.
     """
@@ -137,7 +138,8 @@ def check(
             opened("check", master=master, memory=memory, show=show) as spark,
             prepared(spark, roots, tables_dir, show) as tables,
         ):
-            verdict = job.run(spark, tables, names=names, now_ms=now_ms, show=show)
+            is_kept = tables_dir is not None
+            verdict = job.run(spark, tables, names=names, now_ms=now_ms, show=show, is_kept=is_kept)
     _print(document(verdict), verdict_lines(verdict), output_format)
     sys.exit(verdict.exit_status)
 

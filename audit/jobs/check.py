@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from audit import checks as registry
 from audit.checks.findings import Result
 from audit.checks.inputs import Inputs
+from audit.jobs import products
 from audit.jobs.errors import AuditRefused
 from audit.jobs.files import disbelieved, files_of
 from audit.jobs.session import Show, shown
@@ -45,10 +46,24 @@ def require_names(names: Collection[str]) -> None:
 
 
 def run(
-    spark: SparkSession, tables_dir: str, *, names: Collection[str], now_ms: int | None, show: Show
+    spark: SparkSession,
+    tables_dir: str,
+    *,
+    names: Collection[str],
+    now_ms: int | None,
+    show: Show,
+    is_kept: bool = False,
 ) -> Verdict:
-    """The verdict over the tables in ``tables_dir``. No names: every check. Raises TablesRefused."""
-    return judge(spark, inputs_of(spark, tables_dir, now_ms), names, show)
+    """The verdict over the tables in ``tables_dir``. No names: every check. Raises TablesRefused.
+
+    is_kept  the products are written beside the tables, too. Raises OSError.
+    """
+    inputs = inputs_of(spark, tables_dir, now_ms)
+    verdict = judge(spark, inputs, names, show)
+    if is_kept:
+        with shown(spark, show, "writing who owned what, and every transaction's story"):
+            products.write(spark, inputs, verdict, tables_dir)
+    return verdict
 
 
 def judge(spark: SparkSession, inputs: Inputs, names: Collection[str], show: Show) -> Verdict:

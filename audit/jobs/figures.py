@@ -6,7 +6,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.checks.inputs import Inputs
-from audit.jobs.given import given_out
 from audit.report.figures import (
     BINS_MAX,
     ROWS_MAX,
@@ -22,6 +21,8 @@ from audit.report.figures import (
     Series,
 )
 from audit.report.scale import STEPS_MS
+from audit.tables.history import transaction_history
+from audit.tables.ownership import producer_id_ownership
 
 CLASS_ENDS_MS: Final = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 """Exclusive upper bounds of the classes of durations, up to half a day; the last class has none."""
@@ -74,9 +75,9 @@ def allocations(inputs: Inputs) -> DataFrame:
 
     Out  broker_id int, at_ms long (may be null), ids long, block_end long.
     """
-    ids = F.greatest(F.col("block_end") - F.coalesce("first", "block_end"), F.lit(0))
-    return given_out(inputs).select(
-        "broker_id", F.col("timestamp_ms").alias("at_ms"), ids.alias("ids"), "block_end"
+    ids = F.greatest(F.col("block_end") - F.coalesce("block_first", "block_end"), F.lit(0))
+    return producer_id_ownership(inputs).select(
+        "broker_id", F.col("from_ms").alias("at_ms"), ids.alias("ids"), "block_end"
     )
 
 
@@ -245,9 +246,12 @@ def _open_row(row: Any) -> OpenTransaction:
 
 
 def _fences(inputs: Inputs) -> DataFrame:
-    """Each fence once, though every later record of its id repeats it: the columns of ``Fence``."""
+    """Each fence once, though every later record of its id repeats it: the columns of ``Fence``.
+
+    Kafka's log keeps no account of fences: there they are transactions that were aborted at a higher epoch.
+    """
     rows = inputs.states.where("NOT regressed").select("transactional_id", F.explode("fences").alias("fence"))
-    return rows.select(
+    told = rows.select(
         "fence.at_ms",
         "transactional_id",
         "fence.producer_id",
@@ -255,6 +259,18 @@ def _fences(inputs: Inputs) -> DataFrame:
         "fence.cause",
         F.coalesce("fence.by", F.lit("")).alias("by"),
     ).distinct()
+    untold = transaction_history(inputs).where("fenced AND fence_cause IS NULL")
+    shown = untold.select(
+        F.col("decided_ms").alias("at_ms"),
+        "transactional_id",
+        "producer_id",
+        F.coalesce("first_epoch", "last_epoch").alias("producer_epoch"),
+        F.lit("its transaction was aborted").alias("cause"),
+        F.lit("").alias("by"),
+    )
+    return told.unionByName(
+        shown.join(told.select("transactional_id").distinct(), "transactional_id", "left_anti")
+    )
 
 
 def _bin(at_ms: Column, bins: Bins) -> Column:

@@ -14,7 +14,6 @@ from audit.checks.inputs import Inputs
 from audit.checks.states import canonical_states
 from audit.jobs.errors import AuditRefused
 from audit.jobs.files import files_of
-from audit.jobs.given import given_out
 from audit.jobs.session import Show, shown
 from audit.jobs.source import inputs_of
 from audit.report.ownership import Block, Ownership, Use
@@ -28,10 +27,16 @@ from audit.report.timeline import (
     events,
     parse_moment,
 )
+from audit.tables.ownership import producer_id_ownership
 
 BLOCKS_MAX: Final = 100  # that hold one id: more than one is a fault already
 USES_MAX: Final = 1_000  # transactional ids of one producer id: more than one is a fault already
 
+
+_BLOCK: Final = (
+    *("block_first", "block_end", "broker_id", "broker_epoch", "from_ms", "to_ms"),
+    *("source", "offset", "path", "position"),
+)
 
 Question = Callable[[SparkSession, str, Show], Story | Ownership]
 """Asked of a session and a folder of tables."""
@@ -154,17 +159,12 @@ def _written(inputs: Inputs, condition: Column) -> tuple[Written, ...]:
 
 
 def _blocks(inputs: Inputs, producer_id: int) -> tuple[Block, ...]:
-    holds = (F.col("block_end") > producer_id) & (F.coalesce("first", F.lit(producer_id)) <= producer_id)
-    columns = (
-        "first",
-        "block_end",
-        "broker_id",
-        "broker_epoch",
-        "timestamp_ms",
-        "source",
-        "offset",
-        "path",
-        "position",
+    begin = F.coalesce("block_first", F.lit(producer_id))
+    rows = (
+        producer_id_ownership(inputs)
+        .where((begin <= producer_id) & (F.col("block_end") > producer_id))
+        .orderBy("from_ms", "offset")
+        .select(*_BLOCK)
+        .limit(BLOCKS_MAX)
     )
-    rows = given_out(inputs).where(holds).orderBy("timestamp_ms", "offset").select(*columns)
-    return tuple(Block(*row) for row in rows.limit(BLOCKS_MAX).collect())
+    return tuple(Block(*row) for row in rows.collect())

@@ -9,13 +9,17 @@ from audit.report.timeline import Written, written_lines
 
 
 class Block(NamedTuple):
-    """A block that holds the id. ``end`` is exclusive; ``first`` None: where it begins was not kept."""
+    """A block that holds the id: [first, end), ``first`` None: where it begins was not kept.
+
+    ``at_ms``  when it was given out; ``until_ms`` when its broker registered again or left. None: not told.
+    """
 
     first: int | None
     end: int
     broker_id: int
     broker_epoch: int
     at_ms: int | None
+    until_ms: int | None
     source: str
     offset: int
     path: str
@@ -45,7 +49,10 @@ class Ownership:
 
     @property
     def owners(self) -> tuple[Block, ...]:
-        """The blocks that had been given out at that time; all of them if none was named."""
+        """The blocks that had been given out at that time; all of them if none was named.
+
+        An id stays its owner's: what the owner left of a block when it registered again is given to nobody.
+        """
         if self.at_ms is None:
             return self.blocks
         return tuple(each for each in self.blocks if each.at_ms is None or each.at_ms <= self.at_ms)
@@ -94,6 +101,8 @@ def _owner(block: Block) -> str:
     if block.broker_epoch >= 0:
         who += f", epoch {block.broker_epoch}"
     since = "" if block.at_ms is None else f", since {moment(block.at_ms)}"
+    if block.until_ms is not None:
+        since += f" until it registered again or left, {moment(block.until_ms)}"
     if block.first is None:
         return f"{who}, in a block that ends at {block.end}{since}"
     return f"{who}, in [{block.first}, {block.end}), {plural(block.end - block.first, 'id')}{since}"
