@@ -217,7 +217,7 @@ def test_what_was_torn_when_it_was_read_and_is_whole_now_is_read_the_next_time(
     with monkeypatch.context() as patched:
         patched.setattr("audit.tables.ingest.stop_of", late)
         assert not ingest(OneProcess(), [str(audited.root)], str(audited.tables)).not_read
-    audited.ingest()
+    assert not audited.ingest().read_anew
 
 
 def test_a_manifest_is_replaced_not_written_over(audited: Audited, tmp_path: Path) -> None:
