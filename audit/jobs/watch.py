@@ -124,6 +124,7 @@ def _started(
             raise
 
     spark.dataSource.register(Growth)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # a stream has none, and warns of it
     return (
         spark.readStream.format(NAME)
         .options(**{f"root.{number}": root for number, root in enumerate(roots)})
