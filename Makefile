@@ -92,7 +92,7 @@ bench: $(READY)
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)
 
-mutants: $(READY)
+mutants: $(AUDIT_READY)
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 rows: $(AUDIT_READY)

@@ -1,13 +1,16 @@
 """``make mutants``: break the code on purpose, one line at a time; a test must notice each.
 
 Prints one line per mutant and test: ``mutant, test, red`` if the test fails with the mutant, ``green`` if it
-does not notice. Exit status: 0 every named test fails under its mutant and passes without, 1 one does not,
-2 the catalogue is stale (its code or test is gone) or the usage wrong.
+does not notice. Mutants whose tests need Spark are NOT RUN where pyspark is not. Exit status: 0 every named
+test fails under its mutant and passes without, 1 one does not, 2 the catalogue is stale (its code or test is
+gone) or the usage wrong.
 """
 
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
@@ -16,7 +19,7 @@ import click
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
-from tests.mutants.runner import Stale, broken, copied_tree, run_tests
+from tests.mutants.runner import Stale, apart, broken, copied_tree, run_tests
 
 WORKERS: Final = 2
 
@@ -34,6 +37,11 @@ def main(list_only: bool, only: tuple[str, ...]) -> None:
         for mutant in chosen:
             click.echo(f"{mutant.name}: not true any more in {mutant.file}: {mutant.breaks}")
         return
+    if find_spec("pyspark") is None:
+        left_out = [mutant.name for mutant in chosen if mutant.needs_spark]
+        chosen = [mutant for mutant in chosen if not mutant.needs_spark]
+        if left_out:
+            click.echo(f"NOT RUN, for pyspark is not here (`make mutants` gets it): {', '.join(left_out)}")
     try:
         sys.exit(0 if all_red(chosen) else 1)
     except Stale as stale:
@@ -49,22 +57,22 @@ def all_red(chosen: list[Mutant]) -> bool:
         for _ in range(WORKERS):
             free.put(copies.enter_context(copied_tree()))
 
-        def outcomes(mutant: Mutant | None) -> dict[str, bool]:
+        def outcomes(mutant: Mutant | None, tests: Iterable[str]) -> dict[str, bool]:
             copy = free.get()
             try:
                 with broken(copy, mutant) if mutant else nullcontext():
-                    return run_tests(copy, mutant.tests if mutant else tests)
+                    return run_tests(copy, tests)
             finally:
                 free.put(copy)
 
-        sound = workers.submit(outcomes, None)
-        running = [(mutant, workers.submit(outcomes, mutant)) for mutant in chosen]
+        sound = [workers.submit(outcomes, None, group) for group in apart(tests)]
+        running = [(mutant, workers.submit(outcomes, mutant, mutant.tests)) for mutant in chosen]
         green = 0
         for mutant, run in running:
             for test, passed in run.result().items():
                 green += passed
                 click.echo(f"{mutant.name}, {test}, {'green' if passed else 'red'}")
-        failing = [test for test, passed in sound.result().items() if not passed]
+        failing = [test for run in sound for test, passed in run.result().items() if not passed]
         for test in failing:
             click.echo(f"(sound code), {test}, red")
     click.echo(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import SPARK_TESTS, Mutant
 
 DECODE: Final = "tests/audit/decode/"
 ENDS: Final = DECODE + "test_walk.py::test_every_way_that_a_file_ends_or_is_wrong"
@@ -10,6 +10,9 @@ TREE: Final = DECODE + "test_tables.py::test_a_tree_of_every_kind_of_file"
 CONTROL: Final = DECODE + "test_tables.py::test_control_batches"
 CHECKPOINTS: Final = DECODE + "test_snapshots.py::"
 PLAN: Final = DECODE + "test_plan.py::"
+ORDER: Final = SPARK_TESTS + "checks/test_order.py::test_the_greatest_value_so_far"
+INGEST: Final = SPARK_TESTS + "ingest/test_ingest.py::"
+KILLED: Final = SPARK_TESTS + "ingest/test_killed.py::"
 
 AUDIT: Final = (
     # -- the decoder -----------------------------------------------------------------------------------------
@@ -128,5 +131,51 @@ AUDIT: Final = (
         "            if each.fault is not None:\n",
         "            if False:\n",
         (PLAN + "test_links_are_followed_once_and_one_to_nothing_is_a_fault",),
+    ),
+    # -- checks (their tests need Spark) ---------------------------------------------------------------------
+    Mutant(
+        "last-for-the-greatest",
+        "what a row is held against is the greatest value before it, not the last",
+        "audit/checks/order.py",
+        '        return bucketed.withColumn("before", F.max(value).over(within))\n',
+        '        return bucketed.withColumn("before", F.last(value).over(within))\n',
+        (ORDER + "[0-steps]", ORDER + "[3-steps]"),
+    ),
+    Mutant(
+        "buckets-forget-each-other",
+        "a bucket takes over the greatest value of those before it",
+        "audit/checks/order.py",
+        '        .withColumn("before", F.greatest("within", "carried"))\n',
+        '        .withColumn("before", F.col("within"))\n',
+        (ORDER + "[1-steps]", ORDER + "[3-steps]"),
+    ),
+    # -- tables ----------------------------------------------------------------------------------------------
+    Mutant(
+        "manifest-before-the-parts",
+        "the manifest is replaced when all that it names is there",
+        "audit/tables/ingest.py",
+        "        parts += _files_part(folder, commit, rows)\n",
+        "        store.commit(folder, replace(before, parts=tuple(parts), files=tuple(rows)), time.time())\n"
+        "        parts += _files_part(folder, commit, rows)\n",
+        (KILLED + "test_killed_before_each_thing_it_does_to_its_folder",),
+    ),
+    Mutant(
+        "rows-of-what-was-written-anew-stay",
+        "what was read of a file that is another by now does not count",
+        "audit/tables/ingest.py",
+        "        parts = [*store.without(folder, old, dropped, commit), *outcome.parts]\n",
+        "        parts = [*old, *outcome.parts]\n",
+        (
+            INGEST + "test_a_file_that_was_changed_is_read_anew[truncated]",
+            INGEST + "test_a_file_that_was_changed_is_read_anew[deleted]",
+        ),
+    ),
+    Mutant(
+        "read-from-the-start-again",
+        "a file that grew is read from where it was left",
+        "audit/tables/ingest.py",
+        '            plan.starts.append((file, row["valid_end"]))\n',
+        "            plan.starts.append((file, 0))\n",
+        (INGEST + "test_small_files_are_merged_and_old_ones_kept_for_their_readers",),
     ),
 )

@@ -1,6 +1,9 @@
 """What a mutant is."""
 
 from dataclasses import dataclass
+from typing import Final
+
+SPARK_TESTS: Final = "tests/audit/spark/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +16,8 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether its tests are there only if pyspark is."""
+        return any(test.startswith(SPARK_TESTS) for test in self.tests)

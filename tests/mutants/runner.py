@@ -7,17 +7,21 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import SPARK_TESTS, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = (
     "records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "audit", "tests",
 )  # fmt: skip
 TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
+SPARK_TESTS_S_MAX: Final = (
+    480  # a session and the plans of every check, on a machine that does more than that
+)
 
 _OUTCOME: Final = re.compile(r"^(PASSED|FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
@@ -58,6 +62,7 @@ def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
 def run_tests(copy: Path, tests: Iterable[str]) -> dict[str, bool]:
     """Test id -> whether it passed. Raises Stale for one that pytest does not know."""
     wanted = list(dict.fromkeys(tests))
+    seconds_max = SPARK_TESTS_S_MAX if any(map(_needs_spark, wanted)) else TESTS_S_MAX
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
@@ -71,7 +76,7 @@ def run_tests(copy: Path, tests: Iterable[str]) -> dict[str, bool]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TESTS_S_MAX,
+            timeout=seconds_max,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -83,3 +88,13 @@ def run_tests(copy: Path, tests: Iterable[str]) -> dict[str, bool]:
     if missing:
         raise Stale(f"no outcome of {', '.join(missing)}:\n{ran.stdout[-2000:]}")
     return {test: outcomes[test] for test in wanted}
+
+
+def apart(tests: Iterable[str]) -> list[list[str]]:
+    """The tests without Spark and those with it, so that they are run and timed by themselves."""
+    wanted = sorted(dict.fromkeys(tests), key=_needs_spark)
+    return [list(group) for _, group in groupby(wanted, key=_needs_spark)]
+
+
+def _needs_spark(test: str) -> bool:
+    return test.startswith(SPARK_TESTS)
