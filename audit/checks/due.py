@@ -39,7 +39,9 @@ def due_markers(inputs: Inputs, lacking: DataFrame) -> DataFrame:
     hidden = _overlapping(known, _opaque(inputs.suspects), "left_semi").select(*_DUE).distinct()
     marked = known.join(hidden.withColumn("hidden", F.lit(True)), list(_DUE), "left")
     unread = F.when(F.col("hidden"), F.lit("bytes that cannot be read may be the marker"))
-    return marked.withColumn("unknown", F.coalesce("unknown", unread)).drop("hidden")
+    untold = F.lit(inputs.told.log_start != 0) & F.col("offset").isNull()
+    another = F.when(untold, F.lit("it wrote nothing that is here, and nothing tells of topics made again"))
+    return marked.withColumn("unknown", F.coalesce("unknown", unread, another)).drop("hidden")
 
 
 def _kept(lacking: DataFrame, topics: DataFrame) -> DataFrame:
@@ -89,12 +91,14 @@ def _with_place(rows: DataFrame, inputs: Inputs) -> DataFrame:
         *_PART, "producer_id", F.struct("base_offset", "node", "path", "position").alias("at"),
         F.greatest("marker_ms_before", "base_timestamp_ms").alias("since_ms"),
     )  # fmt: skip
+    began_ms = F.when(F.col("started_ms") >= 0, F.col("started_ms")) - SKEW_MS_MAX
+    own = F.coalesce(F.col("since_ms") >= began_ms, F.lit(True))
     last = (
-        rows.select(*_DUE, "ended_ms")
+        rows.select(*_DUE, "started_ms", "prepared_ms")
         .join(data, [*_PART, "producer_id"])
-        .where(F.col("since_ms") <= F.col("ended_ms"))
+        .where(F.col("since_ms") <= F.col("prepared_ms"))  # the next transaction's is stamped after it
         .groupBy(*_DUE)
-        .agg(F.max("at").alias("data"))
+        .agg(F.max("at").alias("data"), F.min(F.when(own, F.col("at"))).alias("first_data"))
     )
     placed = rows.join(last, list(_DUE), "left")
     one = inputs.suspects.where("hole_first = base_offset - 1 AND NOT explained AND NOT compacted").select(
@@ -103,7 +107,7 @@ def _with_place(rows: DataFrame, inputs: Inputs) -> DataFrame:
         F.struct(F.col("hole_first").alias("base_offset"), "node", "path", "position").alias("hole"),
     )  # fmt: skip
     candidates = _overlapping(placed, one, "inner").where(
-        F.col("data").isNull() | (F.col("data.base_offset") < F.col("hole.base_offset"))
+        F.col("first_data").isNull() | (F.col("first_data.base_offset") < F.col("hole.base_offset"))
     )
     holes = candidates.groupBy(*_DUE).agg(F.min("hole").alias("hole"))
     decided = F.struct(

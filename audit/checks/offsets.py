@@ -4,7 +4,8 @@ Exempt      compacted logs may leave offsets out, as of right. The metadata log'
             blocks.
 Marker      a hole where a marker is due is that marker's finding.
 Displaced   what else is wrong with a batch that is not where it should be is its finding.
-Unknown     what is before the first offset that is kept, and holes that the log itself names.
+Unknown     what is before the first offset that is kept, holes that the log itself names, and holes where
+            nothing tells which topics are compacted.
 """
 
 from typing import Final
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit.checks.blocks import with_known
+from audit.checks.canonical import TRANSACTION_STATE
 from audit.checks.findings import Result, findings, union, unknown
 from audit.checks.inputs import Inputs
 
@@ -23,7 +25,7 @@ _PLACE: Final = ("node", "topic", "partition", "path", "position", "base_offset"
 def check(inputs: Inputs) -> Result:
     """Rules hole, overlap."""
     missing = holes(inputs)
-    gone = missing.where("NOT known").join(
+    gone = missing.where("NOT known AND NOT untold").join(
         inputs.missing_markers.where("hole_first IS NOT NULL").select(
             "topic", "partition", F.col("hole_first").alias("offset")
         ),
@@ -61,10 +63,12 @@ def holes(inputs: Inputs) -> DataFrame:
     """Offsets that no batch has and nothing explains.
 
     Out  node, topic, partition, path, position, base_offset (of the batch after), offset (the first missing),
-         known.
+         known; untold: no metadata log says whether the topic is compacted.
     """
     gaps = inputs.suspects.where("hole_first IS NOT NULL AND NOT explained AND NOT compacted")
-    return with_known(gaps.withColumn("offset", F.col("hole_first")).select(*_PLACE), inputs.files)
+    rows = with_known(gaps.withColumn("offset", F.col("hole_first")).select(*_PLACE), inputs.files)
+    untold = F.lit(inputs.told.log_start is None) & (F.col("topic") != TRANSACTION_STATE)
+    return rows.withColumn("untold", untold)
 
 
 def _unknown(inputs: Inputs, missing: DataFrame) -> DataFrame:
@@ -74,6 +78,14 @@ def _unknown(inputs: Inputs, missing: DataFrame) -> DataFrame:
         "hole",
         F.lit("the log itself says that it does not have these offsets"),
     )
+    may_be = unknown(
+        missing.where("untold AND NOT known").withColumnsRenamed(
+            {"offset": "first_offset", "base_offset": "end_offset"}
+        ),
+        NAME,
+        "hole",
+        F.lit("no metadata log among what was read says whether the topic is compacted"),
+    )
     start = inputs.logs.where("NOT log_compacted").withColumn("end_offset", F.col("first_offset"))
     trimmed = unknown(
         start.where("end_offset > 0").withColumn("first_offset", F.lit(0)),
@@ -81,4 +93,4 @@ def _unknown(inputs: Inputs, missing: DataFrame) -> DataFrame:
         "hole",
         F.lit("what was before the first offset that is kept"),
     )
-    return named.unionByName(trimmed)
+    return union([named, may_be, trimmed])
