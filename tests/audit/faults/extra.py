@@ -28,10 +28,12 @@ def marker_of_nobody(ground: Ground) -> Planted:
     """A marker of a producer that has no transaction on this partition; its epoch is the current one."""
     log, sample = _entry(ground, lambda _, entry: entry.is_marker)
     here = {entry.producer[0] for entry in log.entries}
-    others = [
+    known_ms = _known_ms(ground)
+    others = [  # the coordinator knows them at the marker's time: what came before may have been forgotten
         (producer_id, now.producer_epoch)
         for producer_id, now in _now(ground).items()
         if producer_id not in here and now.status not in _OPEN and ground.is_free(log, producer_id)
+        if known_ms[producer_id] <= sample.header.base_timestamp_ms
     ]
     producer_id, epoch = ground.choose(others)
     raw = edited(sample.raw, producer_id=producer_id, epoch=epoch)
@@ -80,6 +82,16 @@ def cut_segment(ground: Ground) -> Planted:
     ground.take(log=log, entries=(entry,))
     said = f"{_name(log)}: {segment.path.name} ends {len(entry.damaged)} bytes into its last batch"
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)
+
+
+def _known_ms(ground: Ground) -> dict[int, int]:
+    """When the coordinator first told of each producer id."""
+    first: dict[int, int] = {}
+    for log in ground.tree.of_topic(STATES):
+        for entry in log.entries:
+            for record in _states(entry):
+                first.setdefault(record.producer_id, record.updated_ms)
+    return first
 
 
 def _now(ground: Ground) -> dict[int, TransactionStateRecord]:

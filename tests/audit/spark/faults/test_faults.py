@@ -27,7 +27,7 @@ CASES = [
     for kind in KINDS
     if source != "kafka" or kind not in KAFKA_HAS_NO
 ]
-SEEDS = range(12)
+SEEDS = range(6)
 HOUR_MS = 3_600_000
 
 
