@@ -70,3 +70,20 @@ def test_one_fault_is_one_finding(
 
 def test_nothing_is_found_that_is_in_no_story(verdict: dict[int | None, list[str]]) -> None:
     assert set(verdict) <= set(range(len(_NAMES)))
+
+
+def test_without_the_logs_that_could_tell_it_is_unknown(spark: "SparkSession") -> None:
+    from audit.checks import run
+
+    story = Story(0)
+    story.data()
+    story.marker()
+    story.data()
+    result = run(inputs(spark, [story]), ("blocks", "ids", "markers", "hanging"))
+    assert result.findings.isEmpty()
+    assert {f"{row.check}.{row.rule}" for row in result.unknown.collect()} == {
+        "blocks.overlap",
+        "ids.outside_blocks",
+        "markers.without_transaction",
+        "hanging.orphan",
+    }
