@@ -11,6 +11,7 @@ CONTROL: Final = DECODE + "test_tables.py::test_control_batches"
 CHECKPOINTS: Final = DECODE + "test_snapshots.py::"
 PLAN: Final = DECODE + "test_plan.py::"
 ORDER: Final = SPARK_TESTS + "checks/test_order.py::test_the_greatest_value_so_far"
+ALONE: Final = SPARK_TESTS + "checks/test_alone.py::"
 INGEST: Final = SPARK_TESTS + "ingest/test_ingest.py::"
 KILLED: Final = SPARK_TESTS + "ingest/test_killed.py::"
 
@@ -148,6 +149,30 @@ AUDIT: Final = (
         '        .withColumn("before", F.greatest("within", "carried"))\n',
         '        .withColumn("before", F.col("within"))\n',
         (ORDER + "[1-steps]", ORDER + "[3-steps]"),
+    ),
+    Mutant(
+        "sequences-do-not-wrap",
+        "sequence 0 follows 2^31 - 1",
+        "audit/checks/judged.py",
+        "    return F.pmod(step + _HALF, F.lit(_SEQUENCES)) - _HALF\n",
+        "    return step\n",
+        (ALONE + "test_sequences",),
+    ),
+    Mutant(
+        "hole-is-a-gap",
+        "sequences on both sides of a hole are not compared: the hole is one finding",
+        "audit/checks/judged.py",
+        '        .withColumn("unbroken", F.lag("breaks").over(order) == F.col("breaks"))\n',
+        '        .withColumn("unbroken", F.lit(True))\n',
+        (ALONE + "test_sequences",),
+    ),
+    Mutant(
+        "markers-not-demanded",
+        "a transaction that ended has its marker in each of its partitions",
+        "audit/checks/markers.py",
+        '        F.greatest(F.col("ended") - F.col("written"), F.lit(0)).alias("lacking"),\n',
+        '        F.lit(0).cast("long").alias("lacking"),\n',
+        (ALONE + "test_markers",),
     ),
     # -- tables ----------------------------------------------------------------------------------------------
     Mutant(
