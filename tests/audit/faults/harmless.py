@@ -31,7 +31,8 @@ def sequences_wrap(ground: Ground) -> str:
 
 def head_removed(ground: Ground) -> str:
     """Retention: the log begins in the middle, with a file of that name."""
-    log = ground.choose(log for log in ground.partitions() if len(log.segments) == 1)
+    logs = [log for log in ground.partitions() if len(log.segments) == 1 and len(log.entries) > 2]
+    log = ground.choose(logs)
     (segment,) = log.segments
     del segment.entries[: ground.random.randrange(1, len(segment.entries) - 1)]
     _rename(segment)
@@ -61,7 +62,8 @@ def shorter_replica(ground: Ground) -> str:
     """A node was down when the others wrote their last entries."""
     logs = [log for log in ground.tree.logs if len(ground.tree.replicas(log.topic, log.partition)) > 1]
     log = ground.choose(logs)
-    del log.segments[-1].entries[-ground.random.randrange(1, 5) :]
+    entries = log.segments[-1].entries
+    del entries[-ground.random.randrange(1, min(5, len(entries))) :]
     return f"node {log.node} lacks the end of {log.topic}"
 
 
