@@ -11,6 +11,7 @@ from tests.audit.faults.tree import Entry, Log, edited
 
 Plant = Callable[[Ground], Planted]
 _SEQUENCES: Final = 2**31
+LOOKS_MAX: Final = 1000  # at entries of one log, before another is tried: a look may walk all of a long log
 
 
 def lost_record(renumber: bool) -> Plant:
@@ -165,13 +166,15 @@ def _planted(
 def _entry(ground: Ground, fits: Callable[[Log, Entry], bool]) -> tuple[Log, Entry]:
     """Of a producer with transactions, in a log without a fault. Raises NoPlace."""
     for log in ground.partitions():
-        found = [
+        free = [
             each
             for each in log.entries
-            if each.header.is_transactional and ground.is_free(log, each.producer[0]) and fits(log, each)
+            if each.header.is_transactional and ground.is_free(log, each.producer[0])
         ]
-        if found:
-            return log, ground.choose(found)
+        for _ in range(min(len(free), LOOKS_MAX)):
+            each = ground.choose(free)
+            if fits(log, each):
+                return log, each
     raise NoPlace
 
 
