@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from audit.decode import plan
 from audit.decode.files import ArrowFiles, Entry, LocalFiles, OpenFile
@@ -233,8 +234,7 @@ def test_an_export_is_known_by_what_it_says(tmp_path: Path) -> None:
 
 
 def test_another_file_system_is_listed_alike(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow.fs")
     make(tmp_path, f"payments-0/{BASE}.log", f"__cluster_metadata-0/{CHECKPOINT}")
-    files = ArrowFiles(pyarrow.LocalFileSystem())
+    files = ArrowFiles(LocalFileSystem())
     assert list_files([str(tmp_path)], files=files) == list_files([str(tmp_path)])
     assert list_files(["/nowhere/at/all"], files=files)[0].fault is not None

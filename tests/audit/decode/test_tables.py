@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from kio.records.readers import read_batch
+from pyarrow.fs import LocalFileSystem
 
 from audit.decode import control as control_module
 from audit.decode.batches import Where, decode_segment
@@ -160,9 +161,8 @@ def test_a_table_can_be_read_alone(
 
 
 def test_another_file_system_gives_the_same_tables(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow.fs")
     root = str(a_tree(tmp_path / "n"))
-    assert tables([root], files=ArrowFiles(pyarrow.LocalFileSystem())) == tables([root])
+    assert tables([root], files=ArrowFiles(LocalFileSystem())) == tables([root])
 
 
 def said(tmp_path: Path, raw: bytes) -> dict[str, Any]:

@@ -93,8 +93,7 @@ def test_whatever_chance_plants_is_found_and_nothing_else(
 
 def _audited(case: Case, logs: dict[str, Path], quick: "SparkSession", folder: Path) -> None:
     planted = campaign.plant(case, logs[case.source], folder / "copy")
-    if planted is None:
-        pytest.skip("these logs have no place for it")
+    assert planted is not None, "these logs have no place for it: another seed has"
     found, _ = engine.audit(quick, folder / "copy")
     complaints = campaign.complaints(planted, found)
     assert not complaints, "\n".join([*planted.said, *complaints])

