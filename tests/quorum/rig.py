@@ -10,7 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from controller import brokers, producer_ids, voters
 from controller.brokers import Contacts, Endpoint, RegisterBroker
@@ -34,6 +34,7 @@ CLUSTER = "bench"
 FOREVER_S = (100_000.0, 200_000.0)  # election timeouts: nobody campaigns unless told
 BROKER = BrokerId(7)
 TURNS_MAX = 50
+FRAMES_MAX: Final = 10_000  # that wait in one direction: more come from a loop that never ends
 
 
 class Answers:
@@ -102,7 +103,9 @@ class Rig:
         def send(target: NodeId, frame: bytes) -> None:
             message = decode(frame)
             self.on_send(self.replicas[source], target, message)
-            self.frames[source, target].append(message)
+            waiting = self.frames[source, target]
+            assert len(waiting) < FRAMES_MAX, f"{source} sends {target} {type(message).__name__} without end"
+            waiting.append(message)
 
         self.replicas[source] = Replica(
             ReplicaConfig(
