@@ -1,10 +1,12 @@
 """DescribeProducers, API key 61, version 0: which producers a partition's leader remembers (KIP-664)."""
 
-from dataclasses import dataclass
-from typing import Any, Final
+import struct
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Final
 
 from controller.errors import ApiError, ErrorCode
-from wire.cursor import grouped
+from wire.cursor import Writer, grouped
 from wire.dispatch import Api
 from wire.errors import message_of
 from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
@@ -47,6 +49,29 @@ class DescribeProducersAnswer:
     partitions: tuple[PartitionProducers, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedPartition:
+    """PartitionProducers whose ``count`` producers are bytes already, as ``encode_producers`` makes them.
+
+    A hundred thousand of them take a tenth of a second: they are made in slices, where they hold up nobody.
+    """
+
+    topic: str
+    index: int
+    error_code: int = ErrorCode.NONE
+    error_message: str | None = None
+    count: int = 0
+    producers: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAnswer:
+    """DescribeProducersAnswer of encoded partitions."""
+
+    partitions: tuple[EncodedPartition, ...]
+
+
+_PRODUCER: Final = struct.Struct(">qiiqiqB")  # ActiveProducer's fields, and no tagged one
 _REQUEST: Final = Message(61, "request")
 _RESPONSE: Final = Message(
     61, "response", {"active_producers": ActiveProducer}, elements_max=ANSWER_ELEMENTS_MAX
@@ -63,25 +88,40 @@ def _encode_request(version: int, request: DescribeProducers) -> bytes:
     return _REQUEST.encode(version, {"topics": topics})
 
 
-def _encode_response(version: int, answer: DescribeProducersAnswer, throttle_ms: int) -> bytes:
+def encode_producers(producers: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
+    """ActiveProducers, each given by its fields in order, without their count."""
+    return b"".join([_PRODUCER.pack(*each, 0) for each in producers])
+
+
+def _encode_response(
+    version: int, answer: DescribeProducersAnswer | EncodedAnswer, throttle_ms: int
+) -> bytes:
+    if isinstance(answer, DescribeProducersAnswer):
+        answer = EncodedAnswer(tuple(_encoded(each) for each in answer.partitions))
     topics = grouped(answer.partitions, lambda each: each.topic)
-    message = {
-        "throttle_time_ms": throttle_ms,
-        "topics": tuple(
-            {"name": topic, "partitions": tuple(_row(each) for each in partitions)}
-            for topic, partitions in topics.items()
-        ),
-    }
-    return _RESPONSE.encode(version, message)
+    writer = Writer(flexible=True)
+    writer.int32(throttle_ms)
+    writer.count(len(topics))
+    for topic, partitions in topics.items():
+        writer.string(topic)
+        writer.count(len(partitions))
+        for each in partitions:
+            writer.int32(each.index)
+            writer.int16(each.error_code)
+            writer.string(each.error_message)
+            writer.count(each.count)
+            writer.parts += each.producers
+            writer.no_tags()
+        writer.no_tags()
+    writer.no_tags()
+    return writer.message()
 
 
-def _row(told: PartitionProducers) -> dict[str, Any]:
-    return {
-        "partition_index": told.index,
-        "error_code": told.error_code,
-        "error_message": told.error_message,
-        "active_producers": told.producers,
-    }
+def _encoded(told: PartitionProducers) -> EncodedPartition:
+    producers = encode_producers(astuple(each) for each in told.producers)
+    return EncodedPartition(
+        told.topic, told.index, told.error_code, told.error_message, len(told.producers), (producers,)
+    )
 
 
 def _refusal(version: int, request: DescribeProducers | None, error: ApiError, throttle_ms: int) -> bytes:

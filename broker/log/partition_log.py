@@ -11,6 +11,7 @@ Source      Kafka UnifiedLog; spec/kafka.md C.
 
 import errno
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -257,9 +258,14 @@ class PartitionLog:
         """The state of one producer."""
         return self._states.row(producer_id)
 
-    def producers(self) -> tuple[ProducerRow, ...]:
-        """Every active producer, by id."""
-        rows = (self._states.row(producer_id) for producer_id in sorted(self._states.table))
+    def producer_ids(self) -> tuple[ProducerId, ...]:
+        """Every active producer's id, in order."""
+        return tuple(sorted(self._states.table))
+
+    def producers(self, producer_ids: Iterable[ProducerId] | None = None) -> tuple[ProducerRow, ...]:
+        """Those of these producers that are active, every one by default; in the order given."""
+        asked = self.producer_ids() if producer_ids is None else producer_ids
+        rows = (self._states.row(producer_id) for producer_id in asked)
         return tuple(row for row in rows if row is not None)
 
     def expire_producers(self, now_ms: int, limit: int) -> bool:

@@ -1,0 +1,87 @@
+"""DescribeProducers: a partition that remembers many tells them in slices, the loop free between them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import broker.describe_producers
+from records.types import ProducerId
+from tests.broker.batches import TOPIC, batch, produce
+from tests.broker.data_stage import HERE, hosting, produced
+from tests.broker.fake_controller import play
+from tests.broker.whole_broker import Stage
+from wire.dispatch import Context
+from wire.k61_describe_producers import (
+    DESCRIBE_PRODUCERS,
+    ActiveProducer,
+    DescribeProducers,
+    DescribeProducersAnswer,
+    PartitionProducers,
+    encode_producers,
+)
+
+SLICE = 2
+ASKED = DescribeProducers(((TOPIC, (0,)),))
+SOMEBODY = Context("User:ANONYMOUS", "PLAINTEXT", None, "127.0.0.1:1")
+
+
+async def _remember(on: Stage, *producer_ids: int) -> None:
+    for producer_id in producer_ids:
+        await produced(on, produce(batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)))
+
+
+def _ids(answer: DescribeProducersAnswer) -> list[int]:
+    (row,) = answer.partitions
+    return [each.producer_id for each in row.producers]
+
+
+@pytest.mark.parametrize("count", [0, 1, SLICE, SLICE + 1, 3 * SLICE], ids=lambda count: f"{count}-producers")
+def test_every_producer_is_told_once_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await _remember(on, *range(count))
+            assert _ids(await on.call(DESCRIBE_PRODUCERS, ASKED)) == list(range(count))
+
+    play(story)
+
+
+def test_the_loop_runs_between_slices_and_who_is_forgotten_then_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await _remember(on, *range(5))
+            told: list[Any] = []
+
+            def reply(answer: Any, throttle_ms: int = 0) -> None:
+                told.append(answer)
+
+            on.broker._data._describe_producers.describe(ASKED, SOMEBODY, reply)
+            partition = on.broker._data._partitions.find(TOPIC, 0)
+            assert partition is not None
+            del partition.log._states.table[ProducerId(3)]
+            turns = 0
+            while not told:
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns >= 2
+            framed = DESCRIBE_PRODUCERS.encode_response(0, told[0], 0)
+            assert _ids(DESCRIBE_PRODUCERS.decode_response(0, framed)) == [0, 1, 2, 4]
+
+    play(story)
+
+
+def test_slices_are_the_bytes_of_the_whole() -> None:
+    rows = ((2**63 - 1, 32767, 5, 1_700_000_000_000, 6, 1000), (0, 0, -1, -1, -1, -1))
+    whole = PartitionProducers(TOPIC, 3, producers=tuple(ActiveProducer(*row) for row in rows))
+    framed = DESCRIBE_PRODUCERS.encode_response(0, DescribeProducersAnswer((whole,)), 7)
+    assert encode_producers(rows[:1]) + encode_producers(rows[1:]) in framed
+    assert DESCRIBE_PRODUCERS.decode_response(0, framed).partitions == (whole,)
