@@ -26,7 +26,8 @@ from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
 from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_own, read_secret, read_users
 from quorum.gather import GATHER_S
-from quorum.links import Events, LinkConfig, Links
+from quorum.handshake import LinkConfig
+from quorum.links import Events, Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from quorum.messages import Message
 from quorum.metrics import NodeMetrics

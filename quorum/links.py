@@ -3,10 +3,7 @@
 Each node dials every other and speaks only on the connection it dialled; so "their connection to us
 closed" is the signal that they died. Frames are a u32 length and a msgpack message.
 
-Handshake   dialler: Hello          who it is, which cluster, a nonce
-            acceptor: Hello + proof   HMAC-SHA256(secret, "accept" | both Hellos)
-            dialler: Proof            HMAC-SHA256(secret, "dial" | both Hellos)
-            acceptor: Welcome, or Refused with the reason
+Handshake   quorum/handshake.py: each side proves that it knows the cluster's secret.
 Refused     by name: another cluster id, a wrong secret, our own node id, a node that is no voter, and
             a second node with the id of one that is connected from another directory.
 Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it FRAME_BYTES_MAX. A peer
@@ -15,23 +12,33 @@ Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it 
 
 import asyncio
 import contextlib
-import hashlib
 import hmac
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from quorum.handshake import (
+    HELLO_BYTES_MAX,
+    PROTOCOL,
+    Hello,
+    LinkConfig,
+    Proof,
+    Refusal,
+    Refused,
+    Welcome,
+    check,
+    decode_handshake,
+    encode_handshake,
+    prove,
+)
 from quorum.messages import FRAME_BYTES_MAX, Message, decode
 from quorum.node_identity import id_text
 from records.invariant import CorruptData
 from records.types import NodeId
 
-PROTOCOL: Final = "fencepost-raft-1"
-HELLO_BYTES_MAX: Final = 4096
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
 HANDSHAKE_S: Final = 2.0
@@ -41,55 +48,6 @@ SAID_MAX: Final = 256  # refusals remembered
 UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet
 
 Bound = Mapping[NodeId, uuid.UUID]
-
-
-class Refusal(Exception):
-    """The other side must not be talked to. The text goes to both logs."""
-
-
-class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who speaks, the voters' directories as it knows them, and where its controller listener is."""
-
-    protocol: str
-    cluster_id: str
-    node_id: int
-    directory_id: uuid.UUID
-    nonce: bytes
-    bound: dict[int, uuid.UUID]
-    controller: tuple[str, int]
-    proof: bytes = b""
-
-
-class Proof(msgspec.Struct, frozen=True, array_like=True, tag="proof"):
-    """The dialler knows the secret."""
-
-    proof: bytes
-
-
-class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
-    """The acceptor is convinced: frames may follow."""
-
-
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
-    """The acceptor is not, and says why."""
-
-    reason: str
-
-
-_HANDSHAKE: Final = msgspec.msgpack.Decoder(Hello | Proof | Welcome | Refused)
-_encode: Final = msgspec.msgpack.Encoder().encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkConfig:
-    """Who we are, and where the others listen."""
-
-    node_id: NodeId
-    directory_id: uuid.UUID
-    cluster_id: str
-    secret: bytes
-    controller: tuple[str, int]
-    addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
 
 
 class Events:
@@ -168,33 +126,7 @@ class Links:
             nonce,
             bound,
             config.controller,
-            proof,
         )
-
-    def proof(self, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
-        """HMAC of a role over both Hellos, proofs left out."""
-        said = _encode(
-            (msgspec.structs.replace(dialler, proof=b""), msgspec.structs.replace(acceptor, proof=b""))
-        )
-        return hmac.new(self.config.secret, role + said, hashlib.sha256).digest()
-
-    def check(self, hello: Hello) -> NodeId:
-        """The peer's node id. Raises Refusal for a stranger."""
-        config = self.config
-        if hello.protocol != PROTOCOL:
-            raise Refusal(f"it speaks {hello.protocol!r}, this node {PROTOCOL!r}")
-        if hello.cluster_id != config.cluster_id:
-            raise Refusal(
-                f"node {hello.node_id} belongs to cluster {hello.cluster_id}, not {config.cluster_id}"
-            )
-        if hello.node_id == config.node_id:
-            raise Refusal(
-                f"node id {hello.node_id} is taken: it is this node's, "
-                f"in directory {id_text(config.directory_id)}"
-            )
-        if hello.node_id not in config.addresses:
-            raise Refusal(f"node {hello.node_id} is not a voter of this cluster: {sorted(config.addresses)}")
-        return NodeId(hello.node_id)
 
     def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
         """Take an authenticated inbound connection. Raises Refusal for a second node of one id."""
@@ -342,10 +274,10 @@ class _Dialled(_Framed):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.send(_encode(self._hello))
+        self.send(encode_handshake(self._hello))
 
     def frame_received(self, frame: bytes) -> None:
-        message = _HANDSHAKE.decode(frame)
+        message = decode_handshake(frame)
         if isinstance(message, Refused):
             self._fail(Refusal(f"node {self._peer} refuses this node: {message.reason}"))
         elif isinstance(message, Hello) and self._theirs is None:
@@ -360,12 +292,12 @@ class _Dialled(_Framed):
 
     def _check(self, hello: Hello) -> None:
         links = self.links
-        if links.check(hello) != self._peer:
+        if check(links.config, hello) != self._peer:
             raise Refusal(f"node {hello.node_id} answers at the address of node {self._peer}")
-        if not hmac.compare_digest(hello.proof, links.proof(b"accept", self._hello, hello)):
+        if not hmac.compare_digest(hello.proof, prove(links.config.secret, b"accept", self._hello, hello)):
             raise Refusal(f"node {hello.node_id} does not know the cluster's secret (quorum.secret.file)")
         self._theirs = hello
-        self.send(_encode(Proof(links.proof(b"dial", self._hello, hello))))
+        self.send(encode_handshake(Proof(prove(links.config.secret, b"dial", self._hello, hello))))
 
     def _fail(self, refusal: Refusal) -> None:
         if not self.ready.done():
@@ -404,11 +336,11 @@ class _Accepted(_Framed):
         if self.peer is not None:
             self.links.events.received(self.peer, decode(frame))
             return
-        message = _HANDSHAKE.decode(frame)
+        message = decode_handshake(frame)
         if isinstance(message, Hello) and self._theirs is None:
             self._greet(message)
         elif isinstance(message, Proof) and self._theirs is not None and self._hello is not None:
-            expected = self.links.proof(b"dial", self._theirs, self._hello)
+            expected = prove(self.links.config.secret, b"dial", self._theirs, self._hello)
             if not hmac.compare_digest(message.proof, expected):
                 raise Refusal(f"node {self._theirs.node_id} does not know the cluster's secret")
             self._welcome(self._theirs)
@@ -417,14 +349,14 @@ class _Accepted(_Framed):
 
     def _greet(self, theirs: Hello) -> None:
         try:
-            self.links.check(theirs)
+            check(self.links.config, theirs)
         except Refusal as refusal:
-            self.send(_encode(Refused(str(refusal))))
+            self.send(encode_handshake(Refused(str(refusal))))
             raise
         ours = self.links.hello(secrets.token_bytes(16))
-        proof = self.links.proof(b"accept", theirs, ours)
+        proof = prove(self.links.config.secret, b"accept", theirs, ours)
         self._theirs, self._hello = theirs, msgspec.structs.replace(ours, proof=proof)
-        self.send(_encode(self._hello))
+        self.send(encode_handshake(self._hello))
 
     def _welcome(self, theirs: Hello) -> None:
         peer = NodeId(theirs.node_id)
@@ -432,12 +364,12 @@ class _Accepted(_Framed):
         try:
             self.links.admit(peer, self, theirs)
         except Refusal as refusal:
-            self.send(_encode(Refused(str(refusal))))
+            self.send(encode_handshake(Refused(str(refusal))))
             raise
         self.peer = peer
         self._known()
         self.frame_bytes_max = FRAME_BYTES_MAX
-        self.send(_encode(Welcome()))
+        self.send(encode_handshake(Welcome()))
 
     def _known(self) -> None:
         if self._patience is not None:

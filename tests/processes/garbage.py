@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from quorum.links import PROTOCOL, Hello, Proof, Refused, Welcome
+from quorum.handshake import PROTOCOL, Hello, Proof, Refused, Welcome
 
 AT_ONCE = 32  # below what a Raft port takes of the unauthenticated, so that each is looked at
 SECONDS_MAX = 120.0

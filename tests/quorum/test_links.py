@@ -14,7 +14,8 @@ import structlog
 from structlog.testing import LogCapture
 
 import quorum.links
-from quorum.links import HELLO_BYTES_MAX, PROTOCOL, Events, Hello, LinkConfig, Links, Proof
+from quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
+from quorum.links import Events, Links
 from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
 from records.types import NodeId
 
