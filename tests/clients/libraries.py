@@ -30,7 +30,9 @@ class ConfluentProducer:
     def __init__(self, bootstrap: str, settings: Mapping[str, Any]) -> None:
         import confluent_kafka
 
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **settings})
+        # By default it may wait ten seconds before it connects again to a broker that was killed and is back.
+        soon = {"reconnect.backoff.max.ms": 100}
+        self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **soon, **settings})
         if "transactional.id" in settings:
             self._producer.init_transactions(TIMEOUT_S)
 
