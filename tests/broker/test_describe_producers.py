@@ -1,6 +1,7 @@
 """DescribeProducers: a partition that remembers many tells them in slices, the loop free between them."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,26 @@ ASKED = DescribeProducers(((TOPIC, (0,)),))
 SOMEBODY = Context("User:ANONYMOUS", "PLAINTEXT", None, "127.0.0.1:1")
 
 
-async def _remember(on: Stage, *producer_ids: int) -> None:
+async def _remember(on: Stage, *producer_ids: int, partitions: int = 1) -> None:
     for producer_id in producer_ids:
-        await produced(on, produce(batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)))
+        records = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        await produced(on, produce(*[records] * partitions))
+
+
+async def _turns(on: Stage, asked: DescribeProducers, meanwhile: Callable[[], object]) -> tuple[int, Any]:
+    """How often the loop ran before the answer, and the answer. ``meanwhile``: after the first slice."""
+    told: list[Any] = []
+
+    def reply(answer: Any, throttle_ms: int = 0) -> None:
+        told.append(answer)
+
+    on.broker._data._describe_producers.describe(asked, SOMEBODY, reply)
+    meanwhile()
+    turns = 0
+    while not told:
+        await asyncio.sleep(0)
+        turns += 1
+    return turns, DESCRIBE_PRODUCERS.decode_response(0, DESCRIBE_PRODUCERS.encode_response(0, told[0], 0))
 
 
 def _ids(answer: DescribeProducersAnswer) -> list[int]:
@@ -59,22 +77,27 @@ def test_the_loop_runs_between_slices_and_who_is_forgotten_then_is_left_out(
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             await _remember(on, *range(5))
-            told: list[Any] = []
-
-            def reply(answer: Any, throttle_ms: int = 0) -> None:
-                told.append(answer)
-
-            on.broker._data._describe_producers.describe(ASKED, SOMEBODY, reply)
             partition = on.broker._data._partitions.find(TOPIC, 0)
             assert partition is not None
-            del partition.log._states.table[ProducerId(3)]
-            turns = 0
-            while not told:
-                await asyncio.sleep(0)
-                turns += 1
+            table = partition.log._states.table
+            turns, answer = await _turns(on, ASKED, lambda: table.pop(ProducerId(3)))
             assert turns >= 2
-            framed = DESCRIBE_PRODUCERS.encode_response(0, told[0], 0)
-            assert _ids(DESCRIBE_PRODUCERS.decode_response(0, framed)) == [0, 1, 2, 4]
+            assert _ids(answer) == [0, 1, 2, 4]
+
+    play(story)
+
+
+def test_many_small_partitions_do_not_hold_the_loop_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+
+    async def story() -> None:
+        async with hosting(tmp_path, *[HERE] * 6) as on:
+            await _remember(on, 7, partitions=6)
+            turns, answer = await _turns(on, DescribeProducers(((TOPIC, tuple(range(6))),)), lambda: None)
+            assert turns >= 2
+            assert [[each.producer_id for each in row.producers] for row in answer.partitions] == [[7]] * 6
 
     play(story)
 

@@ -283,4 +283,15 @@ COORDINATOR: Final = (
         "self._by_id.setdefault(waiting.transactional_id, []).insert(0, waiting)",
         (LATE + "test_ends_that_wait_inside_end_no_later_transaction",),
     ),
+    Mutant(
+        "partitions-without-a-pause",
+        "the loop runs between the partitions that DescribeProducers tells, too",
+        "broker/describe_producers.py",
+        "            if done >= SLICE_PRODUCERS_MAX:",
+        "            if False:",
+        (
+            "tests/broker/test_describe_producers.py::"
+            "test_many_small_partitions_do_not_hold_the_loop_together",
+        ),
+    ),
 )
