@@ -114,7 +114,7 @@ class Links:
         if connection is not None:
             connection.send(frame)
 
-    def hello(self, nonce: bytes, proof: bytes = b"") -> Hello:
+    def hello(self, nonce: bytes) -> Hello:
         """Our Hello."""
         config = self.config
         bound = {int(node): directory for node, directory in self.events.bound().items()}
