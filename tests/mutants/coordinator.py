@@ -11,6 +11,7 @@ EXPIRY: Final = "tests/controller/transactions/test_expiry.py::"
 SENDER: Final = "tests/quorum/test_marker_sender.py::"
 LATE: Final = "tests/simulation/test_late_requests.py::"
 BUGS: Final = "tests/simulation/test_past_bugs.py::"
+DESCRIBED: Final = "tests/broker/test_describe_producers.py::"
 CALM: Final = "tests/simulation/test_transaction_storms.py::test_a_calm_day"
 STORM: Final = "tests/simulation/test_transaction_storms.py::test_rough_transactions"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
@@ -289,9 +290,6 @@ COORDINATOR: Final = (
         "broker/describe_producers.py",
         "            if done >= SLICE_PRODUCERS_MAX:",
         "            if False:",
-        (
-            "tests/broker/test_describe_producers.py::"
-            "test_many_small_partitions_do_not_hold_the_loop_together",
-        ),
+        (DESCRIBED + "test_many_small_partitions_do_not_hold_the_loop_together",),
     ),
 )
