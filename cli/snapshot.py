@@ -19,7 +19,7 @@ from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_js
 from quorum.node_identity import read_identity
 from records.invariant import CorruptData
 from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
-from records.types import Log, LogIndex, Term
+from records.types import Log
 from snapshots import snapshot as directories
 from snapshots.reader import Reader
 from snapshots.snapshot import CorruptSnapshot
@@ -61,11 +61,12 @@ def _create(node: LocalNode) -> Path | None:
     home = node.config.directory
     identity = read_identity(home)
 
-    def write(reader: Reader) -> Path:
-        raft = msgspec.msgpack.decode(reader.meta_get("applied") or b"", type=tuple[LogIndex, Term])
+    def write(reader: Reader) -> Path | None:
+        if reader.header.version == 0:
+            return None
         now_ms = time.time_ns() // 1_000_000
         aside = directories.write(
-            reader, home / ASIDE, cluster_id=identity.cluster_id, raft=raft, now_ms=now_ms
+            reader, home / ASIDE, cluster_id=identity.cluster_id, raft=reader.applied(), now_ms=now_ms
         )
         final = home / SNAPSHOTS / aside.name
         if final.exists() and _is_sound(final):

@@ -14,7 +14,6 @@ H10  a restored commit index may pass the log's end: it is clamped when read.
 L8   it copies the whole tail for every message: slices are capped at ``SLICE_MAX``.
 """
 
-import struct
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +21,7 @@ from pysyncobj.journal import Journal as PysyncobjJournal
 
 from records.invariant import invariant
 from records.types import LogIndex, Term
+from snapshots.reader import JOURNAL_KEY, JOURNAL_TERM
 from snapshots.store import Store
 
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
@@ -30,9 +30,6 @@ SLICE_MAX: Final = 512  # entries a slice returns; callers ask again
 COMPACTED_MAX: Final = 2_000  # entries forgotten at once: a few milliseconds
 
 JournalEntry = tuple[bytes, int, int]  # command, index, term: pysyncobj's order
-
-_KEY: Final = struct.Struct(">Q")
-_TERM: Final = struct.Struct(">Q")
 
 
 class Journal(PysyncobjJournal):  # type: ignore[misc]
@@ -57,9 +54,9 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         cursor = self._store.txn.cursor(db=self._store.journal_db)
         bytes_kept = 0
         for key, value in cursor:
-            (term,) = _TERM.unpack_from(value)
-            command = bytes(value[_TERM.size :])
-            index = _KEY.unpack(key)[0]
+            (term,) = JOURNAL_TERM.unpack_from(value)
+            command = bytes(value[JOURNAL_TERM.size :])
+            index = JOURNAL_KEY.unpack(key)[0]
             if self._entries:
                 invariant(index == self._entries[-1][1] + 1, "the journal has a gap", index=index)
             self._entries.append((command, index, term))
@@ -117,7 +114,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         index = self._entries[0][1] + entryFrom
         invariant(index > self._commit_index, "a committed entry cut", cut=index, commit=self._commit_index)
         for command, cut_index, _ in self._entries[entryFrom:]:
-            self._store.txn.delete(_KEY.pack(cut_index), db=self._store.journal_db)
+            self._store.txn.delete(JOURNAL_KEY.pack(cut_index), db=self._store.journal_db)
             self.bytes -= len(command)
         del self._entries[entryFrom:]
         self._store.dirty = self.must_flush = True
@@ -194,7 +191,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         if count <= 0:
             return 0
         for command, index, _ in self._entries[:count]:
-            self._store.txn.delete(_KEY.pack(index), db=self._store.journal_db)
+            self._store.txn.delete(JOURNAL_KEY.pack(index), db=self._store.journal_db)
             self.bytes -= len(command)
         del self._entries[:count]
         self._store.dirty = True
@@ -208,7 +205,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
                 pass
             return
         for _, old_index, _ in self._entries:
-            self._store.txn.delete(_KEY.pack(old_index), db=self._store.journal_db)
+            self._store.txn.delete(JOURNAL_KEY.pack(old_index), db=self._store.journal_db)
         self._entries = [(NO_OP, index, term)]
         self.bytes = len(NO_OP)
         self._put(NO_OP, index, term)
@@ -216,7 +213,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def _put(self, command: bytes, index: int, term: int) -> None:
         # Appending is what a journal does: LMDB then fills its pages instead of splitting them.
-        key, value = _KEY.pack(index), _TERM.pack(term) + command
+        key, value = JOURNAL_KEY.pack(index), JOURNAL_TERM.pack(term) + command
         put = self._store.txn.put(key, value, append=True, db=self._store.journal_db)
         invariant(put, "the journal on disk ends after the entry to append", index=index)
         self._store.dirty = self.must_flush = True

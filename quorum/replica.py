@@ -39,12 +39,12 @@ from quorum.snapshotter import Background, Snapshotter
 from quorum.transport import PeerTransport, Send
 from records.entry import decode_entry, decode_records
 from records.types import LogIndex, NodeId, Term
+from snapshots.reader import APPLIED
 from snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
-APPLIED: Final = "applied"  # store meta: (raft index, term) of the image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

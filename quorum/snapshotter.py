@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.snapshot_receiver import Receiver
-from records.types import LogIndex, NodeId, Term
+from records.types import LogIndex, NodeId
 from snapshots import snapshot
 from snapshots.snapshot import CorruptSnapshot, Manifest
 
@@ -118,10 +116,12 @@ class Snapshotter:
         def work() -> Path:
             replica.archiver.sync()
             with replica.store.reader() as reader:
-                raw = reader.meta_get("applied") or b""
-                raft = msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
                 return snapshot.write(
-                    reader, self.root, cluster_id=replica.config.cluster_id, raft=raft, now_ms=now_ms
+                    reader,
+                    self.root,
+                    cluster_id=replica.config.cluster_id,
+                    raft=reader.applied(),
+                    now_ms=now_ms,
                 )
 
         def done(result: Any) -> None:

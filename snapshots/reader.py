@@ -12,21 +12,26 @@ import msgspec
 
 from controller.view import ImageHeader, Table
 from records.invariant import CorruptData
+from records.types import LogIndex, Term
 from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+JOURNAL_KEY: Final = struct.Struct(">Q")  # Raft index
+JOURNAL_TERM: Final = struct.Struct(">Q")  # a journal value begins with it
+APPLIED: Final = "applied"  # in meta: (Raft index, term) of the image
 MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
 
 
 class Reader:
     """A read transaction: the image as of one flush. For snapshots, digests and offline commands."""
 
-    def __init__(self, txn: lmdb.Transaction, meta_db: Any, image_db: Any) -> None:
+    def __init__(self, txn: lmdb.Transaction, meta_db: Any, image_db: Any, journal_db: Any) -> None:
         self._txn = txn
         self._meta_db = meta_db
         self._image_db = image_db
+        self._journal_db = journal_db
         raw = as_bytes(txn.get(b"generation", db=meta_db))
         self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
         self.header = decode_header(as_bytes(txn.get(b"header", db=meta_db)))
@@ -52,6 +57,32 @@ class Reader:
         """A small named value."""
         return as_bytes(self._txn.get(name.encode(), db=self._meta_db))
 
+    def applied(self) -> tuple[LogIndex, Term]:
+        """Raft index and term of the last entry in the image; before the first, of the sentinel: (1, 0)."""
+        raw = self.meta_get(APPLIED)
+        if raw is None:
+            return LogIndex(1), Term(0)
+        return msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
+
+    def journal_end(self) -> tuple[LogIndex, Term]:
+        """Raft index and term of the last entry in the journal, committed or not; (1, 0) if it is empty."""
+        cursor = self._txn.cursor(db=self._journal_db)
+        if not cursor.last():
+            return LogIndex(1), Term(0)
+        (index,), (term,) = JOURNAL_KEY.unpack(cursor.key()), JOURNAL_TERM.unpack_from(cursor.value())
+        return LogIndex(index), Term(term)
+
+    def journal_after(self, index: LogIndex) -> Iterator[bytes]:
+        """The commands after ``index``, in order, committed or not. Raises CorruptData on a gap."""
+        cursor = self._txn.cursor(db=self._journal_db)
+        if not cursor.set_range(JOURNAL_KEY.pack(index + 1)):
+            return
+        for expected, (key, value) in enumerate(cursor, start=index + 1):
+            (found,) = JOURNAL_KEY.unpack(key)
+            if found != expected:
+                raise CorruptData(f"the journal has a gap: expected index {expected}, found {found}")
+            yield bytes(value[JOURNAL_TERM.size :])
+
     def rows(self) -> Iterator[Row]:
         """Every row of every table, ordered by table name and encoded key."""
         for name in sorted(TABLES):
@@ -73,9 +104,9 @@ def read_store(directory: Path) -> Iterator[Reader]:
         raise FileNotFoundError(f"{directory} holds no store (data.mdb is missing)")
     env = lmdb.open(str(directory), readonly=True, max_dbs=8, map_size=MAP_BYTES, readahead=False)
     try:
-        meta_db, image_db = _existing(env, b"meta"), _existing(env, b"image")
+        meta_db, image_db, journal_db = (_existing(env, name) for name in (b"meta", b"image", b"journal"))
         with env.begin() as txn:
-            yield Reader(txn, meta_db, image_db)
+            yield Reader(txn, meta_db, image_db, journal_db)
     finally:
         env.close()
 

@@ -27,7 +27,7 @@ import msgspec
 
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, invariant
-from snapshots.reader import MAP_BYTES, Reader, digest_of
+from snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
 from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
@@ -98,7 +98,7 @@ class Store:
             return False
         if self.txn.cursor(db=self.image_db).set_range(struct.pack(">I", self.generation)):
             return False
-        for name in ("header", "applied"):
+        for name in ("header", APPLIED):
             self.txn.delete(name.encode(), db=self.meta_db)
         self.dirty = True
         self.image = Image(self)
@@ -154,7 +154,7 @@ class Store:
     def reader(self) -> Iterator["Reader"]:
         """A consistent view of what was last flushed, usable in any one thread."""
         with self.env.begin() as txn:
-            yield Reader(txn, self.meta_db, self.image_db)
+            yield Reader(txn, self.meta_db, self.image_db, self.journal_db)
 
     # -- installing a snapshot ------------------------------------------------------------------
 

@@ -8,17 +8,52 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from cli.local_cluster import LocalCluster, create_cluster
+from cli.local_cluster import LocalCluster, LocalNode, create_cluster
 from controller.producer_ids import PRODUCER_IDS, ProducerIds
 from controller.view import ImageHeader
+from quorum.journal import REGULAR, Journal
 from quorum.node_identity import id_text, parse_id, read_identity
-from records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
+from records.entry import Entry, encode_entry
+from records.schema import AllocateProducerIdsRecord
+from records.types import (
+    BrokerEpoch,
+    BrokerId,
+    ImageVersion,
+    Log,
+    LogIndex,
+    NodeId,
+    ProducerId,
+    ProposalNumber,
+    Term,
+)
+from snapshots.reader import APPLIED
 from snapshots.snapshot import listed
 from snapshots.store import Store
 from tests.cli.fencepost import here
+from tests.records.strategies import batch_of
 from tests.snapshots.archives import filled
 
 Capture = pytest.CaptureFixture[str]
+
+
+def block_that_ends_at(end: int, *, base_version: int, index: int, term: int, node: LocalNode) -> None:
+    """One entry in a node's journal that gives out a block, and is not in its image."""
+    record = AllocateProducerIdsRecord(
+        broker_id=BrokerId(1), broker_epoch=BrokerEpoch(8), producer_id_end=ProducerId(end)
+    )
+    entry = Entry(
+        ImageVersion(base_version),
+        Term(1),
+        NodeId(2),
+        ProposalNumber(1),
+        ((Log.METADATA, batch_of(record)),),
+    )
+    store = Store.open(node.config.directory / "store")
+    journal = Journal(store)
+    journal.reset(LogIndex(index - 1), Term(term))
+    journal.add(REGULAR + encode_entry(entry), index, term)
+    journal.flush()
+    store.close()
 
 
 @pytest.fixture
@@ -30,7 +65,7 @@ def cluster(tmp_path: Path) -> LocalCluster:
         block = ProducerIds(BrokerId(1), BrokerEpoch(7), ProducerId(3000), ProducerId(4000))
         store.image.put(PRODUCER_IDS, 0, block)
         store.image.header = ImageHeader(ImageVersion(version), Term(1), NodeId(2), (4, 0, 0))
-        store.meta_put("applied", msgspec.msgpack.encode((LogIndex(version), Term(1))))
+        store.meta_put(APPLIED, msgspec.msgpack.encode((LogIndex(version), Term(1))))
         store.flush()
         store.close()
         filled(node.config.directory / "archive", 4).close()
@@ -107,6 +142,19 @@ def test_the_latest_block_is_that_of_the_newest_image(cluster: LocalCluster, cap
         "image_version": 9,
         "node_id": 2,
     }
+
+
+def test_a_block_that_only_the_best_journal_has_was_given_out_too(
+    cluster: LocalCluster, capsys: Capture
+) -> None:
+    """Best is the highest term, then index: a deposed leader's longer tail is nobody's block."""
+    block_that_ends_at(5000, base_version=9, index=10, term=3, node=cluster.node(2))
+    block_that_ends_at(7000, base_version=8, index=40, term=2, node=cluster.node(1))
+    said = here(capsys, "producer-ids", "describe", "--dir", cluster.directory, "--format", "json")
+    latest = json.loads(said.stdout)
+    assert [latest[name] for name in ("start", "end", "broker_epoch", "image_version", "node_id")] == [
+        4000, 5000, 8, 10, 2,
+    ]  # fmt: skip
 
 
 def test_history_lists_blocks_from_the_archives(cluster: LocalCluster, capsys: Capture) -> None:

@@ -51,6 +51,22 @@ def test_a_broker_that_restarts_never_hands_out_the_rest_of_its_block(nodes: Nod
     assert block_of(nodes, after)["broker_id"] == broker
 
 
+@pytest.mark.row("730.1", "730.10")
+def test_what_was_answered_is_told_at_once_also_by_a_cluster_that_was_killed(nodes: Nodes) -> None:
+    """A node saves its image twice a second; what it answered since then is in journals alone."""
+    leader = nodes.leader()
+    with RawClient(nodes.address(leader, "controller")) as client:
+        request = allocation(602, register(client, nodes.cluster.cluster_id, 602))
+        for _ in range(REPEATS):
+            end = int(client.call(request).producer_id_start) + BLOCK_LENGTH
+            assert nodes.read("producer-ids", "describe")["next_producer_id"] >= end
+        end = int(client.call(request).producer_id_start) + BLOCK_LENGTH
+        nodes.kill(*nodes.node_ids)
+    assert nodes.read("producer-ids", "describe")["next_producer_id"] >= end
+    nodes.start(*nodes.node_ids)
+    assert nodes.read("producer-ids", "history")[-1]["end"] >= end
+
+
 def block_of(nodes: Nodes, wanted: int) -> dict[str, Any]:
     """The block that an id is in."""
     rows = nodes.read("producer-ids", "history")

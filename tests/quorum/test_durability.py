@@ -8,7 +8,7 @@ import pytest
 
 from quorum.messages import Ack, Message, RequestVote, SnapshotAck, TimeoutNow, Vote
 from quorum.raft_log import LEADER
-from quorum.replica import APPLIED, Replica
+from quorum.replica import Replica
 from records.types import NodeId
 from snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
@@ -190,8 +190,7 @@ def test_an_image_is_never_ahead_of_its_log(three: Rig) -> None:
     three.crash(1)
     restarted = three.start(1)
     with restarted.store.reader() as reader:
-        applied = reader.meta_get(APPLIED)
-        index = 1 if applied is None else msgspec.msgpack.decode(applied)[0]
+        index, _ = reader.applied()
         version = reader.header.version
     assert index <= restarted.journal.last_index
     assert restarted.raft.applied_index == index
