@@ -17,9 +17,9 @@ import click
 from cli import bench_allocate, bench_failover, bench_transactions
 from cli.bench_allocate import Subject
 from cli.bench_cluster import (
+    BENCH_PORT_OFFSETS,
     controllers,
     filesystem,
-    free_port,
     new_history,
     own_cluster,
     own_guests,
@@ -28,6 +28,7 @@ from cli.bench_cluster import (
 )
 from cli.cluster import NODES_DEFAULT
 from cli.contact import Target, find_target, target_of
+from cli.local_cluster import free_port
 from cli.output import JSON, Command, WrongUsage, echo_json, format_option, progress, table
 
 CLIENTS_MAX: Final = 4096
@@ -276,7 +277,7 @@ def _own_subject(
 def _running_subject(target: Target) -> Iterator[tuple[Subject, int]]:
     """A cluster of somebody else's, and a first port that is free."""
     with passing_guest(target) as asker:
-        yield Subject(*controllers(target), asker), free_port(bench_allocate.STOCK_NODES)
+        yield Subject(*controllers(target), asker), free_port(bench_allocate.STOCK_NODES, BENCH_PORT_OFFSETS)
 
 
 def _print_allocated(figures: Mapping[str, Any], leader: int, disk: str) -> None:

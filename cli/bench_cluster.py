@@ -6,7 +6,6 @@ Disk      a file system in memory makes every flush free; a temporary directory 
 """
 
 import random
-import socket
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,12 @@ from typing import Final
 from cli.cluster import bring_up, stop_nodes
 from cli.contact import Target, ask, run
 from cli.local_cluster import (
-    CONTROLLER_PORT_OFFSET,
     HOST,
-    METRICS_PORT_OFFSET,
-    RAFT_PORT_OFFSET,
+    PORT_OFFSETS,
     LocalCluster,
     create_cluster,
     exists,
+    free_port,
 )
 from cli.output import Failed, WrongUsage
 from cli.producer_ids import GUEST_ID_FIRST, GUEST_ID_LAST
@@ -37,15 +35,8 @@ from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.k64_unregister_broker import UNREGISTER_BROKER
 
 QUOTA_OFF: Final = "producer.id.allocation.rate=0"
-PORTS: Final = range(29092, 32000, 10)  # below the ports that outgoing connections are given
 STOCK_PORT_OFFSET: Final = 400  # of the stock pysyncobj nodes that are measured beside ours
-PORT_OFFSETS: Final = (
-    0,
-    CONTROLLER_PORT_OFFSET,
-    RAFT_PORT_OFFSET,
-    METRICS_PORT_OFFSET,
-    STOCK_PORT_OFFSET,
-)
+BENCH_PORT_OFFSETS: Final = (*PORT_OFFSETS, STOCK_PORT_OFFSET)
 ASK_SECONDS: Final = 10.0
 IN_MEMORY: Final = frozenset(("tmpfs", "ramfs"))
 ON_DISK: Final = Path("/var/tmp")  # noqa: S108 - the directory is made by mkdtemp
@@ -88,29 +79,13 @@ def own_cluster(
             f"{directory} holds a cluster already; the bench makes its own: choose another --dir"
         )
     place = directory or work / "cluster"
-    cluster = create_cluster(place, node_count, port or free_port(node_count), (QUOTA_OFF, *settings))
+    cluster = create_cluster(
+        place, node_count, port or free_port(node_count, BENCH_PORT_OFFSETS), (QUOTA_OFF, *settings)
+    )
     try:
         yield OwnCluster(cluster, bring_up(cluster))
     finally:
         stop_nodes(cluster.nodes)
-
-
-def free_port(node_count: int) -> int:
-    """A ``--port`` of which all nodes' ports are free now. Raises Failed."""
-    for port in PORTS:
-        if all(_is_free(port + offset + node) for offset in PORT_OFFSETS for node in range(node_count)):
-            return port
-    raise Failed(f"no free stretch of ports from {PORTS.start} to {PORTS.stop}; give one with --port")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
 
 
 def filesystem(path: Path) -> str:

@@ -9,7 +9,6 @@ Time without a leader   from the SIGKILL to the end of the first allocation that
 
 import asyncio
 import contextlib
-import random
 import shutil
 import tempfile
 import time
@@ -28,7 +27,7 @@ from cli.cluster import bring_up, send, start_nodes, stop_nodes
 from cli.cluster_state import await_live, leader_id, state
 from cli.contact import target_of
 from cli.demo_transactions import PARTITIONS, PRODUCERS, Verdict, Writers, check
-from cli.local_cluster import LocalCluster, create_cluster, is_free
+from cli.local_cluster import LocalCluster, create_cluster, free_port
 from cli.output import Failed, progress, table
 from cli.transactional_producer import Outcome
 from controller.brokers import Endpoint, RegisterBroker
@@ -53,7 +52,6 @@ SETTINGS: Final = (
     f"num.partitions={PARTITIONS}",
 )
 RETRY_SECONDS: Final = 0.02
-PORTS: Final = range(19092, 32000, 10)
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ def demo(keep: bool) -> int:
     Exit status 0: no id twice; every committed transaction is seen whole and once, no aborted one at all.
     """
     home = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
-    cluster = create_cluster(home / "cluster", NODES, _free_port(), SETTINGS)
+    cluster = create_cluster(home / "cluster", NODES, free_port(NODES), SETTINGS)
     try:
         return _show(cluster)
     finally:
@@ -263,14 +261,3 @@ def _blocks_per_broker(cluster: LocalCluster) -> str:
 
 def _address(cluster: LocalCluster, node_id: NodeId) -> Address:
     return cluster.node(node_id).ports()["client"]
-
-
-def _free_port() -> int:
-    """A first port whose neighbours, as far as a cluster needs them, are free."""
-    candidates = list(PORTS)
-    random.shuffle(candidates)
-    for port in candidates:
-        needed = [port + offset + node for offset in (0, 100, 200, 300) for node in range(NODES)]
-        if all(is_free(Address("127.0.0.1", each)) for each in needed):
-            return port
-    raise Failed(f"no free ports between {PORTS.start} and {PORTS.stop}")

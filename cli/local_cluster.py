@@ -11,6 +11,7 @@ Source      DESIGN 9.
 
 import fcntl
 import json
+import random
 import secrets
 import shutil
 import socket
@@ -54,6 +55,8 @@ SECRET_BYTES: Final = 32
 CONTROLLER_PORT_OFFSET: Final = 100
 RAFT_PORT_OFFSET: Final = 200
 METRICS_PORT_OFFSET: Final = 300
+PORT_OFFSETS: Final = (0, CONTROLLER_PORT_OFFSET, RAFT_PORT_OFFSET, METRICS_PORT_OFFSET)
+FREE_PORTS: Final = range(19092, 32000, 10)  # below the ports that outgoing connections are given
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,16 @@ def require_startable(cluster: LocalCluster, nodes: Sequence[LocalNode]) -> None
                 )
     if complaints:
         raise Failed("\n       ".join(complaints))
+
+
+def free_port(node_count: int, offsets: Sequence[int] = PORT_OFFSETS) -> int:
+    """A ``--port`` of which all nodes' ports are free now, chosen at random. Raises Failed."""
+    for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
+        ports = (port + offset + node for offset in offsets for node in range(node_count))
+        if all(is_free(Address(HOST, each)) for each in ports):
+            return port
+    first, end = FREE_PORTS.start, FREE_PORTS.stop
+    raise Failed(f"no free stretch of ports from {first} to {end}; give one with --port")
 
 
 def is_free(address: Address) -> bool:

@@ -1,6 +1,5 @@
 """A whole broker between a scripted controller and clients on its listener: what the tests stand on."""
 
-import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity
 from records.types import NodeId
 from tests.broker.fake_controller import CLUSTER_ID, FakeController, captured_log
+from tests.ports import free_port
 from wire.connection import Connection
 from wire.k60_describe_cluster import ClusterNode
 
@@ -22,15 +22,8 @@ DIRECTORY_ID = uuid.UUID(int=77)
 UNUSED = Path("unused")
 
 
-def free_client_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def config_for(controller: FakeController, directory: Path = UNUSED, **settings: Any) -> NodeConfig:
-    listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_client_port()))
+    listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_port()))
     return NodeConfig(
         node_id=NodeId(1),
         roles=("broker",),

@@ -9,6 +9,7 @@ from cli.local_cluster import LocalCluster, open_cluster
 from quorum.node_identity import format_directory
 from records.types import NodeId
 from tests.cli.fencepost import fencepost, fencepost_json
+from tests.ports import cluster_port, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(secrets: Path, module_port: Callable[[], int]) -> Iterator[LocalCluster]:
+def cluster(secrets: Path) -> Iterator[LocalCluster]:
     directory = secrets / "cluster"
     settings = {
         "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -37,16 +38,14 @@ def cluster(secrets: Path, module_port: Callable[[], int]) -> Iterator[LocalClus
         "sasl.password.file": secrets / "broker",
     }
     overrides = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
-    up = fencepost("up", "--dir", directory, "--port", module_port(), "--detach", *overrides)
+    up = fencepost("up", "--dir", directory, "--port", cluster_port(), "--detach", *overrides)
     assert up.status == 0, up.stderr
     yield open_cluster(directory)
     assert fencepost("down", "--dir", directory).status == 0
 
 
 @pytest.fixture
-def lone_broker(
-    cluster: LocalCluster, secrets: Path, tmp_path: Path, free_port: Callable[[], int]
-) -> Callable[[str], Path]:
+def lone_broker(cluster: LocalCluster, secrets: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Makes the configuration of a formatted broker of its own that speaks to the controllers as somebody."""
 
     def make(user: str) -> Path:

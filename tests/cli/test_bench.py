@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cli.local_cluster import open_cluster
 from controller.brokers import BROKERS
 from snapshots.history import Allocation, producer_id_history
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost_json, here
+from tests.ports import cluster_port
 
 CORES = {"load", "node-1", "node-2", "node-3"}
 
@@ -35,12 +35,19 @@ def duplicate_ids(attempts: list[dict[str, Any]]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.row("730.1")
-def test_allocate_measures_each_row_and_what_to_hold_it_against(
-    tmp_path: Path, free_port: Callable[[], int]
-) -> None:
+def test_allocate_measures_each_row_and_what_to_hold_it_against(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     document = fencepost_json(
-        "bench", "allocate", "--clients", "1,4", "--seconds", 1, "--port", free_port(), "--history", history
+        "bench",
+        "allocate",
+        "--clients",
+        "1,4",
+        "--seconds",
+        1,
+        "--port",
+        cluster_port(),
+        "--history",
+        history,
     )
     assert set(document) == {"rows", "baseline"}
     assert set(document["baseline"]) == {"lmdb_commits_per_s", "pysyncobj_stock_per_s"}
@@ -60,10 +67,8 @@ def test_allocate_measures_each_row_and_what_to_hold_it_against(
 
 
 @pytest.mark.slow
-def test_allocate_loads_a_cluster_that_runs_and_leaves_it_as_it_was(
-    tmp_path: Path, free_port: Callable[[], int]
-) -> None:
-    directory, port = tmp_path / "cluster", free_port()
+def test_allocate_loads_a_cluster_that_runs_and_leaves_it_as_it_was(tmp_path: Path) -> None:
+    directory, port = tmp_path / "cluster", cluster_port()
     fencepost_json("up", "-n", 3, "--dir", directory, "--port", port, "--detach")
     try:
         bootstrap = f"127.0.0.1:{port + 100},127.0.0.1:{port + 101}"
@@ -85,12 +90,10 @@ def test_allocate_loads_a_cluster_that_runs_and_leaves_it_as_it_was(
 @pytest.mark.slow
 @pytest.mark.row("card.4")
 @pytest.mark.parametrize("signal_name", ["KILL", "STOP"])
-def test_failover_kills_leaders_and_nobody_was_lied_to(
-    tmp_path: Path, free_port: Callable[[], int], signal_name: str
-) -> None:
+def test_failover_kills_leaders_and_nobody_was_lied_to(tmp_path: Path, signal_name: str) -> None:
     history, directory = tmp_path / "history.jsonl", tmp_path / "cluster"
     document = fencepost_json(
-        "bench", "failover", "--kills", 2, "--signal", signal_name, "--clients", 4, "--port", free_port(),
+        "bench", "failover", "--kills", 2, "--signal", signal_name, "--clients", 4, "--port", cluster_port(),
         "--history", history, "--dir", directory,
     )  # fmt: skip
     assert {key: document[key] for key in ("duplicates", "refused_but_done", "granted_but_missing")} == {
@@ -120,9 +123,9 @@ def test_failover_kills_leaders_and_nobody_was_lied_to(
 
 
 @pytest.mark.slow
-def test_an_interrupted_bench_leaves_nothing_behind(tmp_path: Path, free_port: Callable[[], int]) -> None:
+def test_an_interrupted_bench_leaves_nothing_behind(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
-    arguments = ("bench", "failover", "--kills", 100, "--port", free_port(), "--dir", directory)
+    arguments = ("bench", "failover", "--kills", 100, "--port", cluster_port(), "--dir", directory)
     history = tmp_path / "history.jsonl"
     running = subprocess.Popen(
         [*command(*arguments), "--history", str(history)],
@@ -181,10 +184,8 @@ def test_a_folder_that_holds_a_cluster_is_left_alone(
 
 
 @pytest.mark.slow
-def test_transactions_are_measured_and_read_back_beside_the_mock_cluster(
-    free_port: Callable[[], int],
-) -> None:
-    words = ("--producers", "1,2", "--messages", "1,5", "--seconds", 1, "--port", free_port())
+def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
+    words = ("--producers", "1,2", "--messages", "1,5", "--seconds", 1, "--port", cluster_port())
     document = fencepost_json("bench", "transactions", *words)
     assert set(document) == {"rows", "baseline"}
     for rows in document.values():

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from cli.cluster import bring_up
 from cli.local_cluster import LocalCluster, open_cluster
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
+from tests.ports import cluster_port
 from wire.connection import Connection
 from wire.k03_metadata import METADATA, Metadata
 
@@ -35,10 +36,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(hostile: Path, module_port: Callable[[], int]) -> Iterator[LocalCluster]:
+def cluster(hostile: Path) -> Iterator[LocalCluster]:
     """Three nodes, started by ``up --detach`` from the hostile folder."""
     directory = hostile / "clusters" / "one"
-    result = fencepost("up", "-n", 3, "--dir", directory, "--port", module_port(), "--detach", cwd=hostile)
+    result = fencepost("up", "-n", 3, "--dir", directory, "--port", cluster_port(), "--detach", cwd=hostile)
     assert result.status == 0, result.stderr
     yield open_cluster(directory)
     assert fencepost("down", "--dir", directory).status == 0
@@ -206,11 +207,9 @@ def test_a_second_cluster_on_the_same_ports_is_refused_by_name(cluster: LocalClu
             assert f"node {node.node_id}: port {address.port} ({purpose}) is in use" in refused.stderr
 
 
-def test_a_node_that_dies_while_starting_is_named_with_its_last_words(
-    tmp_path: Path, free_port: Callable[[], int]
-) -> None:
+def test_a_node_that_dies_while_starting_is_named_with_its_last_words(tmp_path: Path) -> None:
     directory = tmp_path / "c"
-    words = ["up", "--dir", directory, "--port", free_port(), "--detach", "--override"]
+    words = ["up", "--dir", directory, "--port", cluster_port(), "--detach", "--override"]
     died = fencepost(*words, "authorizer.acls.file=/nonexistent/acls")
     assert died.status == 1
     assert "died while starting (exit status 2)" in died.stderr
@@ -219,12 +218,10 @@ def test_a_node_that_dies_while_starting_is_named_with_its_last_words(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_up_in_the_foreground_ends_its_nodes_when_interrupted(
-    tmp_path: Path, free_port: Callable[[], int], number: signal.Signals
-) -> None:
+def test_up_in_the_foreground_ends_its_nodes_when_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "c"
     with subprocess.Popen(
-        command("up", "-n", 1, "--dir", directory, "--port", free_port()),
+        command("up", "-n", 1, "--dir", directory, "--port", cluster_port()),
         stdout=subprocess.PIPE,
         text=True,
         env=environment(),
@@ -238,8 +235,8 @@ def test_up_in_the_foreground_ends_its_nodes_when_interrupted(
     assert [node["status"] for node in fencepost_json("ps", "--dir", directory)["nodes"]] == ["down"]
 
 
-def test_what_up_prints(tmp_path: Path, free_port: Callable[[], int]) -> None:
-    port = free_port()
+def test_what_up_prints(tmp_path: Path) -> None:
+    port = cluster_port()
     said = fencepost("up", "-n", 1, "--dir", "here", "--port", port, "--detach", cwd=tmp_path)
     again = fencepost("up", "--dir", "here", "--detach", cwd=tmp_path)
     assert fencepost("down", "--dir", "here", cwd=tmp_path).status == 0

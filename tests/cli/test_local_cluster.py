@@ -3,7 +3,6 @@
 import json
 import socket
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from cli.local_cluster import (
 from cli.output import Failed, Unreadable, WrongUsage
 from quorum.config import VOTERS_MAX, Address
 from quorum.node_identity import META_PROPERTIES, read_identity
+from tests.ports import cluster_port, free_port
 
 PORT = 9092
 
@@ -140,8 +140,8 @@ def test_an_unknown_node_is_answered_with_those_there_are(cluster: LocalCluster)
         cluster.node(4)
 
 
-def test_everything_in_the_way_is_named_at_once(tmp_path: Path, free_port: Callable[[], int]) -> None:
-    port = free_port()
+def test_everything_in_the_way_is_named_at_once(tmp_path: Path) -> None:
+    port = cluster_port()
     cluster = create_cluster(tmp_path / "c", 3, port)
     (cluster.node(2).config.directory / META_PROPERTIES).unlink()
     foreign = create_cluster(tmp_path / "other", 3, port)
@@ -159,7 +159,7 @@ def test_everything_in_the_way_is_named_at_once(tmp_path: Path, free_port: Calla
     require_startable(cluster, [cluster.node(1)])
 
 
-def test_a_port_is_free_until_somebody_listens(free_port: Callable[[], int]) -> None:
+def test_a_port_is_free_until_somebody_listens() -> None:
     address = Address("127.0.0.1", free_port())
     assert is_free(address)
     with socket.create_server(address):

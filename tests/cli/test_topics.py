@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from cli.local_cluster import LocalCluster, create_cluster, open_cluster
 from tests.cli.fencepost import fencepost, fencepost_json, here
+from tests.ports import cluster_port
 
 NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
 PATIENCE_S = 60.0
@@ -67,14 +68,12 @@ def test_a_node_told_so_later_says_so_at_once(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    tmp_path_factory: pytest.TempPathFactory, module_port: Callable[[], int]
-) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes; a silent broker is fenced after three seconds."""
     directory = tmp_path_factory.mktemp("topics") / "c"
     timing = ("broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
     overrides = [word for each in timing for word in ("--override", each)]
-    up = fencepost("up", "-n", 3, "--dir", directory, "--port", module_port(), "--detach", *overrides)
+    up = fencepost("up", "-n", 3, "--dir", directory, "--port", cluster_port(), "--detach", *overrides)
     assert up.status == 0, up.stderr
     assert "A partition has one replica, whatever its topic asks for" in up.stdout
     yield open_cluster(directory)

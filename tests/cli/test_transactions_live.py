@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from cli.read_back import READ_COMMITTED, read_topic
 from records.types import Term
 from tests.broker.batches import from_producer, now_ms
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
+from tests.ports import cluster_port
 from tests.processes.nodes import wait_for
 
 pytestmark = pytest.mark.slow
@@ -50,10 +51,10 @@ class Node:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory, module_port: Callable[[], int]) -> Iterator[Node]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Up as long as the tests of this module."""
     directory = tmp_path_factory.mktemp("live") / "cluster"
-    fencepost_json("up", "-n", 1, "--dir", directory, "--port", module_port(), "--detach")
+    fencepost_json("up", "-n", 1, "--dir", directory, "--port", cluster_port(), "--detach")
     yield Node(directory)
     fencepost("down", "--dir", directory)
 

@@ -2,16 +2,14 @@
 
 import contextlib
 import json
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PORT_FIRST = 21_000
-PORT_END = 21_700  # a cluster's ports are P, P+100, P+200, P+300 and up
+from tests.ports import cluster_port
+
 COMMAND_SECONDS_MAX = 60
 NODE_IDS = (1, 2, 3)
 
@@ -81,7 +79,7 @@ class RealCluster:
 @contextlib.contextmanager
 def real_cluster(directory: Path, *overrides: str) -> Iterator[RealCluster]:
     """Up with these settings, and down at the end."""
-    port = free_port()
+    port = cluster_port()
     settings = [word for override in overrides for word in ("--override", override)]
     cluster = RealCluster(directory, port)
     try:
@@ -89,21 +87,3 @@ def real_cluster(directory: Path, *overrides: str) -> Iterator[RealCluster]:
         yield cluster
     finally:
         cluster.run("down")
-
-
-def free_port() -> int:
-    """A client port whose nodes' ports are all free."""
-    for port in range(PORT_FIRST + os.getpid() % 64 * 10, PORT_END, 10):
-        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
-            return port
-    raise RuntimeError("no free stretch of ports")
-
-
-def _is_free(port: int) -> bool:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True

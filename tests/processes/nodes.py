@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,13 +27,10 @@ from cli import cluster_state, node_process, storage
 from cli.local_cluster import LocalCluster, LocalNode, open_cluster
 from cli.output import Failed
 from records.types import NodeId
+from tests.ports import cluster_port
 
 T = TypeVar("T")
 
-PORT_FIRST = 25_000
-PORT_END = 25_100  # a cluster's ports are P, P+100, P+200, P+300 and up; other clusters from P+400
-PORT_STEP = 400
-SPARE_FIRST, SPARE_END = 25_800, 26_000
 COMMAND_SECONDS_MAX = 90
 WAIT_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.02
@@ -307,7 +303,7 @@ def revive(nodes: Nodes) -> Nodes:
 @contextlib.contextmanager
 def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None = None) -> Iterator[Nodes]:
     """A new cluster with these settings, up; at the end its logs are clean and it is down."""
-    port = free_port()
+    port = cluster_port()
     settings = [word for override in (JSON_LOGS, *overrides) for word in ("--override", override)]
     where = ("--dir", str(directory), "--port", str(port))
     nodes = None
@@ -320,40 +316,6 @@ def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None =
         if nodes is not None:
             nodes.down()
     assert not complaints, "\n".join(complaints)
-
-
-def free_port() -> int:
-    """A client port whose nodes' ports are all free, in this folder's own range."""
-    for port in _rotated(
-        [first + half for half in (0, PORT_STEP) for first in range(PORT_FIRST, PORT_END, 10)]
-    ):
-        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
-            return port
-    raise RuntimeError("no free stretch of ports")
-
-
-def spare_ports(count: int) -> int:
-    """The first of so many free ports, for a process that is no node of a cluster's own."""
-    for port in _rotated([*range(SPARE_FIRST, SPARE_END, 10)]):
-        if all(_is_free(port + each) for each in range(count)):
-            return port
-    raise RuntimeError("no spare port")
-
-
-def _rotated(ports: list[int]) -> list[int]:
-    """Beginning elsewhere in every process: two runs at one time do not race for the same ports."""
-    first = os.getpid() % len(ports)
-    return ports[first:] + ports[:first]
-
-
-def _is_free(port: int) -> bool:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def wipe(nodes: Nodes, node_id: int) -> None:

@@ -13,6 +13,7 @@ from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.static.primitive import i8
 
 from cli import node_process
+from tests.ports import free_port
 from tests.processes import archive_reader
 from tests.processes.nodes import (
     CALM,
@@ -23,7 +24,6 @@ from tests.processes.nodes import (
     read_events,
     revive,
     running,
-    spare_ports,
     start_process,
     wait_for,
 )
@@ -80,7 +80,7 @@ def lone_broker(
     folder.mkdir()
     (folder / "password").write_text(user[1])
     config = folder / "node.properties"
-    address = ("127.0.0.1", spare_ports(1))
+    address = ("127.0.0.1", free_port())
     controllers = [
         f"{host}:{port}" for host, port in (nodes.address(n, "controller") for n in nodes.node_ids)
     ]

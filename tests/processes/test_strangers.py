@@ -19,6 +19,7 @@ from controller.brokers import Endpoint, Feature, RegisterBroker
 from controller.errors import ApiError
 from quorum.node_identity import read_identity
 from records.types import BrokerEpoch, BrokerId
+from tests.ports import free_port
 from tests.processes.checks import check_run
 from tests.processes.garbage import GARBAGE, Impostor, send_each
 from tests.processes.load import Load
@@ -32,7 +33,6 @@ from tests.processes.nodes import (
     read_events,
     revive,
     running,
-    spare_ports,
     start_process,
     wait_for,
 )
@@ -182,15 +182,14 @@ def stranger(nodes: Nodes, folder: Path, node_id: int, *, cluster_id: str, secre
     """The configuration of a node that dials the cluster, in a formatted directory of its own."""
     folder.mkdir(parents=True)
     config = folder / "node.properties"
-    port = spare_ports(2)
     voters = [f"{node}@{_text(nodes.address(node, 'raft'))}" for node in nodes.node_ids if node != node_id]
     controllers = [_text(nodes.address(node, "controller")) for node in nodes.node_ids]
     settings = [
         f"node.id={node_id}",
         "process.roles=controller",
         "log.dirs=data",
-        f"listeners=CONTROLLER://127.0.0.1:{port}",
-        f"controller.quorum.voters={','.join([*voters, f'{node_id}@127.0.0.1:{port + 1}'])}",
+        f"listeners=CONTROLLER://127.0.0.1:{free_port()}",
+        f"controller.quorum.voters={','.join([*voters, f'{node_id}@127.0.0.1:{free_port()}'])}",
         f"controller.quorum.bootstrap.servers={','.join(controllers)}",
         f"quorum.secret.file={secret}",
         JSON_LOGS,

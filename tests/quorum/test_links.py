@@ -3,7 +3,6 @@
 import asyncio
 import pickle
 import random
-import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,18 +17,11 @@ from quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
 from quorum.links import Events, Links
 from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
 from records.types import NodeId
+from tests.ports import free_port
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 SECRET = b"the secret of this cluster"
 PATIENCE_S = 20
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Node:
@@ -108,7 +100,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_two_nodes_meet_and_frames_arrive_in_order() -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports)
         async with running(one, two):
             await until(lambda: one.has("connected 2")() and two.has("connected 1")())
@@ -123,7 +115,7 @@ def test_two_nodes_meet_and_frames_arrive_in_order() -> None:
 
 def test_a_peer_that_goes_is_told_on_both_sides_and_comes_back() -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports)
         async with running(one):
             async with running(two):
@@ -141,7 +133,7 @@ def test_a_peer_that_goes_is_told_on_both_sides_and_comes_back() -> None:
 
 def test_a_frame_to_nobody_is_lost() -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one = Node(ONE, ports)
         async with running(one):
             one.links.send(TWO, encode(TimeoutNow(1)))
@@ -160,7 +152,7 @@ STRANGERS = [
 @pytest.mark.parametrize(("other", "reason"), STRANGERS)
 def test_a_stranger_is_refused_and_both_sides_say_why(other: dict[str, object], reason: str) -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports, **other)  # type: ignore[arg-type]
         async with running(one, two):
             await until(lambda: reason in one.refusals and reason in two.refusals)
@@ -171,7 +163,7 @@ def test_a_stranger_is_refused_and_both_sides_say_why(other: dict[str, object], 
 
 def test_a_node_with_our_own_id_is_refused() -> None:
     async def story() -> None:
-        first, second = free_ports(2)
+        first, second = free_port(), free_port()
         one = Node(ONE, {ONE: first, TWO: second})
         double = Node(ONE, {ONE: second, TWO: first}, directory=0xBEEF)
         async with running(one, double):
@@ -183,7 +175,7 @@ def test_a_node_with_our_own_id_is_refused() -> None:
 
 def test_a_node_that_is_no_voter_is_refused() -> None:
     async def story() -> None:
-        first, second, third = free_ports(3)
+        first, second, third = free_port(), free_port(), free_port()
         one = Node(ONE, {ONE: first, TWO: second})
         outsider = Node(THREE, {ONE: first, THREE: third})
         async with running(one, outsider):
@@ -195,7 +187,7 @@ def test_a_node_that_is_no_voter_is_refused() -> None:
 
 def test_a_second_node_of_one_id_is_refused_while_the_first_is_there() -> None:
     async def story() -> None:
-        first, second, elsewhere = free_ports(3)
+        first, second, elsewhere = free_port(), free_port(), free_port()
         ports = {ONE: first, TWO: second}
         one, two = Node(ONE, ports), Node(TWO, ports)
         double = Node(TWO, {ONE: first, TWO: elsewhere}, directory=0xBEEF)
@@ -217,7 +209,7 @@ def test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_say
     """
 
     async def story() -> None:
-        first, second, elsewhere = free_ports(3)
+        first, second, elsewhere = free_port(), free_port(), free_port()
         one = Node(ONE, {ONE: first, TWO: second})
         old = Node(TWO, {ONE: first, TWO: elsewhere}, directory=0xAAA)  # nobody finds it, it finds us
         new = Node(TWO, {ONE: first, TWO: second}, directory=0xBBB)
@@ -263,7 +255,7 @@ GARBAGE = [
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_closes_its_own_connection_and_disturbs_nobody(garbage: bytes) -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports)
         async with running(one, two):
             await until(two.has("connected 1"))
@@ -282,7 +274,7 @@ def test_garbage_closes_its_own_connection_and_disturbs_nobody(garbage: bytes) -
 
 def test_random_bytes_ten_thousand_times() -> None:
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports)
         rng = random.Random(20261120)
         async with running(one, two):
@@ -303,7 +295,7 @@ def test_a_peers_garbage_costs_it_its_connection_only(monkeypatch: pytest.Monkey
     """An authenticated peer, too, is believed nothing but well-formed messages."""
 
     async def story() -> None:
-        ports = dict(zip((ONE, TWO), free_ports(2), strict=True))
+        ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))
         one, two = Node(ONE, ports), Node(TWO, ports)
         async with running(one, two):
             for bad in (pickle.dumps(1), b"x" * (FRAME_BYTES_MAX + 1)):
@@ -321,7 +313,7 @@ def test_a_silent_stranger_is_shown_the_door(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(quorum.links, "HANDSHAKE_S", 0.05)
 
     async def story() -> None:
-        one = Node(ONE, dict(zip((ONE, TWO), free_ports(2), strict=True)))
+        one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))
         async with running(one):
             reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
             async with asyncio.timeout(PATIENCE_S):
@@ -335,7 +327,7 @@ def test_so_many_strangers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum.links, "UNKNOWN_MAX", 2)
 
     async def story() -> None:
-        one = Node(ONE, dict(zip((ONE, TWO), free_ports(2), strict=True)))
+        one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))
         async with running(one):
             strangers = [await asyncio.open_connection("127.0.0.1", one.port) for _ in range(2)]
             await until(lambda: len(one.links.unknown) == 2)

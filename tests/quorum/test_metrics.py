@@ -9,6 +9,7 @@ import pytest
 from quorum.metrics import NodeMetrics, watch_loop
 from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
+from tests.ports import free_port
 
 
 def scrape(metrics: NodeMetrics, port: int) -> dict[str, float]:
@@ -22,7 +23,7 @@ def scrape(metrics: NodeMetrics, port: int) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
 
-def test_a_scrape_shows_what_was_set(free_port: Callable[[], int]) -> None:
+def test_a_scrape_shows_what_was_set() -> None:
     metrics = NodeMetrics()
     metrics.raft_role("leader")
     metrics.raft_leader_id(NodeId(2))
@@ -47,7 +48,7 @@ def test_a_scrape_shows_what_was_set(free_port: Callable[[], int]) -> None:
 
 
 @pytest.mark.row("939.9")
-def test_a_scrape_shows_the_coordinators_numbers(free_port: Callable[[], int]) -> None:
+def test_a_scrape_shows_the_coordinators_numbers() -> None:
     metrics = NodeMetrics()
     counts = TransactionCounts(
         committed=3, aborted=2, timed_out=1, fenced=1, held=4, markers_waiting=5, open_ms_max=61_500

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from tests.ports import free_port
 from tests.processes.nodes import Nodes
 from tests.upgrade.kafka_2_8 import registered
 from tests.upgrade.world import (
@@ -31,7 +32,7 @@ from tests.upgrade.world import (
     znode,
 )
 from tests.zookeeper.rival import EXHAUSTED_STATUS, Block, overlaps, read_history
-from tests.zookeeper.servers import Ensemble, ensemble, free_port
+from tests.zookeeper.servers import Ensemble, ensemble
 
 CHROOT = "/kafka"
 OLD_BROKERS = 3

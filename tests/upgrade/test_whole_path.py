@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bridge.live import walk
+from tests.ports import free_port
 from tests.processes.nodes import Nodes, fencepost, wait_for
 from tests.upgrade.kafka_2_8 import registered
 from tests.upgrade.world import (
@@ -24,7 +25,7 @@ from tests.upgrade.world import (
     znode,
 )
 from tests.zookeeper.rival import EXHAUSTED_STATUS, PATH, read_history
-from tests.zookeeper.servers import Ensemble, ensemble, free_port
+from tests.zookeeper.servers import Ensemble, ensemble
 
 pytestmark = pytest.mark.slow
 

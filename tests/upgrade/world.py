@@ -9,9 +9,7 @@ Wasted      blocks are no fault: taken, and told to nobody.
 import asyncio
 import contextlib
 import json
-import os
 import random
-import socket
 import threading
 import time
 import uuid
@@ -29,6 +27,7 @@ from controller.errors import ApiError
 from controller.producer_ids import AllocateProducerIds
 from records.types import BrokerEpoch, BrokerId
 from snapshots.history import Allocation, producer_id_history
+from tests.ports import cluster_port
 from tests.processes.nodes import JSON_LOGS, NO_QUOTA, Nodes, fencepost
 from tests.zookeeper.rival import PATH, Block, blocks_of, overlaps, start_rival
 from tests.zookeeper.servers import Ensemble
@@ -36,8 +35,6 @@ from wire.client import ConnectionLost, ControllerClient, RequestTimeout
 from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
-PORT_FIRST = 28_000
-PORT_END = 28_600  # a cluster's ports go up to P + 308
 CLUSTER_ID = "WtaFx7jaQ0mQnKYQyVQ4sQ"
 OLD_BROKER_FIRST = 101
 ASKER_FIRST = 501
@@ -78,7 +75,7 @@ def upgrading(directory: Path, connect: str, *overrides: str, count: int = 3) ->
         *overrides,
     )
     words = [word for setting in settings for word in ("--override", setting)]
-    where = ("--dir", str(directory), "--port", str(_free_port()))
+    where = ("--dir", str(directory), "--port", str(cluster_port()))
     nodes = None
     try:
         fencepost("up", "-n", str(count), *where, "--detach", *words)
@@ -238,22 +235,3 @@ def znode(servers: Ensemble, chroot: str = "") -> tuple[bytes | None, int]:
 def block_end(servers: Ensemble, chroot: str = "") -> int:
     """The inclusive end that the znode holds."""
     return int(json.loads(znode(servers, chroot)[0] or b"{}")["block_end"])
-
-
-def _free_port() -> int:
-    first = PORT_FIRST + os.getpid() % 8 * 10
-    ports: list[int] = [*range(first, PORT_END, 10), *range(PORT_FIRST, first, 10)]
-    for port in ports:
-        if all(_is_free(port + offset + node) for offset in (0, 100, 200, 300) for node in range(9)):
-            return port
-    raise RuntimeError("no free stretch of ports")
-
-
-def _is_free(port: int) -> bool:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True

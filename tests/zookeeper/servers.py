@@ -7,7 +7,6 @@ Durability  is ZooKeeper's default: every transaction is flushed before it is ac
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import signal
@@ -17,38 +16,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
-from tests.zookeeper.distribution import CACHE, distribution
+from tests.ports import free_port
+from tests.zookeeper.distribution import distribution
 
 HOST: Final = "127.0.0.1"
-PORT_FIRST: Final = 27_000
-PORT_END: Final = 28_000
 TICK_MS: Final = 500  # sessions last 2 to 20 ticks
 HEAP: Final = "64m"
 WAIT_SECONDS_MAX: Final = 60.0  # generous: the machine may be busy
 POLL_SECONDS: Final = 0.02
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
 _ZXID: Final = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
-
-_ports = iter(range(PORT_FIRST, PORT_END))
-_reserved: list[IO[bytes]] = []  # kept open: the locks last as long as this process
-
-
-def free_port() -> int:
-    """A port of this folder's range that nobody listens on and no other test process was given."""
-    folder = CACHE / "ports"
-    folder.mkdir(parents=True, exist_ok=True)
-    for port in _ports:
-        lock = (folder / str(port)).open("wb")
-        with contextlib.suppress(OSError), contextlib.closing(socket.socket()) as probe:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((HOST, port))
-            _reserved.append(lock)
-            return port
-        lock.close()
-    raise RuntimeError(f"no port is left below {PORT_END}")
 
 
 def wait_until(what: str, holds: Callable[[], object], seconds: float = WAIT_SECONDS_MAX) -> None:

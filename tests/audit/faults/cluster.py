@@ -14,12 +14,12 @@ from typing import Final
 
 from cli.cluster import bring_up, send, start_nodes, stop_nodes
 from cli.cluster_state import await_live, leader_id
-from cli.demo import _free_port
 from cli.local_cluster import LocalCluster, create_cluster
 from cli.output import progress
 from records.types import NodeId
 from tests.audit.kafka.fixture import pack, unpack
 from tests.audit.kafka.traffic import CODECS, OPEN_MS, Traffic
+from tests.ports import cluster_port
 
 __all__ = ["OPEN_MS", "PACKED", "bring_back", "kill_leader", "live", "running", "unpacked"]
 
@@ -33,7 +33,7 @@ SETTINGS: Final = ("producer.id.block.size=3", "producer.id.allocation.rate=0")
 @contextlib.contextmanager
 def running(directory: Path, settings: Sequence[str] = SETTINGS) -> Iterator[LocalCluster]:
     """Three nodes, up; ended at the end."""
-    cluster = create_cluster(directory, NODES, _free_port(), settings)
+    cluster = create_cluster(directory, NODES, cluster_port(), settings)
     try:
         bring_up(cluster)
         yield cluster

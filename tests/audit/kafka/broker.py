@@ -6,7 +6,6 @@ Small       few internal partitions, metadata snapshots every few kilobytes, exp
 
 import contextlib
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.client_suite import players
 from tests.client_suite.players import NotHere
+from tests.ports import free_port
 
 __all__ = ["CLASS_PATH", "VERSION", "WORN", "Broker", "NotHere", "fetch", "running"]
 
@@ -76,7 +76,7 @@ class Broker:
         self.logs = home / "logs"
         self._config = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port, controller = _free_ports(2)
+        self.port, controller = free_port(), free_port()
         home.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
             f"{SETTINGS}{settings}log.dirs={self.logs}\n"
@@ -154,11 +154,3 @@ def running(home: Path, settings: str = "") -> Iterator[Broker]:
         yield broker
     finally:
         broker.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
