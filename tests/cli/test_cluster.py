@@ -123,7 +123,9 @@ def test_blocks_are_given_out_once_and_history_tells_to_whom(cluster: LocalClust
     assert owners[guest["start"]] not in (1, 2, 3)
     assert [block["start"] for block in history] == [0, *(block["end"] for block in history)][:-1]
     latest = fencepost_json("producer-ids", "describe", "--dir", cluster.directory)
-    assert latest["next_producer_id"] == history[-1]["end"]
+    assert latest["next_producer_id"] >= history[-1]["end"]  # a broker may have asked for one meanwhile
+    later = fencepost_json("producer-ids", "history", "--dir", cluster.directory)
+    assert latest["next_producer_id"] in {block["end"] for block in later}
 
 
 @pytest.mark.row("730.4")
