@@ -193,7 +193,8 @@ def test_a_torn_tail_is_recovered_from_and_a_flipped_byte_is_refused(
     servers, end = stopped
     paths = copies(servers, tmp_path)
     log = newest_log(paths[0])
-    log.write_bytes(log.read_bytes().rstrip(b"\0")[:-10])  # in the middle of the last transaction
+    whole = log.read_bytes()
+    log.write_bytes(whole.rstrip(b"\0")[:-10])  # in the middle of the last transaction
     torn = imported("files", paths[0], "--dry-run")
     assert torn.status == 0, torn.stderr
     source = json.loads(torn.stdout)["source"]
@@ -202,8 +203,8 @@ def test_a_torn_tail_is_recovered_from_and_a_flipped_byte_is_refused(
     majority = imported("files", *paths[:2], "--dry-run", "--zookeeper-is-stopped")
     assert json.loads(majority.stdout)["source"]["block_end"] == end
 
-    raw = bytearray(log.read_bytes())
-    raw[120] ^= 1
+    raw = bytearray(whole)
+    raw[40] ^= 1  # in the first transaction, which is written to its end
     log.write_bytes(raw)
     alone = imported("files", paths[0], "--dry-run")
     assert alone.status == UNREADABLE
