@@ -12,7 +12,8 @@ from tests.wire.test_listener import Clock, Wire
 from wire.dispatch import Context, Reply
 from wire.k00_produce import PRODUCE, PartitionData, PartitionProduced, Produce, ProduceAnswer
 from wire.k18_api_versions import ApiRange
-from wire.listener import Listener, _Connection
+from wire.listener import Listener
+from wire.server_connection import ServerConnection
 
 
 class Log:
@@ -35,7 +36,7 @@ class Stage:
         self.log = Log()
         self.listener = Listener({0: (PRODUCE, self.log)}, name="PLAINTEXT", log=log)
         self.clock, self.wire = Clock(), Wire()
-        self.connection = _Connection(self.listener, cast(asyncio.AbstractEventLoop, self.clock))
+        self.connection = ServerConnection(self.listener, cast(asyncio.AbstractEventLoop, self.clock))
         self.connection.connection_made(cast(asyncio.Transport, self.wire))
 
     def produce(self, correlation_id: int, acks: int, version: int = 7) -> None:

@@ -16,7 +16,8 @@ from wire.dispatch import Context, Endpoint, Reply
 from wire.frame import raw_frame
 from wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import LINGER_S, READ_AHEAD_BYTES_MAX, Listener, _Connection
+from wire.listener import Listener
+from wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
 
 
 class Clock:
@@ -89,8 +90,11 @@ class Stage:
         self.clock = Clock()
         self.connection, self.wire = self.connect()
 
-    def connect(self) -> tuple[_Connection, Wire]:
-        connection, wire = _Connection(self.listener, cast(asyncio.AbstractEventLoop, self.clock)), Wire()
+    def connect(self) -> tuple[ServerConnection, Wire]:
+        connection, wire = (
+            ServerConnection(self.listener, cast(asyncio.AbstractEventLoop, self.clock)),
+            Wire(),
+        )
         connection.connection_made(cast(asyncio.Transport, wire))
         return connection, wire
 
