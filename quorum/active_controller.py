@@ -1,10 +1,7 @@
-"""A running voter: one event loop that reads, decides, journals, applies and answers.
+"""A running voter: sockets, timers and threads around the driver (quorum/driver.py), which does the rest.
 
-Turns       anything that happens (frames, requests, the timer) asks for a turn of the replica. A turn
-            that proposed asks for another, so that what it wrote reaches the sockets before the flush
-            blocks the loop: entries leave first, the leader's own flush overlaps with its followers'.
-Halting     an exception in a turn is our bug or a disk that fails: the process ends at once, with
-            nothing further said to anyone. A restart recovers from what is on disk.
+An event of the loop is one call of the driver. What it returns is carried out in order and to the last before
+the loop comes to the next one.
 """
 
 import asyncio
@@ -14,27 +11,32 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import structlog
 
-from controller import features, migration
-from controller.decision import Decision
-from controller.errors import StorageFull
-from controller.view import View
 from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
 from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_own, read_secret, read_users
-from quorum.gather import GATHER_S
+from quorum.driver import (
+    MAINTAIN_S,
+    SWEEP_S,
+    TICK_S,
+    Background,
+    Driver,
+    Halt,
+    Obligations,
+    Send,
+    TickAfter,
+)
 from quorum.handshake import LinkConfig
 from quorum.links import Events, Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
-from quorum.messages import Message
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity, StoreLost, remember_store
 from quorum.proposer import Answer, Decide, Reply
-from quorum.raft_log import FOLLOWER, use_clock
-from quorum.replica import Replica, ReplicaConfig
+from quorum.raft_log import use_clock
+from quorum.replica import ReplicaConfig
 from quorum.server import ControllerServer
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
@@ -43,10 +45,7 @@ from records.types import Log, NodeId
 from wire.listener import Listener
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
-TICK_S: Final = 0.01
-BEAT_S: Final = 0.05
-SWEEP_S: Final = 0.5  # sessions, disk space
-HAND_OVER_S: Final = 1.0  # patience of a clean stop
+HAND_OVER_S: Final = 1.0  # at most, of a clean stop
 EXIT_HALTED: Final = 1
 
 
@@ -73,15 +72,12 @@ class Controller:
         self.fatal: asyncio.Future[Any] = (
             self._loop.create_future()
         )  # a controller halts, it does not give up
-        self._turn_wanted = False
-        self._disk_full = False
-        self._stopped = False
         self._jobs: set[asyncio.Future[Any]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
         use_clock(time.monotonic, self._rng)
         addresses = {voter.node_id: (voter.address.host, voter.address.port) for voter in config.voters}
-        self.replica = Replica(
+        self.driver = Driver(
             ReplicaConfig(
                 node_id=config.node_id,
                 directory_id=identity.directory_id,
@@ -96,16 +92,15 @@ class Controller:
                 if config.archive_retention_bytes is None
                 else config.archive_retention_bytes,
             ),
-            send=self._send,
+            disk_free_bytes_min=config.disk_free_bytes_min,
+            migrating=config.zookeeper_migration_enabled,
             clock=time.monotonic,
             wall_ms=lambda: time.time_ns() // 1_000_000,
-            background=self._background,
             rng=self._rng,
-            on_active=self._on_active,
-            on_deposed=self._on_deposed,
             on_answering=self._on_answering,
             log=self._log,
         )
+        self.replica = self.driver.replica
         self._require_own_store()
         acls = read_acls(config)
         self.server = ControllerServer(
@@ -116,7 +111,7 @@ class Controller:
             self._metrics,
             acls,
             lambda: self._controllers,
-            zookeeper=None if zookeeper is None else Heard(zookeeper, self._waking),
+            zookeeper=None if zookeeper is None else Heard(zookeeper, self._completing),
             clock=time.monotonic,
             reach=_crash_points(),
             rng=self._rng,
@@ -141,6 +136,7 @@ class Controller:
             clock=time.monotonic,
             log=self._log,
         )
+        self.driver.services = (self.server, self.transactions)
         listener = config.controller_listener
         own = ("", 0) if listener is None else (listener.address.host, listener.address.port)
         self._links = Links(
@@ -155,10 +151,10 @@ class Controller:
             Events(
                 bound=self.replica.electorate.bound,
                 met=self._met,
-                connected=self._waking(self.replica.connected),
-                disconnected=self._waking(self.replica.disconnected),
-                lost=self._waking(self.replica.lost),
-                received=self._received,
+                connected=lambda peer: self._carry_out(self.driver.connected(peer)),
+                disconnected=lambda peer: self._carry_out(self.driver.disconnected(peer)),
+                lost=lambda peer: self._carry_out(self.driver.lost(peer)),
+                received=lambda peer, message: self._carry_out(self.driver.received(peer, message)),
             ),
             self._log,
             self._rng.random,
@@ -196,151 +192,101 @@ class Controller:
             remember_store(Path(self._config.directory), self._identity)
         await self._links.start()
         await self._listener.start(*self._address)
-        self._every("tick", TICK_S, self._wake)
-        self._every("beat", BEAT_S, self._beat)
+        self._sweep()
+        self._every("tick", TICK_S, self._tick)
+        self._every("maintain", MAINTAIN_S, self._maintain)
         self._every("sweep", SWEEP_S, self._sweep)
         self._log.info("controller_started", applied=self.replica.applied[0], term=self.replica.raft.term)
 
     async def stop(self) -> None:
-        """Hand leadership over, answer nobody any more, put everything on disk."""
+        """Hand leadership over, reply to no one any more, put everything on disk."""
         deadline = self._loop.time() + HAND_OVER_S
-        asked = False
-        while self._loop.time() < deadline and self.replica.raft.role != FOLLOWER and self.replica.peers:
-            asked = asked or self.replica.hand_over()
-            self._wake()
+        while self._loop.time() < deadline and not self.driver.may_stop:
+            self._carry_out(self.driver.hand_over())
             await asyncio.sleep(TICK_S)
         await asyncio.gather(*self._jobs, return_exceptions=True)
-        self._stopped = True
+        self.driver.stop()
         for timer in self._timers.values():
             timer.cancel()
         await self._listener.stop()
         await self._marker_links.stop()
         await self._announcement_links.stop()
         await self._links.stop()
-        self.replica.close()
-        self._log.info("controller_stopped", handed_over=asked)
+        self.driver.close()
+        self._log.info("controller_stopped", handed_over=self.driver.handed_over)
 
     def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
-        """Decide as active controller and answer when it is applied."""
-        if self._disk_full:
-            least = self._config.disk_free_bytes_min
-            reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
-            return
-        proposer = self.replica.proposer
-        proposer.submit(decide, reply, patient=patient)
-        if not proposer.in_flight and not patient:  # the turn that settles an entry proposes what waits
-            self._wake()
+        """See Driver.submit."""
+        self._carry_out(self.driver.submit(decide, reply, patient=patient))
 
-    # -- turns --------------------------------------------------------------------------------------
-
-    def _wake(self) -> None:
-        if not self._turn_wanted and not self._stopped:
-            self._turn_wanted = True
-            self._loop.call_soon(self._turn)
+    # -- events -------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        self._turn_wanted = False
-        if self._stopped:
-            return
-        try:
-            if self.replica.turn():
-                self._wake()
-            elif self.replica.proposer.gathering:
-                self._loop.call_later(GATHER_S, self._wake)
-        except BaseException as error:  # noqa: BLE001 - halts
-            self._halt("turn", error)
+        self._carry_out(self.driver.turn())
 
-    def _received(self, peer: NodeId, message: Message) -> None:
-        """A peer's frame: its turn comes at once, an acknowledgement waits for it."""
-        if self._stopped:
-            return
-        try:
-            due = self.replica.received(peer, message)
-        except BaseException as error:  # noqa: BLE001 - halts
-            self._halt("received", error)
-        if due and not self._turn_wanted:
-            self._turn()
+    def _tick(self) -> None:
+        self._carry_out(self.driver.tick())
 
-    def _waking(self, told: Callable[..., None]) -> Callable[..., None]:
-        def tell(*facts: Any) -> None:
-            if self._stopped:
-                return
-            try:
-                told(*facts)
-            except BaseException as error:  # noqa: BLE001 - halts
-                self._halt(getattr(told, "__name__", "step"), error)
-            self._wake()
+    def _maintain(self) -> None:
+        self._carry_out(self.driver.maintain())
+        self._publish()
 
-        return tell
+    def _sweep(self) -> None:
+        self._carry_out(self.driver.sweep(shutil.disk_usage(self._config.directory).free))
+
+    def _met(self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int]) -> None:
+        self._controllers[peer] = controller
+        self._carry_out(self.driver.met(peer, directory, bound))
+
+    def _completing(self, done: Callable[..., None]) -> Callable[..., None]:
+        """What another system is to call in the place of ``done``."""
+        return lambda *outcome: self._carry_out(self.driver.completed(done, *outcome))
 
     def _every(self, name: str, period_s: float, call: Callable[[], None]) -> None:
         def again() -> None:
-            if self._stopped:
-                return
             self._timers[name] = self._loop.call_later(period_s, again)
             call()
 
         self._timers[name] = self._loop.call_later(period_s, again)
 
-    def _beat(self) -> None:
-        replica, metrics = self.replica, self._metrics
-        try:
-            replica.beat()
-        except BaseException as error:  # noqa: BLE001 - halts
-            self._halt("beat", error)
-        metrics.raft_role(("follower", "candidate", "leader")[replica.raft.role])
-        metrics.raft_leader_id(replica.raft.leader_id)
-        metrics.raft_epoch(replica.raft.term)
-        self.server.publish()
-        if replica.proposer.active:
-            self.transactions.beat(replica.proposer.now_ms())
-        metrics.transactions(self.transactions.counts)
-        metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
-        if replica.proposer.last_commit_s:
-            metrics.commit_latency_seconds(replica.proposer.last_commit_s)
-            replica.proposer.last_commit_s = 0.0
+    # -- obligations --------------------------------------------------------------------------------
 
-    def _sweep(self) -> None:
-        free = shutil.disk_usage(self._config.directory).free
-        full = free < self._config.disk_free_bytes_min
-        if full != self._disk_full:
-            self._disk_full = full
-            event = "disk_full" if full else "disk_has_room"
-            self._log.error(event, free_bytes=free, needed_bytes=self._config.disk_free_bytes_min)
-        if self.replica.proposer.active:
-            self.server.expire(self.replica.proposer.now_ms())
+    def _carry_out(self, obligations: Obligations) -> None:
+        """In order and to the last. None of them calls back before this returns."""
+        for each in obligations:
+            if isinstance(each, Send):
+                self._links.send(each.peer, each.frame)
+            elif isinstance(each, TickAfter):
+                self._loop.call_later(each.seconds, self._tick)
+            elif isinstance(each, Background):
+                self._work(each.work, each.done)
+            elif isinstance(each, Halt):
+                self._halt(each.where, each.error)
+            else:
+                self._loop.call_soon(self._turn)
 
-    def _halt(self, where: str, error: BaseException) -> NoReturn:
+    def _halt(self, where: str, error: BaseException) -> None:
         self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
         os._exit(EXIT_HALTED)
 
-    # -- what the replica and the links tell ----------------------------------------------------------
+    def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        future = self._loop.run_in_executor(None, work)
+        self._jobs.add(future)
 
-    def _send(self, peer: NodeId, frame: bytes) -> None:
-        self._links.send(peer, frame)
+        def finished(ended: "asyncio.Future[Any]") -> None:
+            self._jobs.discard(ended)
+            error = ended.exception()
+            self._carry_out(self.driver.completed(done, error if error is not None else ended.result()))
 
-    def _met(self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int]) -> None:
-        self._controllers[peer] = controller
-        self._waking(self.replica.met)(peer, directory, bound)
+        future.add_done_callback(finished)
 
-    def _on_active(self, now_ms: int) -> None:
-        self._log.info("controller_activated", epoch=self.replica.raft.term)
-        self.server.activated(now_ms)
-        self.transactions.activated(now_ms)
-        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)
-
-    def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
-        """What a new cluster's first leader writes."""
-        migrating = self._config.zookeeper_migration_enabled
-        upgrade = migration.bootstrap_records(view, migrating=migrating)
-        return Decision((*features.bootstrap_records(view), *upgrade), None)
-
-    def _on_deposed(self) -> None:
-        self.server.deposed()
-        self.transactions.deposed()
+    # -- what the services ask for ------------------------------------------------------------------
 
     def _on_answering(self, answers: Sequence[Answer]) -> None:
         self.server.count(answers)
+
+    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self._carry_out(self.driver.background(work, done))
 
     def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         if delay_s:
@@ -349,19 +295,22 @@ class Controller:
             self._loop.call_soon(self._unless_stopped, call)
 
     def _unless_stopped(self, call: Callable[[], None]) -> None:
-        if not self._stopped:
+        if not self.driver.stopped:
             call()
 
-    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        future = self._loop.run_in_executor(None, work)
-        self._jobs.add(future)
+    # -- metrics ------------------------------------------------------------------------------------
 
-        def finished(ended: "asyncio.Future[Any]") -> None:
-            self._jobs.discard(ended)
-            error = ended.exception()
-            self._waking(done)(error if error is not None else ended.result())
-
-        future.add_done_callback(finished)
+    def _publish(self) -> None:
+        replica, metrics = self.replica, self._metrics
+        metrics.raft_role(("follower", "candidate", "leader")[replica.raft.role])
+        metrics.raft_leader_id(replica.raft.leader_id)
+        metrics.raft_epoch(replica.raft.term)
+        self.server.publish()
+        metrics.transactions(self.transactions.counts)
+        metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
+        if replica.proposer.last_commit_s:
+            metrics.commit_latency_seconds(replica.proposer.last_commit_s)
+            replica.proposer.last_commit_s = 0.0
 
     def _configured_controllers(self) -> dict[NodeId, tuple[str, int]]:
         """Where the others' controller listeners should be, until each says so itself."""

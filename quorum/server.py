@@ -54,7 +54,7 @@ from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.k20021_migrate import MIGRATE, Migrate
 
 LISTENER_NAME: Final = "CONTROLLER"
-STALL_MS: Final = 2_000  # between two calls of ``expire``, which come twice a second
+STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second
 
 
 class ControllerServer:
@@ -212,7 +212,10 @@ class ControllerServer:
         self._acls.require(context.principal, Operation.ALTER)
         self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply)
 
-    def expire(self, now_ms: int) -> None:
+    def maintain(self, _now_ms: int) -> None:
+        """See driver.Service: nothing of it is as urgent as that."""
+
+    def sweep(self, now_ms: int) -> None:
         """Fence brokers whose session timed out. Proposes only when there are any.
 
         A call that comes late says that this node stood still, not that brokers were silent: what they sent

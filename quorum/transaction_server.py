@@ -166,13 +166,16 @@ class TransactionServer:
         for waiting in self._held.drain():
             waiting.reply(NotCoordinator("this node no longer coordinates transactions; nothing was done"), 0)
 
-    def beat(self, now_ms: int) -> None:
-        """Every few milliseconds while this node coordinates: patience, timeouts, expiry."""
+    def maintain(self, now_ms: int) -> None:
+        """Every few milliseconds while this node coordinates: parked requests, timeouts, expiry."""
         now_s = self._clock()
         for waiting in self._held.expired(now_s):
             self._decide(waiting)
         self._timers.beat(now_ms)
         self.counts.held, self.counts.markers_waiting = len(self._held), self.markers.waiting
+
+    def sweep(self, _now_ms: int) -> None:
+        """See driver.Service: its timers are finer than that."""
 
     # -- producers ----------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ V = TypeVar("V")
 READERS_MAX: Final = 32
 SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
+StoreError = lmdb.Error  # what a failing disk or a broken environment raises, from any call
 _MISSING: Final = object()
 
 

@@ -174,7 +174,7 @@ class Bench:
         replica = self.rig[1]
         replica.beat()
         if replica.proposer.active:
-            self.server.beat(replica.proposer.now_ms())
+            self.server.maintain(replica.proposer.now_ms())
         self.settle()
 
     # -- the world ----------------------------------------------------------------------------------

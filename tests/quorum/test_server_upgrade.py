@@ -80,14 +80,14 @@ def test_a_node_that_stood_still_fences_nobody_for_it() -> None:
         Broker(BrokerId(1), BrokerEpoch(5), uuid.UUID(int=1), uuid.UUID(int=2), (), (), None, False, False),
     )
     for now_ms in range(500, 8_001, 500):
-        stage.server.expire(now_ms)
+        stage.server.sweep(now_ms)
     assert stage.submitted == [], "its session is not over"
-    stage.server.expire(34_000)
+    stage.server.sweep(34_000)
     assert stage.submitted == [], "26 s without a call: this node's own stall"
     for now_ms in range(34_500, 43_000, 500):
-        stage.server.expire(now_ms)
+        stage.server.sweep(now_ms)
     assert stage.submitted == [], "a whole session again"
-    stage.server.expire(43_000)
+    stage.server.sweep(43_000)
     assert len(stage.submitted) == 1, "and then it is over"
 
 

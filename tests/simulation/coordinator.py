@@ -96,7 +96,7 @@ class Coordinator(Process):
     def _beat(self, life: int) -> None:
         replica = self.replica
         if replica is not None and self._lives(life) and replica.proposer.active:
-            self.server.beat(replica.proposer.now_ms())
+            self.server.maintain(replica.proposer.now_ms())
 
     def _call_later(self, life: int, wait_s: float, call: Callable[[], None]) -> None:
         def due() -> None:
