@@ -150,16 +150,16 @@ class ProducerStates:
             raise InvalidProducerEpoch(
                 f"producer {producer_id} sent epoch {epoch}, the partition knows {state.epoch}"
             )
-        if asked is not None and asked.epoch == epoch and sequence > asked.lowest_sequence:
-            raise OutOfOrderSequence(
-                f"producer {producer_id} sent sequence {sequence} before {asked.lowest_sequence}"
-            )
         if state is not None and state.epoch != NO_PRODUCER_EPOCH:
             expected = 0 if epoch != state.epoch else _advanced(state.last_sequence, 1)
             if sequence != expected:
                 raise OutOfOrderSequence(
                     f"producer {producer_id}, epoch {epoch}: sequence {sequence}, expected {expected}"
                 )
+        elif asked is not None and asked.epoch == epoch and _precedes(asked.lowest_sequence, sequence):
+            raise OutOfOrderSequence(
+                f"producer {producer_id} sent sequence {sequence} before {asked.lowest_sequence}"
+            )
         if is_open and not batch.is_transactional:
             raise InvalidTxnState(f"producer {producer_id} has a transaction open, the batch is of none")
 
@@ -244,8 +244,8 @@ class ProducerStates:
             self._verifications[producer_id] = asked
         elif epoch > asked.epoch:
             asked.epoch, asked.lowest_sequence = epoch, sequence
-        elif epoch == asked.epoch:
-            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
+        elif epoch == asked.epoch and _precedes(sequence, asked.lowest_sequence):
+            asked.lowest_sequence = sequence
         return asked.guard
 
     def announce(self, producer_id: ProducerId, epoch: int, version: ImageVersion) -> None:
@@ -305,6 +305,14 @@ class ProducerStates:
 def _advanced(sequence: int, count: int) -> int:
     """The sequence ``count`` later: after SEQUENCE_MAX comes 0; after NO_SEQUENCE as well."""
     return (sequence + count) & SEQUENCE_MAX
+
+
+def _precedes(sequence: int, other: int) -> bool:
+    """Of two sequences less than half the range apart: the first comes earlier, across the wrap too.
+
+    Deviation   Kafka compares the numbers: batches in flight at the wrap refuse each other (45).
+    """
+    return 0 < (other - sequence) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
 _UNKNOWN: Final = Producer()

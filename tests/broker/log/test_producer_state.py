@@ -265,6 +265,45 @@ def test_the_lowest_sequence_asked_for_comes_first(
             made.data(sequence, epoch=epoch, txn=True, guard=guard, verification=True)
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["unknown-producer", "known-producer"])
+@pytest.mark.parametrize("backwards", [False, True], ids=["asked-in-order", "asked-backwards"])
+@pytest.mark.parametrize(
+    ("first", "counts"),
+    [
+        pytest.param(SEQUENCE_MAX, (1, 1), id="a-batch-that-ends-at-the-wrap"),
+        pytest.param(SEQUENCE_MAX - 1, (4, 1), id="a-batch-across-the-wrap"),
+        pytest.param(SEQUENCE_MAX - 2, (1, 1, 1, 1, 1), id="five-in-flight"),
+        pytest.param(2**30 - 1, (1, 1, 1), id="half-way"),
+    ],
+)
+def test_the_sequence_may_wrap_while_a_verification_is_under_way(
+    first: int, counts: tuple[int, ...], backwards: bool, known: bool
+) -> None:
+    """Batches in flight are appended in their order. Without it the lowest number, 0, refused them all."""
+    made = Partition()
+    if known:
+        made.data(first - 1)
+    sequences = [(first + sum(counts[:number])) % 2**31 for number in range(len(counts))]
+    questions = [ask(made, sequence=each) for each in (reversed(sequences) if backwards else sequences)]
+    (guard,) = set(questions)
+    for early in sequences[1:]:
+        with pytest.raises(OutOfOrderSequence):
+            made.data(early, txn=True, guard=guard, verification=True)
+    offsets = [
+        made.data(sequence, count=count, txn=True, guard=guard, verification=True)
+        for sequence, count in zip(sequences, counts, strict=True)
+    ]
+    assert all(each.startswith("at ") for each in offsets)
+
+
+def test_a_sequence_that_can_never_come_blocks_no_batch_that_is_expected() -> None:
+    """A late batch that fell out of the last five asks too; the next one in line is taken all the same."""
+    made = partition(*(data(number) for number in range(7)))
+    guard = ask(made, sequence=0)
+    assert ask(made, sequence=7) == guard
+    assert made.data(7, txn=True, guard=guard, verification=True) == "at 107"
+
+
 def test_questions_are_bounded_and_the_oldest_is_forgotten() -> None:
     made = Partition()
     oldest = ask(made, producer=0)
