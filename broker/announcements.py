@@ -1,7 +1,8 @@
 """AnnouncePartitions: the coordinator says who will write where, so that nobody has to ask it.
 
 A partition takes it as the answer to the question that it would ask (broker/verification.py), unless it has
-seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over.
+seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over, and
+so is all that comes on a connection without a proof of the cluster's secret: then the partition asks.
 """
 
 from broker.partitions import Partitions
@@ -21,7 +22,7 @@ class AnnouncementsEndpoint:
     def announce(self, request: AnnouncePartitions, context: Context, reply: Reply) -> None:
         """The endpoint. Raises ClusterAuthorizationFailed."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
-        for each in request.announcements:
+        for each in request.announcements if context.proved else ():
             whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)
             for topic, indexes in each.topics:
                 for index in indexes:

@@ -24,7 +24,13 @@ from broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from broker.producer_ids import ProducerIdPool
 from broker.registration import Registration
 from broker.server import BrokerServer
-from broker.settings import BrokerConfig, BrokerIdentity, client_credentials, own_credentials
+from broker.settings import (
+    BrokerConfig,
+    BrokerIdentity,
+    client_credentials,
+    cluster_secret,
+    own_credentials,
+)
 from controller.authorization import ANONYMOUS
 from controller.brokers import Endpoint, RegisterBroker
 from records.invariant import InvariantViolation
@@ -69,11 +75,12 @@ class Broker:
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
         self._tasks: list[asyncio.Task[None]] = []
+        secret = cluster_secret(config, identity)
         # Five clients, as a controller serves one request of a connection at a time: a heartbeat waits
         # neither for a mute (allocation over quota) nor for what a client of ours wants to read, and a
         # producer's transaction not for a list of topics.
         self._clients = tuple(
-            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng) for _ in range(5)
+            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng, secret=secret) for _ in range(5)
         )
         membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
             self._clients
@@ -129,6 +136,7 @@ class Broker:
             credentials=client_credentials(config, listener_name),
             frame_bytes_max=config.frame_bytes_max,
             connections_max=config.connections_max,
+            secret=secret,
         )
 
     async def start(self) -> None:

@@ -12,6 +12,7 @@ from broker.log.shapes import LogConfig
 from controller.authorization import Acls, AclSyntaxError
 from wire.auth import UsersSyntaxError, parse_users
 from wire.client import Address
+from wire.secret_proof import ClusterSecret, parse_secret
 
 SECRETS_BYTES_MAX: Final = 1024 * 1024  # of a file with users or a password
 
@@ -42,6 +43,10 @@ class BrokerConfig(Protocol):
     @property
     def sasl_users_file(self) -> Path | None:
         """sasl.plain.users.file: who may speak to listeners that want SASL."""
+
+    @property
+    def secret_file(self) -> Path | None:
+        """quorum.secret.file: what the nodes of the cluster prove to each other that they know."""
 
     @property
     def acls_file(self) -> Path | None:
@@ -127,6 +132,19 @@ def own_credentials(config: BrokerConfig) -> tuple[str, str] | None:
     if not password:
         raise SettingsError(f"{config.sasl_password_file}: expected a password, the file is empty")
     return config.sasl_username, password
+
+
+def cluster_secret(config: BrokerConfig, identity: BrokerIdentity) -> ClusterSecret:
+    """What this node proves to the coordinator, and the coordinator to it. Raises SettingsError."""
+    if config.secret_file is None:
+        raise SettingsError("quorum.secret.file is missing: a broker believes the coordinator that proves it")
+    try:
+        secret = parse_secret(_read(config.secret_file))
+    except SettingsError:
+        raise
+    except ValueError as error:
+        raise SettingsError(f"quorum.secret.file={config.secret_file}: {error}") from error
+    return ClusterSecret(secret=secret, cluster_id=identity.cluster_id, node_id=config.node_id)
 
 
 def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, str] | None:

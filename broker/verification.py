@@ -54,6 +54,7 @@ _LATER: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,  # this node's password or secret, until it is set right
     )
 )
 

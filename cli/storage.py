@@ -1,9 +1,12 @@
 """``fencepost storage``: give a node's directory its identity, and say what a directory holds.
 
-``info`` reads the store as of its last flush, from its own process, whether the node runs or not.
+``format`` also sees to the cluster's secret (``quorum.secret.file``): one that is there is kept, else it is
+copied from ``--secret-file`` or made. ``info`` reads the store as of its last flush, from its own process,
+whether the node runs or not.
 Source      ``kafka-storage.sh``: its verbs and flags are accepted.
 """
 
+import secrets
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,10 +14,11 @@ from uuid import UUID
 import click
 
 from cli.images import read_image
-from cli.local_cluster import open_cluster
+from cli.local_cluster import SECRET_BYTES, open_cluster
 from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
 from controller.producer_ids import PRODUCER_IDS
 from quorum.config import ConfigError, NodeConfig, parse_properties
+from quorum.config_checks import EVERY_NODE_PROVES
 from quorum.node_identity import (
     Identity,
     StorageError,
@@ -23,9 +27,11 @@ from quorum.node_identity import (
     parse_id,
     random_id,
     read_identity,
+    write_durably,
 )
 from records.types import Log, NodeId
 from snapshots.reader import Reader
+from wire.secret_proof import parse_secret
 
 
 @click.group()
@@ -50,12 +56,27 @@ def random_uuid() -> None:
     help="ID@DIRECTORY_ID[,..]: the voters of a cluster that is being born, the same list on every node. "
     "Kafka's ID@HOST:PORT:DIRECTORY_ID is read, too. Without it the node has to be readmitted.",
 )
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    help="Another node's quorum.secret.file, to be copied to this node's: every node needs the same secret. "
+    "Without it one that is there is kept, or else a new one is made.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory of this very node as it is.")
 @format_option
 def format_(
-    file: Path, cluster_id: str, initial_controllers: str, ignore_formatted: bool, output_format: str
+    file: Path,
+    cluster_id: str,
+    initial_controllers: str,
+    secret_file: Path | None,
+    ignore_formatted: bool,
+    output_format: str,
 ) -> None:
-    """Write cluster id, node id and directory id into the node's directory. It must be new or empty."""
+    """Write cluster id, node id and directory id into the node's directory. It must be new or empty.
+
+    Also writes the cluster's secret to the file that quorum.secret.file names, unless there is one. Copy the
+    secret of the first node to the others, or name it with --secret-file when they are formatted.
+    """
     config = read_config(file)
     try:
         parse_id(cluster_id)
@@ -79,7 +100,8 @@ def format_(
         )
     except (StorageError, OSError) as error:
         raise Failed(str(error)) from error
-    _print([_identity_row(config, identity)], output_format)
+    made = _write_secret(config, secret_file)
+    _print([_identity_row(config, identity) | made], output_format)
 
 
 @storage.command()
@@ -122,6 +144,30 @@ def _parse_controllers(text: str) -> dict[NodeId, UUID] | None:
             raise ValueError(f"expected ID@DIRECTORY_ID, got {item.strip()!r}")
         voters[NodeId(int(node_id))] = parse_id(rest.rpartition(":")[2])
     return voters
+
+
+def _write_secret(config: NodeConfig, given: Path | None) -> dict[str, str]:
+    """The cluster's secret in this node's file: kept, copied or made. Raises Failed, WrongUsage."""
+    file = config.secret_file
+    if file is None:
+        raise WrongUsage(EVERY_NODE_PROVES)
+    try:
+        wanted = None if given is None else parse_secret(given.read_text("utf-8"))
+        if file.exists():
+            if wanted not in (None, parse_secret(file.read_text("utf-8"))):
+                raise Failed(
+                    f"{file} holds another secret than {given}; remove the one that is not this cluster's"
+                )
+            return {"secret_file": str(file), "secret": "kept"}
+        text = secrets.token_hex(SECRET_BYTES) if wanted is None else wanted.decode()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(file, text + "\n", mode=0o600)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"the cluster's secret: {error}") from error
+    except ValueError as error:
+        raise WrongUsage(f"{file if given is None else given}: {error}") from error
+    how = "made; the other nodes need the same file" if wanted is None else f"copied from {given}"
+    return {"secret_file": str(file), "secret": how}
 
 
 def _describe(config: NodeConfig) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.types import Log, NodeId
 from wire.listener import Listener
+from wire.secret_proof import ClusterSecret
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
 HAND_OVER_S: Final = 1.0  # at most, of a clean stop
@@ -117,8 +118,11 @@ class Controller:
             rng=self._rng,
             log=self._log,
         )
-        self._marker_links = MarkerLinks(read_own(config))
-        self._announcement_links = AnnouncementLinks(read_own(config))
+        secret = ClusterSecret(
+            secret=read_secret(config), cluster_id=identity.cluster_id, node_id=config.node_id
+        )
+        self._marker_links = MarkerLinks(read_own(config), secret)
+        self._announcement_links = AnnouncementLinks(read_own(config), secret)
         self.transactions = TransactionServer(
             TransactionTimes(
                 timeout_ms_max=config.transaction_timeout_ms_max,
@@ -144,7 +148,7 @@ class Controller:
                 node_id=config.node_id,
                 directory_id=identity.directory_id,
                 cluster_id=identity.cluster_id,
-                secret=read_secret(config),
+                secret=secret.secret,
                 controller=own,
                 addresses=addresses,
             ),
@@ -168,6 +172,7 @@ class Controller:
             credentials=read_users(config, CONTROLLER_LISTENER),
             frame_bytes_max=config.frame_bytes_max,
             connections_max=config.connections_max,
+            secret=secret,
         )
 
     def _require_own_store(self) -> None:

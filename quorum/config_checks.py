@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """The listener that serves the controller APIs. Every other name is a client listener."""
 
+EVERY_NODE_PROVES: Final = (
+    "quorum.secret.file is missing: the nodes of a cluster prove to each other that they share a secret; add "
+    "quorum.secret.file=FILE, the same content on every node ('fencepost storage format' writes a new one)"
+)
+
 
 def checks(config: "NodeConfig") -> list[tuple[bool, str]]:
     """What must hold between settings, with the complaint if it does not."""
@@ -36,10 +41,7 @@ def checks(config: "NodeConfig") -> list[tuple[bool, str]]:
             len({each.node_id for each in config.voters}) == len(config.voters),
             "controller.quorum.voters: a node id is there twice",
         ),
-        (
-            not config.is_controller or len(config.voters) == 1 or config.secret_file is not None,
-            "quorum.secret.file: the voters of a quorum prove to each other that they share a secret",
-        ),
+        (config.secret_file is not None, EVERY_NODE_PROVES),
         (
             config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,
             "quorum.heartbeat.interval.ms must be less than quorum.election.timeout.ms.min",

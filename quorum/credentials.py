@@ -4,30 +4,22 @@ Each error says the setting, the file, and what is expected in it. No secret eve
 """
 
 from pathlib import Path
-from typing import Final
 
 from controller.authorization import Acls, AclSyntaxError
 from quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
+from quorum.config_checks import EVERY_NODE_PROVES
 from wire.auth import UsersSyntaxError, parse_users
-
-SECRET_BYTES_MIN: Final = 16
+from wire.secret_proof import parse_secret
 
 
 def read_secret(config: NodeConfig) -> bytes:
-    """The quorum's shared secret. Empty for a quorum of one without a file. Raises ConfigError."""
+    """The cluster's secret. Raises ConfigError."""
     if config.secret_file is None:
-        if len(config.voters) > 1:
-            raise ConfigError(
-                "quorum.secret.file is missing: voters prove to each other that they share a secret"
-            )
-        return b""
-    secret = _read("quorum.secret.file", config.secret_file).strip().encode()
-    if len(secret) < SECRET_BYTES_MIN:
-        raise ConfigError(
-            f"quorum.secret.file={config.secret_file}: {len(secret)} bytes; "
-            f"expected at least {SECRET_BYTES_MIN}"
-        )
-    return secret
+        raise ConfigError(EVERY_NODE_PROVES)
+    try:
+        return parse_secret(_read("quorum.secret.file", config.secret_file))
+    except ValueError as error:
+        raise ConfigError(f"quorum.secret.file={config.secret_file}: {error}") from error
 
 
 def read_acls(config: NodeConfig) -> Acls:

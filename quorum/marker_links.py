@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from controller.errors import ApiError
 from records.types import BrokerId
-from wire.connection import Connection, NotConnected
+from wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
 from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
 from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
+from wire.secret_proof import COORDINATOR, ClusterSecret, prove
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers
@@ -42,8 +43,9 @@ class _Link:
 class _Links:
     """What both kinds have in common. All calls on the event loop."""
 
-    def __init__(self, sasl: tuple[str, str] | None) -> None:
+    def __init__(self, sasl: tuple[str, str] | None, secret: ClusterSecret) -> None:
         self._sasl = sasl
+        self._secret = secret
         self._links: dict[BrokerId, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -55,21 +57,19 @@ class _Links:
             link = self._links[broker_id] = _Link((host, port))
         return link
 
-    def _open(self, link: _Link) -> None:
+    def _open(self, broker_id: BrokerId, link: _Link) -> None:
         if link.is_opening:
             return
         link.is_opening = True
-        task = asyncio.get_running_loop().create_task(self._opening(link))
+        task = asyncio.get_running_loop().create_task(self._opening(broker_id, link))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    async def _opening(self, link: _Link) -> None:
+    async def _opening(self, broker_id: BrokerId, link: _Link) -> None:
         failure: Exception | None = None
         try:
-            link.connection = await Connection.open(
-                *link.address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
-            )
-        except (ApiError, NotConnected) as error:
+            link.connection = await self._proved(broker_id, link.address)
+        except (ApiError, ConnectionLost, RequestTimeout) as error:
             failure = error
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
         link.is_opening = False
@@ -79,6 +79,18 @@ class _Links:
                 done(failure)
             else:
                 _ask(link.connection, request, done)
+
+    async def _proved(self, broker_id: BrokerId, address: tuple[str, int]) -> Connection:
+        """A connection on which the broker believes us. Raises ApiError, ConnectionLost, RequestTimeout."""
+        connection = await Connection.open(
+            *address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
+        )
+        try:
+            await prove(connection, self._secret, COORDINATOR, node_id=broker_id, timeout_s=CONNECT_TIMEOUT_S)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -107,7 +119,7 @@ class MarkerLinks(_Links):
             _ask(link.connection, request, done)
         else:
             link.waiting.append((request, done))
-            self._open(link)
+            self._open(broker_id, link)
 
 
 class AnnouncementLinks(_Links):
@@ -123,7 +135,7 @@ class AnnouncementLinks(_Links):
                 return
         elif asyncio.get_running_loop().time() >= link.reopen_s:
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
-            self._open(link)
+            self._open(broker_id, link)
 
 
 def _ask(connection: Connection, request: WriteTxnMarkers, done: Done) -> None:

@@ -5,6 +5,7 @@ Retried     what was refused with NOT_CONTROLLER or NOT_COORDINATOR (the coordin
             of the controller listener may be asked twice (a second AllocateProducerIds wastes a block, and
             repeats none). With backoff and jitter, inside the caller's timeout.
 Not retried authorization and every other refusal: raised at once.
+Proved      with ``secret``, every connection proves that this node is one of the cluster's before it is used.
 Silence     of ``attempt_timeout_s`` is a lost connection: the controller may be paused or cut off, and
             another one may lead by now.
 """
@@ -20,6 +21,7 @@ from wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected,
 from wire.dispatch import Api, Q, R
 from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
+from wire.secret_proof import BROKER, ClusterSecret, prove
 
 __all__ = ["Address", "Connection", "ConnectionLost", "ControllerClient", "NotConnected", "RequestTimeout"]
 
@@ -51,6 +53,7 @@ class ControllerClient:
         clock: Callable[[], float] = time.monotonic,
         client_id: str = CLIENT_ID,
         attempt_timeout_s: float = 1.0,
+        secret: ClusterSecret | None = None,
     ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._learned: tuple[Address, ...] = ()
@@ -59,6 +62,7 @@ class ControllerClient:
         self._clock = clock
         self._client_id = client_id
         self._attempt_timeout_s = attempt_timeout_s
+        self._secret = secret
         self._connection: Connection | None = None
         self._suspect: Address | None = None  # the last one that failed us: asked last
         self._finding = asyncio.Lock()
@@ -164,9 +168,20 @@ class ControllerClient:
 
     async def _open(self, address: Address) -> Connection:
         host, port = address
-        return await Connection.open(
+        connection = await Connection.open(
             host, port, sasl=self._sasl, timeout_s=OPEN_TIMEOUT_S, client_id=self._client_id
         )
+        if self._secret is None:
+            return connection
+        try:
+            await prove(connection, self._secret, BROKER, node_id=None, timeout_s=OPEN_TIMEOUT_S)
+        except (ConnectionLost, RequestTimeout) as error:
+            connection.close()
+            raise NotConnected(f"{connection.address} did not prove the cluster's secret: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     async def _leader(self, connection: Connection) -> Address | None:
         """Where the leader listens; None if this node cannot say. Raises NotController if nobody leads."""

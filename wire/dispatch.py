@@ -6,7 +6,7 @@ calls ``reply`` exactly once, now or later. No Task or Future is made on the way
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from controller.errors import ApiError
@@ -62,6 +62,18 @@ class Api(Generic[Q, R]):
 NEVER_FLEXIBLE: Final = 1 << 15
 
 
+@dataclass(slots=True, eq=False)
+class Proof:
+    """One connection's proof of the cluster's secret: see wire/secret_proof.py. ``offered``: half of one."""
+
+    proved: bool = False
+    offered: Any = None
+
+
+UNPROVED: Final = Proof()
+"""Of a connection whose listener takes no proof."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Who sent a request, and where it came in."""
@@ -70,6 +82,12 @@ class Context:
     listener: str
     client_id: str | None
     peer: str  # "host:port"
+    proof: Proof = field(default=UNPROVED, compare=False)
+
+    @property
+    def proved(self) -> bool:
+        """The sender is a node of this cluster: it proved that it knows the secret."""
+        return self.proof.proved
 
 
 class Reply(Protocol):

@@ -1,12 +1,14 @@
 """A listener: accepts connections, decides who is admitted, and says what is served.
 
-Own APIs    ApiVersions, and SASL where the listener wants it. ApiVersions says what is served, no more.
+Own APIs    ApiVersions, SASL where the listener wants it, and ProveSecret (20037) where it has the cluster's
+            secret. ApiVersions says what is served, no more.
 Isolation   an exception out of an endpoint is our bug: it goes to the event loop's exception handler,
             which the composition root makes halt the process. All else: wire/server_connection.py.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 from structlog.typing import FilteringBoundLogger
@@ -18,6 +20,8 @@ from wire.errors import IllegalSaslState
 from wire.k17_sasl_handshake import SASL_HANDSHAKE
 from wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
 from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
+from wire.k20037_prove_secret import PROVE_SECRET
+from wire.secret_proof import ClusterSecret, serve
 from wire.server_connection import ServerConnection
 
 CONNECTIONS_MAX: Final = 4096
@@ -30,8 +34,8 @@ class Listener:
     """One listening socket and what it serves.
 
     ``credentials`` (user -> password) are wanted iff the protocol is SASL_PLAINTEXT; else every principal
-    is User:ANONYMOUS. ``features`` is asked at each ApiVersions. Raises InvariantViolation on a service
-    with APIs that are the listener's own.
+    is User:ANONYMOUS. ``features`` is asked at each ApiVersions. With ``secret`` a client can prove that it
+    is a node of this cluster. Raises InvariantViolation on a service with APIs that are the listener's own.
     """
 
     def __init__(
@@ -45,13 +49,18 @@ class Listener:
         frame_bytes_max: int = framing.FRAME_BYTES_MAX,
         connections_max: int = CONNECTIONS_MAX,
         features: Callable[[], Features] = lambda: NO_FEATURES,
+        secret: ClusterSecret | None = None,
     ) -> None:
         own: dict[int, tuple[Api[Any, Any], Endpoint]] = {
             API_VERSIONS.key: (API_VERSIONS, self._serve_api_versions),
             SASL_HANDSHAKE.key: (SASL_HANDSHAKE, _refuse_sasl),
             SASL_AUTHENTICATE.key: (SASL_AUTHENTICATE, _refuse_sasl),
         }
-        invariant(own.keys().isdisjoint(service), "the listener serves 17, 18 and 36 itself", listener=name)
+        if secret is not None:
+            own[PROVE_SECRET.key] = (PROVE_SECRET, partial(_prove, secret))
+        invariant(
+            own.keys().isdisjoint(service), "the listener serves 17, 18, 36, 20037 itself", listener=name
+        )
         wants_sasl = security_protocol == "SASL_PLAINTEXT"
         invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
         self.apis: Service = {**service, **own}
@@ -125,3 +134,7 @@ class Listener:
 
 def _refuse_sasl(request: Any, context: Context, reply: Reply) -> None:
     raise IllegalSaslState(f"{context.principal} needs no SASL now on listener {context.listener}")
+
+
+def _prove(own: ClusterSecret, request: Any, context: Context, reply: Reply) -> None:
+    reply(serve(own, request, context.proof))

@@ -19,7 +19,7 @@ from controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from records.invariant import CorruptData, InvariantViolation
 from wire import frame as framing
 from wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
-from wire.dispatch import API_VERSIONS_KEY, Api, Context, Service
+from wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof, Service
 from wire.errors import IllegalSaslState
 from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
 from wire.k18_api_versions import ApiVersionsAnswer
@@ -104,7 +104,8 @@ class ServerConnection(asyncio.Protocol):
         self._advancing = self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self.peer = "?"
-        self._context = Context(ANONYMOUS, listener.name, None, self.peer)
+        self._proof = Proof()
+        self._context = Context(ANONYMOUS, listener.name, None, self.peer, self._proof)
 
     # Called by the transport
 
@@ -113,7 +114,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
-        self._context = Context(ANONYMOUS, self._listener.name, None, self.peer)
+        self._context = Context(ANONYMOUS, self._listener.name, None, self.peer, self._proof)
         if not self._listener.admit(self):
             self.close()
 
@@ -254,7 +255,8 @@ class ServerConnection(asyncio.Protocol):
     def _learn_client_id(self, frame: bytes, end: int) -> None:
         client_id = framing.parse_client_id(frame[10:end], is_null=frame[8] >= 0x80)
         self._raw_client_id = frame[8:end]
-        self._context = Context(self._context.principal, self._listener.name, client_id, self.peer)
+        principal = self._context.principal
+        self._context = Context(principal, self._listener.name, client_id, self.peer, self._proof)
 
     def _refuse_version(self, api: Api[Any, Any], version: int, correlation_id: int) -> None:
         if api.key != API_VERSIONS_KEY:
@@ -301,4 +303,4 @@ class ServerConnection(asyncio.Protocol):
         self._sasl = None
         self._splitter.limit(self._listener.frame_bytes_max)
         before = self._context
-        self._context = Context(sasl.principal, before.listener, before.client_id, self.peer)
+        self._context = Context(sasl.principal, before.listener, before.client_id, self.peer, self._proof)

@@ -55,7 +55,8 @@ async def open_transaction(on: Stage, *texts: bytes, sequence: int = 0, epoch: i
     return row
 
 
-async def ended(on: Stage, request: WriteTxnMarkers) -> ErrorCode:
-    answer = await on.call(WRITE_TXN_MARKERS, request)
+async def ended(on: Stage, request: WriteTxnMarkers, *, proved: bool = True) -> ErrorCode:
+    """The answer to one marker of one partition; ``proved``: it is the coordinator's."""
+    answer = await on.call(WRITE_TXN_MARKERS, request, proved=proved)
     ((_, ((_, ((_, code),)),)),) = answer.markers
     return ErrorCode(code)

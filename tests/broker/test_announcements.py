@@ -16,9 +16,11 @@ from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 
 
-async def announce(on: Stage, *, version: int, epoch: int = 0, topic: str = TOPIC, index: int = 0) -> None:
+async def announce(
+    on: Stage, *, version: int, epoch: int = 0, topic: str = TOPIC, index: int = 0, proved: bool = True
+) -> None:
     told = Announcement(7, epoch, version, ((topic, (index,)),))
-    client = await on.client()
+    client = await (on.coordinator() if proved else on.client())
     try:
         assert client.tell(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
         await client.call(API_VERSIONS, SOFTWARE)  # one after the other: it was heard
@@ -55,6 +57,8 @@ USELESS = [
     pytest.param({"version": 7, "epoch": 3}, id="of-another-epoch"),
     pytest.param({"version": 7, "index": 9}, id="of-another-partition"),
     pytest.param({"version": 7, "topic": "nowhere"}, id="of-another-topic"),
+    pytest.param({"version": 7, "proved": False}, id="without-a-proof-of-the-secret"),
+    pytest.param({"version": 2**63 - 1, "proved": False}, id="without-a-proof-and-newer-than-all"),
 ]
 
 

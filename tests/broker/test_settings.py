@@ -19,6 +19,7 @@ def config(tmp_path: Path, users: str | None = None, password: str | None = None
         node_id=NodeId(1),
         roles=("broker",),
         directory=tmp_path,
+        secret_file=tmp_path / "secret",
         listeners=(ListenerAddress("CLIENTS", Address("127.0.0.1", 9092)),),
         controller_bootstrap=(Address("127.0.0.1", 9192),),
         security_protocols=(("CLIENTS", "PLAINTEXT" if users is None else "SASL_PLAINTEXT"),),

@@ -15,11 +15,14 @@ from quorum.node_identity import Identity
 from records.types import NodeId
 from tests.broker.fake_controller import CLUSTER_ID, FakeController, captured_log
 from tests.ports import free_port
+from tests.secret import known_secret, secret_file
 from wire.connection import Connection
 from wire.k60_describe_cluster import ClusterNode
+from wire.secret_proof import COORDINATOR, prove
 
 DIRECTORY_ID = uuid.UUID(int=77)
 UNUSED = Path("unused")
+CALL_TIMEOUT_S = 20.0
 
 
 def config_for(controller: FakeController, directory: Path = UNUSED, **settings: Any) -> NodeConfig:
@@ -30,6 +33,7 @@ def config_for(controller: FakeController, directory: Path = UNUSED, **settings:
         directory=directory,
         listeners=(listener,),
         controller_bootstrap=(Address(*controller.address),),
+        secret_file=secret_file(),
         broker_heartbeat_interval_ms=20,
         **settings,
     )
@@ -52,8 +56,16 @@ class Stage:
     async def client(self, sasl: tuple[str, str] | None = None) -> Connection:
         return await Connection.open("127.0.0.1", self.port, sasl=sasl)
 
-    async def call(self, api: Any, request: Any, version: int | None = None) -> Any:
+    async def coordinator(self) -> Connection:
+        """A connection that proved the cluster's secret."""
         client = await self.client()
+        assert await prove(
+            client, known_secret(2, CLUSTER_ID), COORDINATOR, node_id=1, timeout_s=CALL_TIMEOUT_S
+        )
+        return client
+
+    async def call(self, api: Any, request: Any, version: int | None = None, *, proved: bool = False) -> Any:
+        client = await (self.coordinator() if proved else self.client())
         try:
             return await client.call(api, request, version=version)
         finally:

@@ -55,6 +55,7 @@ def lone_broker(cluster: LocalCluster, secrets: Path, tmp_path: Path) -> Callabl
             f"controller.quorum.bootstrap.servers={','.join(map(str, cluster.controllers))}\n"
             "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
             f"sasl.username={user}\nsasl.password.file={secrets / user}\n"
+            f"quorum.secret.file={cluster.directory / 'cluster.secret'}\n"
         )
         format_directory(tmp_path / "data", cluster.cluster_id, NodeId(9))
         return file

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -83,6 +84,7 @@ def test_a_directory_is_formatted_once(tmp_path: Path, capsys: Capture) -> None:
     file.write_text(
         "node.id=1\nprocess.roles=controller\nlisteners=CONTROLLER://127.0.0.1:9192\nlog.dirs=data\n"
         "controller.quorum.voters=1@127.0.0.1:9292\ncontroller.quorum.bootstrap.servers=127.0.0.1:9192\n"
+        "quorum.secret.file=secret\n"
     )
     cluster_id, directory_id = id_text(UUID(int=1 << 80)), id_text(UUID(int=1 << 81))
     kafka_style = f"1@127.0.0.1:9192:{directory_id}"
@@ -94,6 +96,55 @@ def test_a_directory_is_formatted_once(tmp_path: Path, capsys: Capture) -> None:
     again = here(capsys, *words)
     assert (again.status, "already formatted" in again.stderr) == (1, True)
     assert here(capsys, *words, "--ignore-formatted").status == 0
+
+
+def formatted(folder: Path, capsys: Capture, *words: object) -> Any:
+    """``storage format`` of a broker's directory whose secret is ``secret`` beside it."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "node.properties"
+    file.write_text(
+        "node.id=1\nprocess.roles=broker\nlisteners=PLAINTEXT://127.0.0.1:9092\nlog.dirs=data\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:9192\nquorum.secret.file=secret\n"
+    )
+    return here(
+        capsys, "storage", "format", "-c", file, "-t", "A" * 21 + "Q", "-g", "--format", "json", *words
+    )
+
+
+def test_the_first_node_makes_the_secret_and_the_others_copy_it(tmp_path: Path, capsys: Capture) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    made = json.loads(formatted(first, capsys).stdout)["nodes"][0]
+    assert (made["secret_file"], "made" in made["secret"]) == (str(first / "secret"), True)
+    secret = (first / "secret").read_bytes()
+    assert ((first / "secret").stat().st_mode & 0o777, len(secret.strip())) == (0o600, 64)
+    assert secret.decode().strip() not in json.dumps(made)
+    copied = json.loads(formatted(second, capsys, "--secret-file", first / "secret").stdout)["nodes"][0]
+    assert copied["secret"] == f"copied from {first / 'secret'}"
+    assert (second / "secret").read_bytes() == secret
+    assert (second / "secret").stat().st_mode & 0o777 == 0o600
+    kept = json.loads(formatted(first, capsys).stdout)["nodes"][0]
+    assert kept["secret"] == "kept"
+    assert (first / "secret").read_bytes() == secret
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "complaint"),
+    [
+        pytest.param("a" * 16, "b" * 16, "holds another secret than", id="two-secrets"),
+        pytest.param(None, "short", "at least 16 bytes", id="the-given-one-is-too-short"),
+        pytest.param("short", "b" * 16, "at least 16 bytes", id="the-own-one-is-too-short"),
+        pytest.param(None, None, "No such file", id="nothing-is-given-under-that-name"),
+    ],
+)
+def test_a_secret_that_cannot_be_meant_is_refused_and_left(
+    tmp_path: Path, capsys: Capture, own: str | None, given: str | None, complaint: str
+) -> None:
+    for name, text in (("secret", own), ("given", given)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    said = formatted(tmp_path, capsys, "--secret-file", tmp_path / "given")
+    assert (said.status != 0, complaint in said.stderr) == (True, True), said.stderr
+    assert (tmp_path / "secret").exists() == (own is not None)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ def config(folder: Path, *lines: str) -> NodeConfig:
         "log.dirs=data",
         "controller.quorum.voters=1@127.0.0.1:9292",
         "controller.quorum.bootstrap.servers=127.0.0.1:9192",
+        "quorum.secret.file=secret",
         *lines,
     )
     return parse_properties("\n".join(whole), folder / "node.properties")

@@ -49,6 +49,7 @@ def formatted_broker(cluster: RealCluster, folder: Path, node_id: int, user: str
         f"controller.quorum.bootstrap.servers=127.0.0.1:{cluster.port + 100},127.0.0.1:{cluster.port + 101}\n"
         f"sasl.username={user}\n"
         "sasl.password.file=password\n"
+        f"quorum.secret.file={cluster.directory / 'cluster.secret'}\n"
         "log.format=json\n"
     )
     fencepost("storage", "format", "--config", str(config), "--cluster-id", cluster_id)

@@ -93,6 +93,7 @@ def lone_broker(
         f"controller.quorum.bootstrap.servers={','.join(controllers)}",
         f"sasl.username={user[0]}",
         "sasl.password.file=password",
+        f"quorum.secret.file={nodes.directory / 'cluster.secret'}",
         JSON_LOGS,
     ]
     config.write_text("\n".join(settings) + "\n")

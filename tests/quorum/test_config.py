@@ -58,11 +58,10 @@ def test_comments_blank_lines_and_spaces_are_skipped() -> None:
     assert parse_properties(text, FILE) == read()
 
 
-def test_a_broker_alone_needs_neither_voters_nor_secret() -> None:
+def test_a_broker_alone_needs_no_voters() -> None:
     config = read(
         process_roles="broker",
         controller_quorum_voters=None,
-        quorum_secret_file=None,
         listeners="PLAINTEXT://127.0.0.1:9093",
     )
     assert config.raft_address is None
@@ -102,7 +101,22 @@ REFUSED = [
         id="one-super-user-too-many",
     ),
     pytest.param({"super.users": "alice"}, "User:NAME", id="principal-without-type"),
-    pytest.param({"quorum.secret.file": None}, "share a secret", id="no-secret"),
+    pytest.param({"quorum.secret.file": None}, "share a secret; add quorum.secret.file=", id="no-secret"),
+    pytest.param(
+        {"quorum.secret.file": None, "controller.quorum.voters": "2@127.0.0.1:9293"},
+        "quorum.secret.file is missing",
+        id="no-secret-of-a-single-voter",
+    ),
+    pytest.param(
+        {
+            "quorum.secret.file": None,
+            "process.roles": "broker",
+            "controller.quorum.voters": None,
+            "listeners": "PLAINTEXT://127.0.0.1:9093",
+        },
+        "quorum.secret.file is missing",
+        id="no-secret-of-a-broker-alone",
+    ),
     pytest.param({"quorum.heartbeat.interval.ms": "300"}, "must be less than", id="heartbeat-too-slow"),
     pytest.param({"quorum.election.timeout.ms.min": "601"}, "must not be greater", id="timeouts-crossed"),
     pytest.param({"broker.session.timeout.ms": "2000"}, "must be less than", id="session-too-short"),

@@ -12,6 +12,7 @@ from controller.authorization import Operation
 from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from records.types import BrokerId
+from tests.secret import known_secret
 from wire.connection import ConnectionLost, RequestTimeout
 from wire.dispatch import Context, Endpoint, Reply
 from wire.k27_write_txn_markers import (
@@ -70,7 +71,7 @@ def run(story: Callable[[MarkerLinks], Any], sasl: tuple[str, str] | None = None
     """Run a story with links that are closed at its end."""
 
     async def whole() -> None:
-        links = MarkerLinks(sasl)
+        links = MarkerLinks(sasl, known_secret())
         try:
             await story(links)
         finally:
@@ -208,7 +209,7 @@ def test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_w
     monkeypatch.setattr(quorum.marker_links, "REOPEN_S", 0.0)
 
     async def story() -> None:
-        links, broker = AnnouncementLinks(None), Announced()
+        links, broker = AnnouncementLinks(None, known_secret()), Announced()
         try:
             listener = await broker.listen()
             port = listener.port

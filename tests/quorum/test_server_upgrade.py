@@ -33,6 +33,7 @@ listeners=CONTROLLER://127.0.0.1:9192
 log.dirs=data
 controller.quorum.voters=1@127.0.0.1:9292
 controller.quorum.bootstrap.servers=127.0.0.1:9192
+quorum.secret.file=secret
 """
 
 
