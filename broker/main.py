@@ -39,6 +39,7 @@ from wire.client import ControllerClient
 from wire.dispatch import Service
 from wire.k60_describe_cluster import ClusterNode
 from wire.listener import Listener
+from wire.stalls import Stalls
 
 LEAVE_S_MAX: Final = 1.0
 """A cluster that goes down as a whole has no controller left to say goodbye to."""
@@ -63,6 +64,7 @@ class Broker:
         *,
         rng: Random | None = None,
         coordinator: Service | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
@@ -74,6 +76,7 @@ class Broker:
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
+        self._stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
         secret = cluster_secret(config, identity)
         # Five clients, as a controller serves one request of a connection at a time: a heartbeat waits
@@ -137,6 +140,7 @@ class Broker:
             frame_bytes_max=config.frame_bytes_max,
             connections_max=config.connections_max,
             secret=secret,
+            stalls=self._stalls,
         )
 
     async def start(self) -> None:

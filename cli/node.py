@@ -158,7 +158,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
     loop.set_exception_handler(lambda _loop, context: _not_caught(context, log))
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
-    metrics = NodeMetrics()
+    metrics = NodeMetrics(log)
     async with AsyncExitStack() as stack:
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
@@ -171,7 +171,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             parts.append(controller)
         if config.is_broker:
             coordinator = None if controller is None else controller.transactions.service
-            broker = Broker(config, identity, log, metrics, coordinator=coordinator)
+            broker = Broker(config, identity, log, metrics, coordinator=coordinator, stalls=metrics.stalls)
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
                 controller.transactions.claim = broker.claim_producer_id

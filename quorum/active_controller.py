@@ -99,6 +99,7 @@ class Controller:
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=self._rng,
             on_answering=self._on_answering,
+            stalls=self._metrics.stalls,
             log=self._log,
         )
         self.replica = self.driver.replica
@@ -173,6 +174,7 @@ class Controller:
             frame_bytes_max=config.frame_bytes_max,
             connections_max=config.connections_max,
             secret=secret,
+            stalls=self._metrics.stalls,
         )
 
     def _require_own_store(self) -> None:

@@ -40,6 +40,7 @@ from quorum.replica import Replica, ReplicaConfig
 from records.invariant import CorruptData
 from records.types import NodeId
 from snapshots.store import StoreError
+from wire.stalls import Stalls
 
 TICK_S: Final = 0.01
 MAINTAIN_S: Final = 0.05
@@ -120,9 +121,11 @@ class Driver:
         wall_ms: Callable[[], int],
         rng: random.Random,
         on_answering: Callable[[Sequence[Answer]], None] = lambda _answers: None,
+        stalls: Stalls | None = None,
         log: Any = None,
     ) -> None:
         self._log = log or structlog.get_logger()
+        self._stalls = stalls or Stalls(clock=clock, cpu_clock=clock)
         self._clock = clock
         self._disk_free_bytes_min = disk_free_bytes_min
         self._migrating = migrating
@@ -147,6 +150,7 @@ class Driver:
             on_answering=on_answering,
             log=self._log,
         )
+        self.replica.store.around_flush = self._stalls.flush
 
     # -- requests -----------------------------------------------------------------------------------
 
@@ -249,12 +253,14 @@ class Driver:
         if self.stopped:
             return NOTHING
         self._running = True
+        begun = self._stalls.begin()
         try:
             call(*facts)
         except BaseException as error:  # noqa: BLE001 - halts
             self.stop()
             return [Halt(where, error)]
         self._running = False
+        self._stalls.end(where, begun)
         return self._take()
 
     def _take(self) -> Obligations:

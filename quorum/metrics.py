@@ -6,13 +6,17 @@ Names       ``fencepost_`` and the unit last; counters end in ``_total`` (Promet
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from structlog.typing import FilteringBoundLogger
 
 from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
+from wire.stalls import Stalls
 
 HOST: Final = "127.0.0.1"  # loopback only, as every listener
 ROLES: Final = ("follower", "candidate", "leader")
@@ -26,7 +30,7 @@ STALL_CHECK_SECONDS: Final = 0.02
 class NodeMetrics:
     """One node's numbers. Setters may be called before ``serve``, or without it."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: FilteringBoundLogger | None = None) -> None:
         registry = CollectorRegistry()
         self._registry = registry
         self._role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
@@ -59,6 +63,9 @@ class NodeMetrics:
             "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
         )
         self._stall_seconds_max = 0.0
+        self.stalls = Stalls(log)
+        """What held the event loop, and for how long."""
+        registry.register(_StallMetrics(self.stalls))
 
     def raft_role(self, role: str) -> None:
         """Set the role: one of ROLES."""
@@ -108,6 +115,27 @@ class NodeMetrics:
             thread.join()
 
         return stop
+
+
+class _StallMetrics(Collector):
+    """What held the loop, read when somebody scrapes."""
+
+    def __init__(self, stalls: Stalls) -> None:
+        self._stalls = stalls
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """See prometheus_client."""
+        stall = GaugeMetricFamily(
+            "fencepost_loop_stall_ms",
+            "Longest CPU time that one piece of work held the event loop, flushes of the store taken out",
+            labels=["work"],
+        )
+        for work, held_s in sorted(self._stalls.longest_s.copy().items()):
+            stall.add_metric([work], held_s * 1000)
+        yield stall
+        yield GaugeMetricFamily(
+            "fencepost_flush_ms_max", "Longest flush of the store", value=self._stalls.flush.longest_s * 1000
+        )
 
 
 class _TransactionMetrics:

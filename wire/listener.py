@@ -23,6 +23,7 @@ from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
 from wire.k20037_prove_secret import PROVE_SECRET
 from wire.secret_proof import ClusterSecret, serve
 from wire.server_connection import ServerConnection
+from wire.stalls import Stalls
 
 CONNECTIONS_MAX: Final = 4096
 ACCEPT_BACKLOG: Final = 1024
@@ -50,6 +51,7 @@ class Listener:
         connections_max: int = CONNECTIONS_MAX,
         features: Callable[[], Features] = lambda: NO_FEATURES,
         secret: ClusterSecret | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
         own: dict[int, tuple[Api[Any, Any], Endpoint]] = {
             API_VERSIONS.key: (API_VERSIONS, self._serve_api_versions),
@@ -68,6 +70,7 @@ class Listener:
         self.log = log.bind(listener=name)
         self.credentials = credentials
         self.frame_bytes_max = frame_bytes_max
+        self.stalls = stalls or Stalls()
         self._connections_max = connections_max
         self._features = features
         self._ranges = advertise(api for api, _ in self.apis.values())

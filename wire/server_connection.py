@@ -24,10 +24,13 @@ from wire.errors import IllegalSaslState
 from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
 from wire.k18_api_versions import ApiVersionsAnswer
 from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticated
+from wire.stalls import Stalls
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 LINGER_S: Final = 5.0
 """How long a closing connection may take to read what was written to it."""
+
+_UNREAD: Final = "unread frame"
 
 
 class Acceptor(Protocol):
@@ -38,6 +41,7 @@ class Acceptor(Protocol):
     log: FilteringBoundLogger
     credentials: Mapping[str, str] | None
     frame_bytes_max: int
+    stalls: Stalls
 
     def admit(self, connection: "ServerConnection") -> bool:
         """Take a new connection in, or refuse it."""
@@ -64,10 +68,19 @@ class _Reply:
         self.request: Any = None
 
     def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
-        connection, api, version = self._connection, self._api, self.version
+        connection = self._connection
         if connection is None:
-            raise InvariantViolation(f"{api.name} was answered twice: {outcome!r}")
+            raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
         self._connection = None
+        if connection.is_advancing:  # what serves the request is measured with its reply
+            self._send(connection, outcome, throttle_ms)
+            return
+        begun = connection.stalls.begin()
+        self._send(connection, outcome, throttle_ms)
+        connection.stalls.end(self._api.name, begun)
+
+    def _send(self, connection: "ServerConnection", outcome: Any, throttle_ms: int) -> None:
+        api, version = self._api, self.version
         if api.unanswered is not None and self.request is not None:
             silence = api.unanswered(self.request, outcome)
             if silence is not None:
@@ -101,7 +114,9 @@ class ServerConnection(asyncio.Protocol):
         self._splitter = framing.Splitter(bound)
         self._raw_client_id = b"\xff"  # no client id is these bytes: they are not UTF-8
         self._busy = self._muted = self._write_paused = self._closing = False
-        self._advancing = self._reading_paused = False
+        self.is_advancing = self._reading_paused = False
+        self.stalls = listener.stalls
+        self._work = _UNREAD  # what is served, by name
         self._timer: asyncio.TimerHandle | None = None
         self.peer = "?"
         self._proof = Proof()
@@ -189,19 +204,23 @@ class ServerConnection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Serve the frames that are here until one must wait. Never entered twice, however soon a reply."""
-        if self._advancing:
+        if self.is_advancing:
             return
-        self._advancing = True
+        self.is_advancing = True
+        stalls = self.stalls
         try:
             while not (self._busy or self._muted or self._write_paused or self._closing):
+                begun = stalls.begin()
                 frame = self._splitter.next_frame()
                 if frame is None:
                     break
+                self._work = _UNREAD
                 self._serve(frame)
+                stalls.end(self._work, begun)
         except CorruptData as error:
             self._close_because(str(error))
         finally:
-            self._advancing = False
+            self.is_advancing = False
         if not self._closing:
             self._regulate_reading()
 
@@ -230,6 +249,7 @@ class ServerConnection(asyncio.Protocol):
             self._close_because(f"API key {key} is not served")
             return
         api, endpoint = served
+        self._work = api.name
         if version not in api.versions:
             self._refuse_version(api, version, correlation_id)
             return

@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.loop import LOOP
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
 
@@ -283,5 +284,6 @@ MUTANTS: Final = (
     *PRODUCER_IDS,
     *COORDINATOR,
     *EPOCHS,
+    *LOOP,
     *AUDIT,
 )

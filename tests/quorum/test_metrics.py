@@ -83,3 +83,13 @@ def test_a_loop_that_stood_still_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.undo()
         loop.close()
     assert stalls == [pytest.approx(0.48)]
+
+
+def test_a_scrape_shows_what_held_the_loop() -> None:
+    metrics = NodeMetrics()
+    assert not [name for name in scrape(metrics, free_port()) if name.startswith("fencepost_loop_stall_ms")]
+    metrics.stalls.longest_s["Produce"] = 0.03
+    metrics.stalls.flush.longest_s = 0.2
+    samples = scrape(metrics, free_port())
+    assert samples['fencepost_loop_stall_ms{work="Produce"}'] == pytest.approx(30)
+    assert samples["fencepost_flush_ms_max"] == pytest.approx(200)
