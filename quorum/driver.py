@@ -333,9 +333,9 @@ class Driver:
 
     def _activated(self, now_ms: int) -> None:
         self._log.info("controller_activated", epoch=self.replica.raft.term)
+        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)  # before any service's: see features
         for service in self.services:
             service.activated(now_ms)
-        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)
 
     def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
         """What a new cluster's first leader writes."""

@@ -81,14 +81,22 @@ class Client:
                 go_on()
 
         self._agenda.after(rng.uniform(*PATIENCE_S), give_up)
-        self._agenda.after(rng.uniform(0.0, 0.003), self._submit, node, decide_of, reply)
+        self._agenda.after(rng.uniform(0.0, 0.003), self._submit, node, attempt, decide_of, reply)
 
     def _submit(
-        self, node: Process, decide_of: Callable[[Process], Any], reply: Callable[[Any, int], None]
+        self,
+        node: Process,
+        attempt: Attempt,
+        decide_of: Callable[[Process], Any],
+        reply: Callable[[Any, int], None],
     ) -> None:
         """A dead node refuses the connection; a stopped one takes the request and is silent."""
-        if node.up and node.replica is not None:
-            node.run(node.replica.submit, decide_of(node), reply)
+
+        def taken() -> None:
+            attempt.full = node.full
+            node.submit(decide_of(node), reply)
+
+        node.run(taken)
 
     def _choose(self) -> tuple[str, Callable[[Process], Any], object]:
         """What to ask: kind, the decision as the node's server would make it, mark."""

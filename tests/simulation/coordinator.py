@@ -13,6 +13,7 @@ from controller.errors import ApiError
 from controller.transactions.add_partitions import AddPartitionsToTxn
 from controller.transactions.end_txn import EndTxn
 from controller.transactions.init_producer_id import InitProducerId
+from quorum.driver import Service
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from records.types import BrokerId, ProducerId
@@ -41,26 +42,24 @@ class Coordinator(Process):
     fresh: Callable[[], ProducerId]
     server: TransactionServer
 
-    def start(self) -> None:
-        if self.up:
-            return
-        super().start()
-        replica, life = self.replica, self.life
+    def _services(self, life: int) -> tuple[Service, ...]:
+        replica, driver = self.replica, self.driver
         assert replica is not None
+        assert driver is not None
         self.server = TransactionServer(
             TIMES,
             replica,
-            replica.submit,
+            self.submit,
             Acls(),
             send=partial(self._send_markers, life),
             send_announcements=partial(self._send_announcements, life),
             call_later=partial(self._call_later, life),
-            background=lambda work, done: self._background(life, work, done),
+            background=lambda work, done: self._carry_out(driver.background(work, done)),
             clock=lambda: self._agenda.now,
             log=self._log,
         )
         self.server.claim = self.fresh
-        replica.proposer._on_deposed = self.server.deposed
+        return (*super()._services(life), self.server)
 
     def ask(self, request: Request, told: Told) -> None:
         """A request arrives. A dead process is silent: its client's patience ends."""
@@ -84,26 +83,8 @@ class Coordinator(Process):
         except ApiError as refusal:
             told(refusal)
 
-    def _activated(self, now_ms: int) -> None:
-        super()._activated(now_ms)
-        self.server.activated(now_ms)
-
-    def _timer(self, life: int, name: str, period_s: float) -> None:
-        super()._timer(life, name, period_s)
-        if name == "beat" and self._lives(life) and not self.stopped:
-            self.run(self._beat, life)
-
-    def _beat(self, life: int) -> None:
-        replica = self.replica
-        if replica is not None and self._lives(life) and replica.proposer.active:
-            self.server.maintain(replica.proposer.now_ms())
-
     def _call_later(self, life: int, wait_s: float, call: Callable[[], None]) -> None:
-        def due() -> None:
-            if self._lives(life):
-                self.run(self._if_alive, life, call)
-
-        self._agenda.after(wait_s, due)
+        self._agenda.after(wait_s, self._run_in, life, self._if_alive, life, call)
 
     def _if_alive(self, life: int, call: Callable[[], None]) -> None:
         if self._lives(life):

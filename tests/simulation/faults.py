@@ -7,8 +7,10 @@ log binds its new directory (DESIGN 4).
 
 from typing import TYPE_CHECKING
 
+from quorum.active_controller import HAND_OVER_S
+from quorum.driver import TICK_S
 from records.types import NodeId
-from tests.simulation.process import Process
+from tests.simulation.process import DISK_FREE_MIN, Process
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -23,7 +25,7 @@ class Faults:
         self._sim = sim
         self._on = True
         self._blocks: list[list[tuple[NodeId, NodeId]]] = []
-        for kind in ("cut", "partition", "crash", "stop", "wipe", "hand_over"):
+        for kind in ("cut", "partition", "crash", "stop", "wipe", "hand_over", "fill"):
             self._schedule(kind)
         if sim.weather.skew_ms:
             sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
@@ -44,6 +46,7 @@ class Faults:
             "stop": weather.stops,
             "wipe": weather.wipes,
             "hand_over": weather.hand_overs,
+            "fill": weather.fills,
         }
         return rates[kind]
 
@@ -144,22 +147,28 @@ class Faults:
         self.restart_later(victim)
 
     def _hand_over(self) -> None:
-        """A clean stop: hand leadership over for a while, then close; start again later."""
+        """A clean stop: hand leadership over, as quorum/active_controller.py; start again later."""
         victim = self._victim()
-        if victim.replica is not None:
+        if victim.up:
             self._sim.said(f"{victim.node_id} hands over")
-            self._hand_on(victim, victim.life, 20)
+            self._hand_on(victim, victim.life, self._sim.agenda.now + HAND_OVER_S)
 
-    def _hand_on(self, process: Process, life: int, tries: int) -> None:
-        replica = process.replica
-        if replica is None or process.life != life:
+    def _hand_on(self, process: Process, life: int, deadline: float) -> None:
+        driver = process.driver
+        if driver is None or process.life != life:
             return
-        if tries == 0:
-            process.kill()
+        if driver.may_stop or self._sim.agenda.now >= deadline:
+            process.end(life)
             self.restart_later(process)
-            return
-        process.run(replica.hand_over)
-        self._sim.agenda.after(0.05, self._hand_on, process, life, tries - 1)
+        else:
+            process.run(driver.hand_over)
+            self._sim.agenda.after(TICK_S, self._hand_on, process, life, deadline)
+
+    def _fill(self) -> None:
+        """Another program writes, or removes what it wrote."""
+        victim = self._victim()
+        victim.free_bytes = self._sim.rng.randint(0, 2 * DISK_FREE_MIN - 1)
+        self._sim.said(f"{victim.node_id} has {victim.free_bytes} bytes left")
 
     def _jump(self) -> None:
         """A wall clock is set, by hand or by NTP."""

@@ -124,6 +124,13 @@ def answers_are_fresh(ledger: Ledger, news: News) -> None:
             require(attempt.answer.first >= attempt.told_end, "a block from the past", attempt=attempt)
 
 
+def a_full_disk_takes_nothing(ledger: Ledger, news: News) -> None:
+    """A node that knows that its disk is full decides no request: each is refused, and never done later."""
+    for attempt in news.told:
+        if attempt.full:
+            require(attempt.outcome == "refused", "decided with a full disk", attempt=attempt)
+
+
 def one_vote_per_term(ledger: Ledger, news: News) -> None:
     """A directory votes once in a term, whatever it forgot; and only once it is bound (DESIGN 4)."""
     for node, directory, term, candidate in news.votes:
@@ -142,5 +149,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     one_winner_per_version,
     refused_is_never_done,
     answers_are_fresh,
+    a_full_disk_takes_nothing,
     one_vote_per_term,
 )

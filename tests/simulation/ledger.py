@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.errors import ApiError, RequestTimedOut
+from controller.errors import ApiError, RequestTimedOut, StorageFull
 from controller.migration import DIRECT_WRITERS
 from controller.view import ImageHeader
 from quorum.journal import NO_OP
@@ -35,6 +35,7 @@ class Attempt:
     asked_s: float
     told_end: int  # the highest block end that anyone had been told when it was sent
     node: NodeId
+    full: bool = False  # the node knew that its disk was full when it took the request
     outcome: str = "waiting"  # "done", "refused", "unknown"
     answer: Any = None
 
@@ -145,6 +146,8 @@ class Ledger:
         """An answer left the process; whether it arrives is not the node's to know."""
         attempt.settle(answer)
         self.count(f"{attempt.kind} {attempt.outcome}")
+        if isinstance(answer, StorageFull):
+            self.count("refused by full disks")
         self.news.told.append(attempt)
 
     def fact(self, fact: Fact) -> None:

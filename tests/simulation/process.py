@@ -1,10 +1,10 @@
-"""One voter's process under virtual time: a real Replica on a real directory, its timers, its deaths.
+"""One voter's process under virtual time: a real driver on a real directory, its timers, its deaths.
 
-It does what quorum/active_controller.py does: whatever happens asks for a turn, a turn that proposed
-asks for another, a timer ticks, a slower one beats. A flush takes time and holds up everything else.
+In the place of quorum/active_controller.py: events go into the driver (quorum/driver.py), its obligations are
+carried out on the simulated network and agenda. A flush takes time and holds up everything else.
 A stopped process hears nothing until it continues; then it hears everything at once, late.
 A killed one loses the open LMDB transaction and what its archive had not written, and comes back from
-what is left.
+what is left. It may die between two obligations of one event.
 """
 
 import os
@@ -15,10 +15,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller import brokers
 from controller.brokers import Contacts
 from controller.producer_ids import latest
-from quorum.gather import GATHER_S
+from quorum.driver import (
+    MAINTAIN_S,
+    SWEEP_S,
+    TICK_S,
+    Background,
+    Driver,
+    Halt,
+    Obligation,
+    Obligations,
+    Send,
+    Service,
+    TickAfter,
+)
 from quorum.messages import Vote, decode
+from quorum.proposer import Decide, Reply
 from quorum.replica import Replica, ReplicaConfig
 from records.types import LogIndex, NodeId, Offset, Term
 from snapshots.archive import Archive
@@ -26,9 +40,8 @@ from tests.simulation.agenda import Agenda
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
 
-TICK_S = 0.01
-BEAT_S = 0.05
 SESSION_MS = 2_000
+DISK_FREE_MIN = 1_000  # bytes
 WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
 CLUSTER = "simulated"
 
@@ -37,36 +50,39 @@ class Killed(Exception):
     """The process dies at this very call."""
 
 
-class Watched(Replica):
-    """A replica whose applies and installations the ledger sees."""
+class Fencing:
+    """As quorum/server.py: the active controller fences brokers that fell silent."""
 
-    def __init__(
-        self, ledger: Ledger, config: ReplicaConfig, at_flush: Callable[[], None], **what: Any
-    ) -> None:
-        self.ledger = ledger
-        super().__init__(config, **what)
-        commit = self.store.commit  # from here on: not while it starts
+    def __init__(self, process: "Process") -> None:
+        self._process = process
 
-        def dying() -> bool:
-            at_flush()
-            flushed = commit()
-            at_flush()
-            return flushed
+    def activated(self, now_ms: int) -> None:
+        """See quorum.driver.Service."""
+        self._process.activated(now_ms)
 
-        self.store.commit = dying  # type: ignore[method-assign]
+    def deposed(self) -> None:
+        """See quorum.driver.Service."""
 
-    def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
-        before, ids_end = self.store.image.header, latest(self.store.image).end
-        super()._on_committed(index, term, command)
-        self.ledger.applied(self.config.node_id, index, term, command, before, ids_end, self.store)
+    def maintain(self, now_ms: int) -> None:
+        """See quorum.driver.Service."""
 
-    def installed(self, *what: Any) -> None:
-        super().installed(*what)
-        self.ledger.installed(self.config.node_id, self.store)
+    def sweep(self, now_ms: int) -> None:
+        """See quorum.driver.Service."""
+        process, contacts = self._process, self._process.contacts
+        if (
+            process.replica is not None
+            and brokers.decide_expire(process.replica.image, contacts, now_ms).records
+        ):
+            process.submit(
+                lambda view, decided_ms: brokers.decide_expire(view, contacts, decided_ms),
+                lambda _answer, _ms: None,
+            )
 
 
 class Process:
     """See the module. ``trace`` gets one line per event."""
+
+    migrating = False  # its cluster was made for the upgrade from ZooKeeper
 
     def __init__(
         self,
@@ -87,9 +103,12 @@ class Process:
         self.directory = root / f"node-{node_id}"
         self.directory_id = directory_id
         self.initial_voters = initial_voters
-        self.replica: Watched | None = None
+        self.driver: Driver | None = None
+        self.replica: Replica | None = None  # the driver's
         self.life = 0
         self.skew_ms = 0
+        self.free_bytes = 2 * DISK_FREE_MIN
+        self.full = False  # it was told that its disk is full
         self.network: Network | None = None  # they need each other
         self.contacts = Contacts(0, SESSION_MS)
         self.doomed = False  # dies at its next frame
@@ -105,8 +124,7 @@ class Process:
         self._stops = 0
         self._busy_until = 0.0
         self._waking_at = 0.0
-        self._turn_at: float | None = None
-        self._held_s = 0.0
+        self._flushed = False  # by the event that runs
         self._synced_bytes: dict[Path, int] = {}
 
     # -- life -------------------------------------------------------------------------------------
@@ -128,9 +146,8 @@ class Process:
         self.life += 1
         life = self.life
         self._inbox = []
-        self._stops, self._busy_until, self._turn_at, self._held_s, self.doomed = 0, 0.0, None, 0.0, False
-        self.replica = Watched(
-            self._ledger,
+        self._stops, self._busy_until, self._waking_at, self.doomed, self.full = 0, 0.0, 0.0, False, False
+        self.driver = Driver(
             ReplicaConfig(
                 node_id=self.node_id,
                 directory_id=self.directory_id,
@@ -142,26 +159,29 @@ class Process:
                 segment_bytes=4096,
                 sync=False,
             ),
-            self._at_flush,
-            send=self._send,
+            disk_free_bytes_min=DISK_FREE_MIN,
+            migrating=self.migrating,
             clock=lambda: self._agenda.now,
             wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
-            background=lambda work, done: self._background(life, work, done),
             rng=self._rng,
-            on_active=self._activated,
             log=self._log,
         )
+        self.replica = self.driver.replica
+        self._watch(self.replica)
+        self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
         for archive in self.replica.archiver.archives.values():
             self._note_syncs(archive)
-        for name, period_s in (("tick", TICK_S), ("beat", BEAT_S)):
-            self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, name, period_s)
+        driver = self.driver
+        timers = ((TICK_S, driver.tick), (MAINTAIN_S, driver.maintain), (SWEEP_S, self._sweep))
+        for period_s, event in timers:
+            self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
         if self.network is not None:
             self.network.started(self.node_id)
 
     def kill(self, *, power_loss: bool = False) -> None:
         """SIGKILL: what was not flushed is gone; with ``power_loss`` also what the archive did not sync."""
-        replica, self.replica = self.replica, None
+        replica, self.replica, self.driver = self.replica, None, None
         if replica is None:
             return
         self._trace(f"{self.node_id} killed" + (" with power loss" if power_loss else ""))
@@ -170,6 +190,22 @@ class Process:
             close_files(archive)
         if power_loss:
             self._lose_unsynced()
+        if self.network is not None:
+            self.network.died(self.node_id)
+
+    def end(self, life: int) -> None:
+        """The last part of a clean stop, after the hand-over."""
+        if self._lives(life):
+            self.run(self._end, life)
+
+    def _end(self, life: int) -> None:
+        driver = self.driver
+        if driver is None or not self._lives(life):
+            return
+        driver.stop()
+        driver.close()
+        self.driver = self.replica = None
+        self._trace(f"{self.node_id} ended")
         if self.network is not None:
             self.network.died(self.node_id)
 
@@ -198,20 +234,28 @@ class Process:
         return self.replica.electorate.bound() if self.replica is not None else {}
 
     def hear(self, event: str, peer: NodeId, *facts: object) -> None:
-        """Something that links.py would tell the replica."""
-        if self.replica is not None:
-            self.run(getattr(self.replica, event), peer, *facts)
+        """Something that links.py would tell the driver."""
+        if self.driver is not None:
+            self.run(getattr(self.driver, event), peer, *facts)
+
+    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+        """A decision, of a request or of a service. Call it on the process's thread: see ``run``."""
+        if self.driver is not None and (out := self.driver.submit(decide, reply, patient=patient)):
+            self._carry_out(out)
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> None:
-        """Make a call on the process's one thread, now or when it can, then want a turn."""
+        """Make a call on the process's one thread, now or when it can, and carry out what it obliges to."""
         if not self.up:
             return
-        if self.stopped or self._agenda.now < self._busy_until:
+        if self.stopped or self._agenda.now < self._busy_until or self._inbox:
             self._inbox.append((call, arguments))
             self._wake_inbox()
         else:
-            self._guarded(call, *arguments)
-            self._want_turn()
+            self._event(call, *arguments)
+
+    def _run_in(self, life: int, call: Callable[..., Any], *arguments: Any) -> None:
+        if self._lives(life):
+            self.run(call, *arguments)
 
     def _wake_inbox(self) -> None:
         """Look at the inbox when the process is free again."""
@@ -220,75 +264,68 @@ class Process:
             self._agenda.at(self._waking_at, self._empty_inbox, self.life)
 
     def _empty_inbox(self, life: int) -> None:
-        self._waking_at = 0.0
         if not self._lives(life) or self.stopped:
             return
-        if self._agenda.now < self._busy_until:
+        self._waking_at = 0.0
+        while self._inbox and self._lives(life) and self._agenda.now >= self._busy_until:
+            call, arguments = self._inbox.pop(0)
+            self._event(call, *arguments)
+        if self._lives(life):
             self._wake_inbox()
-            return
-        inbox, self._inbox = self._inbox, []
-        for call, arguments in inbox:
-            if self._lives(life):
-                self._guarded(call, *arguments)
-        self._want_turn()
 
     def _lives(self, life: int) -> bool:
-        return self.replica is not None and self.life == life
+        return self.driver is not None and self.life == life
 
-    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _event(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """One event, and its obligations, to the last; or death in the middle."""
+        self._flushed = False
         try:
-            return call(*arguments)
+            obligations: Obligations = call(*arguments) or ()
+            if self.replica is not None:
+                self._ledger.looked_at(self.replica)
+            self._carry_out(obligations)
         except Killed:
             self.kill()
             self._on_killed(self)
-            return None
 
-    def _want_turn(self) -> None:
-        if self._turn_at is None and self.up:
-            self._turn_at = max(self._agenda.now, self._busy_until) + self._rng.uniform(0.0, 0.0005)
-            self._agenda.at(self._turn_at, self._turn, self.life)
-
-    def _turn(self, life: int) -> None:
-        if not self._lives(life):
-            return
-        self._turn_at = None
-        if self.stopped or self._agenda.now < self._busy_until:
-            self.run(lambda: None)  # a turn follows when it is free
-        else:
-            self._guarded(self._take_turn)
-
-    def _take_turn(self) -> None:
-        replica = self.replica
-        if replica is None:
-            return
-        weather = self._weather()
-        self._held_s = 0.0
-        if replica.journal.must_flush:
+    def _carry_out(self, obligations: Obligations) -> None:
+        held_s = 0.0
+        if self._flushed:
+            weather, self._flushed = self._weather(), False
             slow = self._rng.random() < weather.slow_flush
-            self._held_s = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
-            self._busy_until = self._agenda.now + self._held_s
-        more = replica.turn()
-        self._ledger.looked_at(replica)
-        self._held_s = 0.0
-        if more:
-            self._want_turn()
-        elif replica.proposer.gathering:
-            self._agenda.after(GATHER_S, self._gathered, self.life)
+            held_s = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
+            self._busy_until = self._agenda.now + held_s
+        for each in obligations:
+            self._oblige(each, held_s)
 
-    def _gathered(self, life: int) -> None:
-        if self._lives(life):
-            self._want_turn()
+    def _oblige(self, obligation: Obligation, held_s: float) -> None:
+        """Carry one out. ``held_s``: so long the event's flush takes."""
+        driver = self.driver
+        assert driver is not None
+        if isinstance(obligation, Send):
+            self._send(obligation.peer, obligation.frame, held_s)
+        elif isinstance(obligation, TickAfter):
+            self._agenda.after(held_s + obligation.seconds, self._run_in, self.life, driver.tick)
+        elif isinstance(obligation, Background):
+            self._background(obligation.work, obligation.done)
+        elif isinstance(obligation, Halt):
+            raise obligation.error
+        else:
+            wait_s = held_s + self._rng.uniform(0.0, 0.0005)
+            self._agenda.after(wait_s, self._run_in, self.life, driver.turn)
 
-    def _timer(self, life: int, name: str, period_s: float) -> None:
+    def _timer(self, life: int, period_s: float, event: Callable[[], Obligations]) -> None:
         if not self._lives(life):
             return
-        self._agenda.after(period_s, self._timer, life, name, period_s)
-        if self.stopped:
-            return  # timers of a stopped process fire once when it continues: the next one does
-        if name == "beat" and self.replica is not None:
-            self.run(self.replica.beat)
-        else:
-            self._want_turn()
+        self._agenda.after(period_s, self._timer, life, period_s, event)
+        if not self.stopped:  # the timers of a stopped process fire once when it continues: the next ones do
+            self.run(event)
+
+    def _sweep(self) -> Obligations:
+        driver = self.driver
+        assert driver is not None
+        self.full = self.free_bytes < DISK_FREE_MIN
+        return driver.sweep(self.free_bytes)
 
     # -- what it asks of the world ----------------------------------------------------------------
 
@@ -296,23 +333,19 @@ class Process:
         assert self.network is not None
         return self.network.weather
 
-    def _send(self, peer: NodeId, frame: bytes) -> None:
+    def _send(self, peer: NodeId, frame: bytes, held_s: float) -> None:
         if self.network is None:
             return
         if self.doomed or self._rng.random() < self._weather().crash_in_send:
             raise Killed
         message = decode(frame)
-        if isinstance(message, Vote) and self.replica is not None:
-            self._ledger.looked_at(self.replica)
+        if isinstance(message, Vote):
             self._ledger.voted(self.node_id, self.directory_id, Term(message.term), peer)
-        self.network.send(self.node_id, peer, frame, self._held_s)
+        self.network.send(self.node_id, peer, frame, held_s)
 
-    def _at_flush(self) -> None:
-        if self.up and self._rng.random() < self._weather().crash_in_flush:
-            raise Killed
-
-    def _background(self, life: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Another thread: the work happens in one go a little later, its result is told later still."""
+        life = self.life
 
         def execute() -> None:
             if not self._lives(life):
@@ -324,15 +357,48 @@ class Process:
             self._agenda.after(self._rng.uniform(0.0, 0.2), finish, result)
 
         def finish(result: Any) -> None:
-            if self._lives(life):
-                self.run(done, result)
+            if self.driver is not None:
+                self._run_in(life, self.driver.completed, done, result)
 
         self._agenda.after(self._rng.uniform(0.0, 0.2), execute)
 
-    def _activated(self, now_ms: int) -> None:
+    def _services(self, _life: int) -> tuple[Service, ...]:
+        """What runs on the active controller."""
+        return (Fencing(self),)
+
+    def activated(self, now_ms: int) -> None:
+        """It decides from now on."""
         self._trace(f"{self.node_id} active in epoch {self.replica.raft.term if self.replica else '?'}")
         self.contacts = Contacts(now_ms, SESSION_MS)
         self._on_active(self, now_ms)
+
+    def _watch(self, replica: Replica) -> None:
+        """Let the ledger see what is applied and installed, and the weather each flush."""
+        on_committed, installed, commit = replica.raft._on_committed, replica.installed, replica.store.commit
+
+        def committed(index: LogIndex, term: Term, command: bytes) -> None:
+            before, ids_end = replica.store.image.header, latest(replica.store.image).end
+            on_committed(index, term, command)
+            self._ledger.applied(self.node_id, index, term, command, before, ids_end, replica.store)
+
+        def seen(*what: Any) -> None:
+            installed(*what)
+            self._ledger.installed(self.node_id, replica.store)
+
+        def dying() -> bool:
+            self._at_flush()
+            flushed = commit()
+            self._flushed = True
+            self._at_flush()
+            return flushed
+
+        replica.raft._on_committed = committed
+        replica.installed = seen  # type: ignore[assignment, method-assign]
+        replica.store.commit = dying  # type: ignore[method-assign]
+
+    def _at_flush(self) -> None:
+        if self.up and self._rng.random() < self._weather().crash_in_flush:
+            raise Killed
 
     # -- the archive's part of a power loss -------------------------------------------------------
 

@@ -25,8 +25,6 @@ import quorum.journal
 import quorum.proposer
 import quorum.snapshot_receiver
 import quorum.snapshotter
-from controller import brokers, features
-from controller.decision import Decision
 from quorum.raft_log import use_clock
 from records.types import BrokerId, NodeId
 from snapshots.store import image_digest
@@ -37,7 +35,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
-from tests.simulation.process import Process
+from tests.simulation.process import DISK_FREE_MIN, Process
 from tests.simulation.weather import Weather
 
 SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
@@ -48,7 +46,6 @@ SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (quorum.proposer, "DECISIONS_MAX", 3),
     (quorum.journal, "SLICE_MAX", 5),
 )
-SWEEP_S: Final = 0.5
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
 
@@ -124,7 +121,6 @@ class Simulation:
             )
             for n in range(clients)
         ]
-        self.agenda.after(SWEEP_S, self._sweep)
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -139,6 +135,7 @@ class Simulation:
         self.weather = self.weather.calmed()
         self.network.weather = self.weather
         for process in self.processes.values():
+            process.free_bytes = 2 * DISK_FREE_MIN
             while process.up and process.stopped:
                 process.go_on(process.life)
             process.start()
@@ -278,27 +275,8 @@ class Simulation:
         """It died in the middle of a turn."""
         self.faults.restart_later(process)
 
-    def _activated(self, process: Process, _now_ms: int) -> None:
-        """As quorum/active_controller.py: the first leader of a cluster writes its features."""
-        if process.replica is not None:
-            process.replica.submit(
-                lambda view, _now: Decision(features.bootstrap_records(view), None), lambda _answer, _ms: None
-            )
-
-    def _sweep(self) -> None:
-        """As quorum/server.py: the active controller fences brokers that fell silent."""
-        self.agenda.after(SWEEP_S, self._sweep)
-        for process in self.processes.values():
-            replica = process.replica
-            if replica is None or process.stopped or not replica.proposer.active:
-                continue
-            contacts = process.contacts
-            if brokers.decide_expire(replica.image, contacts, replica.proposer.now_ms()).records:
-                process.run(
-                    replica.submit,
-                    lambda view, now_ms, contacts=contacts: brokers.decide_expire(view, contacts, now_ms),
-                    lambda _answer, _ms: None,
-                )
+    def _activated(self, process: Process, now_ms: int) -> None:
+        """A process decides from now on."""
 
 
 @contextmanager

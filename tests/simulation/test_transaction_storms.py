@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_transactions() -> None:
 
 def test_a_calm_day() -> None:
     """Nobody is fenced, nobody waits for long, and what was committed is read."""
-    with TransactionSimulation(0, weather=CALM, post_weather=PostWeather().calmed()) as sim:
+    with TransactionSimulation(7, weather=CALM, post_weather=PostWeather().calmed()) as sim:
         sim.run(3.0)
         sim.demand_commits()
         counts = sim.ledger.counts

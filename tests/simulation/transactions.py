@@ -20,7 +20,6 @@ import controller.transactions.expiry
 import controller.transactions.init_producer_id
 import controller.transactions.states
 import quorum.transaction_timers
-from controller import features
 from controller.decision import Decision
 from controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
 from controller.view import View
@@ -127,11 +126,7 @@ class TransactionSimulation(Simulation):
 
     def _activated(self, process: Process, now_ms: int) -> None:
         """The first leader also makes the topic."""
-        if process.replica is not None:
-            process.replica.submit(
-                lambda view, _now: Decision((*features.bootstrap_records(view), *_topic_records(view)), None),
-                lambda _answer, _ms: None,
-            )
+        process.submit(lambda view, _now: Decision(_topic_records(view), None), lambda _answer, _ms: None)
 
     # -- the end ----------------------------------------------------------------------------------
 

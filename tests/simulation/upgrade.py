@@ -15,11 +15,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import quorum.migrator
-from controller import features, migration
-from controller.decision import Decision
 from controller.errors import ApiError, InvalidRequest
 from controller.migration_phase import Phase, current
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from quorum.driver import Service
 from quorum.migrator import Migrator
 from records.types import BrokerEpoch, NodeId
 from tests.simulation.agenda import Agenda
@@ -50,41 +49,56 @@ class Block(NamedTuple):
     length: int
 
 
+class Migrating:
+    """The migrator as a service, as quorum/server.py makes it one."""
+
+    def __init__(self, migrator: Migrator) -> None:
+        self._migrator = migrator
+
+    def activated(self, _now_ms: int) -> None:
+        """See quorum.driver.Service."""
+        self._migrator.activated()
+
+    def deposed(self) -> None:
+        """See quorum.driver.Service."""
+        self._migrator.deposed()
+
+    def maintain(self, now_ms: int) -> None:
+        """See quorum.driver.Service."""
+
+    def sweep(self, now_ms: int) -> None:
+        """See quorum.driver.Service."""
+
+
 class UpgradingProcess(Process):
     """A process with a migrator, as quorum/server.py has one."""
 
+    migrating = True
     ensemble: SimulatedEnsemble
     migrator: Migrator
 
-    def start(self) -> None:
-        if self.up:
-            return
-        super().start()
-        replica, life = self.replica, self.life
+    def _services(self, life: int) -> tuple[Service, ...]:
+        replica = self.replica
         assert replica is not None
         self.migrator = Migrator(
             CLUSTER,
             SimulatedPort(self.ensemble, partial(self._tell, life), self._mimicked),
             lambda: replica.image,
-            replica.submit,
+            self.submit,
             charge=lambda _broker, _now_ms: 0,
             clock=lambda: self._agenda.now,
             reach=self._reach,
             log=self._log,
         )
-        replica.proposer._on_deposed = self.migrator.deposed
+        return (Migrating(self.migrator), *super()._services(life))
 
     def allocate(self, asked: Block, reply: Callable[[Any, int], None]) -> None:
         """API key 67."""
         self.migrator.allocate(asked.request, asked.length, reply)
 
-    def _activated(self, now_ms: int) -> None:
-        self.migrator.activated()
-        super()._activated(now_ms)
-
     def _tell(self, life: int, told: Callable[[Any], None], answer: Any) -> None:
-        if self._lives(life):
-            self.run(told, answer)
+        if self.driver is not None:
+            self._run_in(life, self.driver.completed, told, answer)
 
     def _mimicked(self, block: ProducerIdBlock) -> None:
         """Another program's bridge has the block, and gives it to a broker of its own."""
@@ -109,11 +123,15 @@ class UpgradingClient(Client):
         return "allocate", lambda _node: asked, length
 
     def _submit(
-        self, node: Process, decide_of: Callable[[Process], Any], reply: Callable[[Any, int], None]
+        self,
+        node: Process,
+        attempt: Attempt,
+        decide_of: Callable[[Process], Any],
+        reply: Callable[[Any, int], None],
     ) -> None:
         decide = decide_of(node)
         if not isinstance(decide, Block):
-            super()._submit(node, decide_of, reply)
+            super()._submit(node, attempt, decide_of, reply)
         elif isinstance(node, UpgradingProcess) and node.up:
             node.run(node.allocate, decide, reply)
 
@@ -226,19 +244,6 @@ class UpgradeSimulation(Simulation):
     def close(self) -> None:
         quorum.migrator.RANGE_BLOCKS_MAX = self._ranges  # type: ignore[misc]
         super().close()
-
-    def _activated(self, process: Process, now_ms: int) -> None:
-        if process.replica is not None:
-            process.replica.submit(
-                lambda view, _now: Decision(
-                    (
-                        *features.bootstrap_records(view),
-                        *migration.bootstrap_records(view, migrating=True),
-                    ),
-                    None,
-                ),
-                lambda _answer, _ms: None,
-            )
 
     # -- what must hold ---------------------------------------------------------------------------
 

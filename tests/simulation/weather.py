@@ -36,6 +36,7 @@ class Weather:
     flush_s: tuple[float, float] = (0.0002, 0.002)
     slow_flush: float = 0.0  # share of flushes that take up to ``slow_flush_s``
     slow_flush_s: float = 0.4
+    fills: float = 0.0  # a disk's free space becomes another: below what its node needs every other time
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
 
     def calmed(self) -> "Weather":
@@ -55,6 +56,7 @@ class Weather:
             wipes=0.0,
             hand_overs=0.0,
             slow_flush=0.0,
+            fills=0.0,
         )
 
 
@@ -74,7 +76,14 @@ NETWORK: Final = Weather(
     drop=0.02, duplicate=0.05, reorder=0.1, slow=0.03, cuts=0.4, partitions=0.35, skew_ms=HOUR_MS
 )
 STALLS: Final = Weather(
-    stops=0.5, slow=0.02, slow_flush=0.05, cuts=0.2, crashes=0.1, hand_overs=0.3, skew_ms=HOUR_MS
+    stops=0.5,
+    slow=0.02,
+    slow_flush=0.05,
+    cuts=0.2,
+    crashes=0.1,
+    hand_overs=0.3,
+    fills=0.2,
+    skew_ms=HOUR_MS,
 )
 WIPES: Final = Weather(
     wipes=0.25, crashes=0.2, cuts=0.2, partitions=0.1, drop=0.005, power_loss=0.3, skew_ms=HOUR_MS
@@ -113,8 +122,10 @@ EVERYTHING: Final = Weather(
     hand_overs=0.1,
     skew_ms=HOUR_MS,
     slow_flush=0.02,
+    fills=0.2,
     power_loss=0.3,
 )
+FULL: Final = Weather(fills=2.0, crashes=0.2, hand_overs=0.2, cuts=0.2, slow=0.01, skew_ms=HOUR_MS)
 
 KINDS: Final = {
     "crashes": CRASHES,

@@ -1,0 +1,50 @@
+"""Disks that fill up: a leader without room refuses, and goes on when there is room again.
+
+What a full disk must never lead to is invariants.a_full_disk_takes_nothing, in every storm whose weather
+fills disks; here are storms of it alone, small enough for every run.
+"""
+
+from controller.errors import ErrorCode
+from tests.simulation.desk import Program, calm_desk
+from tests.simulation.process import DISK_FREE_MIN
+from tests.simulation.simulation import Simulation
+from tests.simulation.transactions import TransactionSimulation
+from tests.simulation.weather import FULL
+
+SWEEPS_S = 1.2  # two, and what they lead to
+
+
+def test_who_is_refused_by_a_full_disk_is_served_when_there_is_room() -> None:
+    refused = granted = 0
+    for seed in range(3):
+        with Simulation(seed, weather=FULL) as sim:
+            sim.run(5.0)
+            sim.heal()
+            sim.demand_progress()
+            refused += sim.ledger.counts.get("refused by full disks", 0)
+            granted += len(sim.ledger.granted)
+    assert refused > 20
+    assert granted > 20
+
+
+def test_transactions_end_though_disks_fill_up() -> None:
+    with TransactionSimulation(1, weather=FULL) as sim:
+        sim.run(4.0)
+        sim.heal()
+        sim.demand_commits()
+        sim.demand_progress()
+        assert sim.ledger.counts["refused by full disks"]
+
+
+def test_a_coordinator_without_room_says_15_until_there_is_room() -> None:
+    with calm_desk() as desk:
+        program = Program(desk)
+        program.identify()
+        leader = desk.leader
+        leader.free_bytes = DISK_FREE_MIN - 1
+        desk.wait(SWEEPS_S)
+        assert program.add(0) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        leader.free_bytes = DISK_FREE_MIN
+        desk.wait(SWEEPS_S)
+        assert desk.leader is leader
+        assert program.add(0) == ErrorCode.NONE
