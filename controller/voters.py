@@ -15,6 +15,7 @@ import msgspec
 
 from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, VoterRegistration, Voters
+from records.levels import LEADER_CHANGE_0
 from records.types import NodeId
 
 VOTERS_MAX: Final = 9
@@ -38,16 +39,19 @@ def bindings(view: View) -> dict[NodeId, uuid.UUID]:
 
 
 def decide_leader_change(
-    view: View, leader_id: NodeId, voters: Mapping[NodeId, uuid.UUID]
+    view: View, leader_id: NodeId, voters: Mapping[NodeId, uuid.UUID], log_level: int
 ) -> tuple[ControlRecord, ...]:
     """The control records of a new leadership; the first one also writes the voters.
 
     ``voters`` is what the new leader knows of node ids and directories; after the first
-    leadership the image's own binding is used.
+    leadership the image's own binding is used. ``log_level``: see ``levels.of_leader``.
     """
     known = bindings(view) or dict(voters)
-    voting = tuple(Voter(voter_id=node, voter_directory_id=known[node]) for node in sorted(known))
-    change = LeaderChange(leader_id=leader_id, voters=voting)
+    version = 0 if log_level >= LEADER_CHANGE_0 else 1
+    voting = tuple(
+        Voter(voter_id=node, voter_directory_id=known[node] if version else None) for node in sorted(known)
+    )
+    change = LeaderChange(version=version, leader_id=leader_id, voters=voting)
     if bindings(view):
         return (change,)
     return (change, KRaftVersion(k_raft_version=KRAFT_VERSION), voters_record(known))

@@ -30,7 +30,8 @@ from quorum.driver import (
     TickAfter,
 )
 from quorum.handshake import LinkConfig
-from quorum.links import Events, Links
+from quorum.link_events import Events
+from quorum.links import Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity, StoreLost, remember_store
@@ -41,6 +42,7 @@ from quorum.server import ControllerServer
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
+from records.levels import LevelTooHigh
 from records.types import Log, NodeId
 from wire.listener import Listener
 from wire.secret_proof import ClusterSecret
@@ -48,6 +50,7 @@ from wire.secret_proof import ClusterSecret
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
 HAND_OVER_S: Final = 1.0  # at most, of a clean stop
 EXIT_HALTED: Final = 1
+EXIT_UNREADABLE: Final = 3  # what is on disk, or comes from the leader, is of a later version
 
 
 class Controller:
@@ -85,6 +88,7 @@ class Controller:
                 cluster_id=identity.cluster_id,
                 voter_ids=frozenset(addresses),
                 initial_voters=identity.initial_voters,
+                log_level_formatted=identity.log_level,
                 directory=Path(config.directory),
                 election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
                 heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
@@ -155,6 +159,7 @@ class Controller:
             ),
             Events(
                 bound=self.replica.electorate.bound,
+                log_level=lambda: self.replica.log_level,
                 met=self._met,
                 connected=lambda peer: self._carry_out(self.driver.connected(peer)),
                 disconnected=lambda peer: self._carry_out(self.driver.disconnected(peer)),
@@ -236,14 +241,17 @@ class Controller:
 
     def _maintain(self) -> None:
         self._carry_out(self.driver.maintain())
+        self._links.require_level(self.replica.log_level)
         self._publish()
 
     def _sweep(self) -> None:
         self._carry_out(self.driver.sweep(shutil.disk_usage(self._config.directory).free))
 
-    def _met(self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int]) -> None:
+    def _met(
+        self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int], log_level_max: int
+    ) -> None:
         self._controllers[peer] = controller
-        self._carry_out(self.driver.met(peer, directory, bound))
+        self._carry_out(self.driver.met(peer, directory, bound, log_level_max))
 
     def _completing(self, done: Callable[..., None]) -> Callable[..., None]:
         """What another system is to call in the place of ``done``."""
@@ -273,6 +281,9 @@ class Controller:
                 self._loop.call_soon(self._turn)
 
     def _halt(self, where: str, error: BaseException) -> None:
+        if isinstance(error, LevelTooHigh):
+            self._log.critical("log_level_too_high", where=where, reason=str(error))
+            os._exit(EXIT_UNREADABLE)
         self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
         os._exit(EXIT_HALTED)
 

@@ -28,7 +28,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from controller import features, migration
+from controller import features, levels, migration
 from controller.decision import Decision
 from controller.errors import StorageFull
 from controller.view import View
@@ -180,9 +180,11 @@ class Driver:
         """A peer's frame. Its turn comes at once, for the peer waits for an acknowledgement."""
         return self._event("received", self._received, peer, message)
 
-    def met(self, peer: NodeId, directory: UUID, bound: Mapping[NodeId, UUID]) -> Obligations:
+    def met(
+        self, peer: NodeId, directory: UUID, bound: Mapping[NodeId, UUID], log_level_max: int
+    ) -> Obligations:
         """A peer authenticated; see Replica.met."""
-        return self._event("met", self._then_turn, self.replica.met, peer, directory, bound)
+        return self._event("met", self._then_turn, self.replica.met, peer, directory, bound, log_level_max)
 
     def connected(self, peer: NodeId) -> Obligations:
         """Frames can be sent to ``peer``."""
@@ -340,7 +342,8 @@ class Driver:
     def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
         """What a new cluster's first leader writes."""
         upgrade = migration.bootstrap_records(view, migrating=self._migrating)
-        return Decision((*features.bootstrap_records(view), *upgrade), None)
+        level = levels.bootstrap_records(view, self.replica.log_level_formatted)
+        return Decision((*features.bootstrap_records(view), *level, *upgrade), None)
 
     def _deposed(self) -> None:
         for service in self.services:

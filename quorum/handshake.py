@@ -4,6 +4,10 @@ Order   dialler: Hello          who it is, which cluster, a nonce
         acceptor: Hello + proof   HMAC-SHA256(secret, "accept" | both Hellos)
         dialler: Proof            HMAC-SHA256(secret, "dial" | both Hellos)
         acceptor: Welcome, or Refused with the reason
+Level   the highest log level that a node reads is a Hello's ninth field. A node of before log levels sends
+        eight, ignores a ninth, and proves what it knows: so the proofs cover the ninth fields if both Hellos
+        have one. Taken out of one Hello on the way, it breaks the proof; out of both, each side takes the
+        other for an old node: then the level is not raised, and at a level above 0 they refuse each other.
 """
 
 import hashlib
@@ -11,11 +15,12 @@ import hmac
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from quorum.node_identity import id_text
+from records.levels import LEVEL_MAX
 from records.types import NodeId
 
 PROTOCOL: Final = "fencepost-raft-1"
@@ -36,10 +41,14 @@ class LinkConfig:
     secret: bytes
     controller: tuple[str, int]
     addresses: Mapping[NodeId, tuple[str, int]]  # every voter's Raft address
+    log_level_max: int = LEVEL_MAX  # the highest that this node reads
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who speaks, the voters' directories as it knows them, and where its controller listener is."""
+    """Who speaks, the voters' directories as it knows them, and where its controller listener is.
+
+    ``log_level_max``: None in the Hello of a node of before log levels; it reads level 0.
+    """
 
     protocol: str
     cluster_id: str
@@ -49,6 +58,12 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     bound: dict[int, uuid.UUID]
     controller: tuple[str, int]
     proof: bytes = b""
+    log_level_max: Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)] | None = None
+
+    def covered(self, *, with_level: bool) -> tuple[object, ...]:
+        """What a proof covers, as it is encoded: an array of the tag and the fields, the proof left out."""
+        *named, _, level = msgspec.structs.astuple(self)
+        return ("hello", *named, b"", level) if with_level else ("hello", *named, b"")
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, tag="proof"):
@@ -72,15 +87,14 @@ encode_handshake: Final = msgspec.msgpack.Encoder().encode
 
 
 def prove(secret: bytes, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
-    """HMAC-SHA256 of a role over both Hellos, proofs left out."""
-    said = encode_handshake(
-        (msgspec.structs.replace(dialler, proof=b""), msgspec.structs.replace(acceptor, proof=b""))
-    )
+    """HMAC-SHA256 of a role over both Hellos, proofs left out; the levels only if both have one."""
+    with_level = dialler.log_level_max is not None and acceptor.log_level_max is not None
+    said = encode_handshake((dialler.covered(with_level=with_level), acceptor.covered(with_level=with_level)))
     return hmac.new(secret, role + said, hashlib.sha256).digest()
 
 
-def check(config: LinkConfig, hello: Hello) -> NodeId:
-    """The peer's node id. Raises Refusal for a stranger."""
+def check(config: LinkConfig, hello: Hello, log_level: int) -> NodeId:
+    """The peer's node id. Raises Refusal for a stranger, and for one that cannot read ``log_level``."""
     if hello.protocol != PROTOCOL:
         raise Refusal(f"it speaks {hello.protocol!r}, this node {PROTOCOL!r}")
     if hello.cluster_id != config.cluster_id:
@@ -92,4 +106,10 @@ def check(config: LinkConfig, hello: Hello) -> NodeId:
         )
     if hello.node_id not in config.addresses:
         raise Refusal(f"node {hello.node_id} is not a voter of this cluster: {sorted(config.addresses)}")
+    readable = hello.log_level_max or 0
+    if readable < log_level:
+        raise Refusal(
+            f"node {hello.node_id} reads log levels up to {readable}, this cluster is at {log_level}: "
+            f"upgrade node {hello.node_id}"
+        )
     return NodeId(hello.node_id)

@@ -15,7 +15,7 @@ import contextlib
 import hmac
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +34,8 @@ from quorum.handshake import (
     encode_handshake,
     prove,
 )
-from quorum.messages import FRAME_BYTES_MAX, Message, decode
+from quorum.link_events import Events
+from quorum.messages import FRAME_BYTES_MAX, decode
 from quorum.node_identity import id_text
 from records.invariant import CorruptData
 from records.types import NodeId
@@ -46,29 +47,6 @@ RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to conne
 SAID_AGAIN_S: Final = 30.0
 SAID_MAX: Final = 256  # refusals remembered
 UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet
-
-Bound = Mapping[NodeId, uuid.UUID]
-
-
-class Events:
-    """What the owner of the links is told. All calls come from the event loop."""
-
-    def __init__(
-        self,
-        *,
-        bound: Callable[[], Bound],
-        met: Callable[[NodeId, uuid.UUID, Bound, tuple[str, int]], None],
-        connected: Callable[[NodeId], None],
-        disconnected: Callable[[NodeId], None],
-        lost: Callable[[NodeId], None],
-        received: Callable[[NodeId, Message], None],
-    ) -> None:
-        self.bound = bound
-        self.met = met
-        self.connected = connected
-        self.disconnected = disconnected
-        self.lost = lost
-        self.received = received
 
 
 class Links:
@@ -126,6 +104,7 @@ class Links:
             nonce,
             bound,
             config.controller,
+            log_level_max=config.log_level_max,
         )
 
     def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
@@ -145,7 +124,7 @@ class Links:
     def meet(self, peer: NodeId, hello: Hello) -> None:
         """Tell the owner who a peer is."""
         bound = {NodeId(node): directory for node, directory in hello.bound.items()}
-        self.events.met(peer, hello.directory_id, bound, hello.controller)
+        self.events.met(peer, hello.directory_id, bound, hello.controller, hello.log_level_max or 0)
 
     def meet_dialled(self, peer: NodeId, hello: Hello) -> None:
         """The process at a peer's own address answered: one that is connected from another directory is past.
@@ -158,6 +137,11 @@ class Links:
             old.close()
             self.events.lost(peer)
         self.meet(peer, hello)
+
+    def require_level(self, log_level: int) -> None:
+        """Close connections with nodes that cannot read ``log_level``: it was raised since they connected."""
+        for connection in (*self._out.values(), *self._in.values()):
+            connection.require_level(log_level)
 
     def forget(self, peer: NodeId, connection: "_Accepted") -> None:
         """An inbound connection closed."""
@@ -216,6 +200,7 @@ class _Framed(asyncio.Protocol):
         self.links = links
         self.transport: asyncio.Transport | None = None
         self.frame_bytes_max = HELLO_BYTES_MAX
+        self._theirs: Hello | None = None
         self._buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -242,6 +227,14 @@ class _Framed(asyncio.Protocol):
 
     def frame_received(self, frame: bytes) -> None:
         """One whole frame. Raises Refusal, CorruptData."""
+
+    def require_level(self, log_level: int) -> None:
+        """Close this connection if the other side, which is known, cannot read ``log_level``."""
+        if self._theirs is not None:
+            try:
+                check(self.links.config, self._theirs, log_level)
+            except Refusal as refusal:
+                self.refuse(str(refusal))
 
     def refuse(self, reason: str) -> None:
         """Close this connection and say why, once."""
@@ -270,7 +263,6 @@ class _Dialled(_Framed):
         self.closed: asyncio.Future[None] = loop.create_future()
         self._peer = peer
         self._hello = links.hello(secrets.token_bytes(16))
-        self._theirs: Hello | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -292,7 +284,7 @@ class _Dialled(_Framed):
 
     def _check(self, hello: Hello) -> None:
         links = self.links
-        if check(links.config, hello) != self._peer:
+        if check(links.config, hello, links.events.log_level()) != self._peer:
             raise Refusal(f"node {hello.node_id} answers at the address of node {self._peer}")
         if not hmac.compare_digest(hello.proof, prove(links.config.secret, b"accept", self._hello, hello)):
             raise Refusal(f"node {hello.node_id} does not know the cluster's secret (quorum.secret.file)")
@@ -319,7 +311,6 @@ class _Accepted(_Framed):
         super().__init__(links)
         self.peer: NodeId | None = None
         self.directory_id: uuid.UUID | None = None
-        self._theirs: Hello | None = None
         self._hello: Hello | None = None
         self._patience: asyncio.TimerHandle | None = None
 
@@ -349,7 +340,7 @@ class _Accepted(_Framed):
 
     def _greet(self, theirs: Hello) -> None:
         try:
-            check(self.links.config, theirs)
+            check(self.links.config, theirs, self.links.events.log_level())
         except Refusal as refusal:
             self.send(encode_handshake(Refused(str(refusal))))
             raise

@@ -1,8 +1,9 @@
 """Whose directory is this? The identity that ``storage format`` writes and a node starts only with.
 
 Files       ``meta.properties``: cluster id, node id, directory id, as Kafka writes it.
-            ``bootstrap.json``: the voters' directory ids at the cluster's birth, {"voters": {"1": "<id>"}}.
-            Without it the directory belongs to a broker, or to a voter that must be readmitted (DESIGN 4).
+            ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
+            born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. Without the file the directory
+            belongs to a broker, or to a voter that must be readmitted.
 Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
             store is gone forgot its votes, so it comes back as a new directory, never as the voter it was.
 Killed      at any line: ``meta.properties`` is written last, by rename, so a directory is formatted or not.
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from records.levels import LEVEL_MAX
 from records.types import NodeId
 
 META_PROPERTIES: Final = "meta.properties"
@@ -56,6 +58,7 @@ class Identity:
     node_id: NodeId
     directory_id: UUID
     initial_voters: dict[NodeId, UUID] | None
+    log_level: int = 0  # of a cluster that is born with ``initial_voters``
     has_store: bool = False
 
 
@@ -116,10 +119,12 @@ def format_directory(
         node_id=node_id,
         directory_id=directory_id or random_id(),
         initial_voters=dict(initial_voters) if initial_voters is not None else None,
+        log_level=0 if initial_voters is None else LEVEL_MAX,
     )
     if identity.initial_voters is not None:
         voters = {str(voter): id_text(each) for voter, each in sorted(identity.initial_voters.items())}
-        write_durably(path / BOOTSTRAP, json.dumps({"voters": voters}) + "\n")
+        content = {"voters": voters, "log_level": identity.log_level}
+        write_durably(path / BOOTSTRAP, json.dumps(content) + "\n")
     else:
         (path / BOOTSTRAP).unlink(missing_ok=True)
     _write_meta(path, identity)
@@ -133,7 +138,7 @@ def remember_store(path: Path, identity: Identity) -> None:
 
 def without_store(path: Path, identity: Identity) -> Identity:
     """Who the directory is once its store is gone: a new one, whose voter must be readmitted. Durable."""
-    renewed = replace(identity, directory_id=random_id(), initial_voters=None, has_store=False)
+    renewed = replace(identity, directory_id=random_id(), initial_voters=None, log_level=0, has_store=False)
     (path / BOOTSTRAP).unlink(missing_ok=True)  # first: killed here, the store is found missing again
     _write_meta(path, renewed)
     return renewed
@@ -168,11 +173,13 @@ def read_identity(path: Path) -> Identity:
         if pairs["version"] != "1":
             raise ValueError(f"expected version=1, got version={pairs['version']}")
         parse_id(pairs["cluster.id"])
+        initial_voters, log_level = _read_bootstrap(path / BOOTSTRAP)
         return Identity(
             cluster_id=pairs["cluster.id"],
             node_id=NodeId(int(pairs["node.id"])),
             directory_id=parse_id(pairs["directory.id"]),
-            initial_voters=_read_voters(path / BOOTSTRAP),
+            initial_voters=initial_voters,
+            log_level=log_level,
             has_store=pairs.get(_HAS_STORE) == "true",
         )
     except KeyError as missing:
@@ -194,14 +201,17 @@ def require_identity(path: Path, found: Identity, *, cluster_id: str | None, nod
         )
 
 
-def _read_voters(file: Path) -> dict[NodeId, UUID] | None:
+def _read_bootstrap(file: Path) -> tuple[dict[NodeId, UUID] | None, int]:
     if not file.exists():
-        return None
+        return None, 0
     content = json.loads(_read(file))
     voters = content.get("voters") if isinstance(content, dict) else None
     if not isinstance(voters, dict) or not voters:
         raise ValueError(f'{BOOTSTRAP}: expected {{"voters": {{"1": "<directory id>"}}}}')
-    return {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}
+    log_level = content.get("log_level", 0)
+    if type(log_level) is not int or log_level < 0:
+        raise ValueError(f"{BOOTSTRAP}: expected a log_level of at least 0, got {log_level!r}")
+    return {NodeId(int(voter)): parse_id(str(directory)) for voter, directory in voters.items()}, log_level
 
 
 def _read(file: Path) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from controller import voters
+from controller import levels, voters
 from controller.replay import Applied, Superseded, apply
 from controller.view import ImageHeader, Overlay, View
 from quorum.archiver import Archiver
@@ -38,6 +38,7 @@ from quorum.raft_log import FOLLOWER, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
 from quorum.transport import PeerTransport, Send
 from records.entry import decode_entry, decode_records
+from records.levels import LEVEL_MAX, LevelTooHigh
 from records.types import LogIndex, NodeId, Term
 from snapshots.reader import APPLIED
 from snapshots.store import ImageLost, Store
@@ -63,6 +64,8 @@ class ReplicaConfig:
     snapshot_bytes: int = 16 * 1024 * 1024
     segment_bytes: int = 64 * 1024 * 1024
     archive_bytes_max: int = -1  # retention of the archive per log; -1: unlimited
+    log_level_max: int = LEVEL_MAX  # the highest that this node reads
+    log_level_formatted: int = 0  # at which the cluster of ``initial_voters`` is born
     sync: bool = True  # False: simulations, which lose unflushed writes by abandoning the transaction
 
 
@@ -92,6 +95,7 @@ class Replica:
         self.store = Store.open(config.directory / "store", sync=config.sync)
         if self.store.forget_lost_image():
             self.log.error("image_lost", store=str(config.directory / "store"))
+        self._require_level()
         self.journal = Journal(self.store)
         applied = self.store.meta_get(APPLIED)
         index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
@@ -139,7 +143,14 @@ class Replica:
         self.snapshotter.recover()
         self._require_image()
         self.connected_peers: set[NodeId] = set()
+        self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
+
+    def _require_level(self) -> None:
+        """Raises LevelTooHigh if the image's level in force is above what this node reads."""
+        level = levels.in_force(self.store.image)
+        if level > self.config.log_level_max:
+            raise LevelTooHigh(f"{self.config.directory}", level, self.config.log_level_max)
 
     def _require_image(self) -> None:
         """What follows the image is in the journal. Raises ImageLost."""
@@ -165,8 +176,11 @@ class Replica:
         settled = self.raft.commit_index == self.journal.last_index
         return not (isinstance(message, Ack) and settled and self.raft.is_leader)
 
-    def met(self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID]) -> None:
-        """A peer authenticated: its directory, and the voters' directories as it knows them."""
+    def met(
+        self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID], log_level_max: int
+    ) -> None:
+        """A peer authenticated: its directory, the voters' directories as it knows them, what it reads."""
+        self._named_levels[peer] = log_level_max
         if self.electorate.directories.get(peer, directory) != directory:
             # It was wiped, so it has nothing of what it ever acknowledged.
             self.raft.forget(peer)
@@ -182,6 +196,7 @@ class Replica:
     def disconnected(self, peer: NodeId) -> None:
         """Frames can no longer be sent to ``peer``."""
         self.connected_peers.discard(peer)
+        self._named_levels.pop(peer, None)
         self._transport.disconnected(peer)
         self.snapshotter.peer_gone(peer)
 
@@ -276,6 +291,7 @@ class Replica:
             self.archiver.applied(entry, outcome.before, self.store.image.header)
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
+        self._require_level()
         self.proposer.applied(entry, outcome)
         if self.store.image.rows_unsaved > ROWS_UNSAVED_MAX:
             self.flush()
@@ -291,7 +307,8 @@ class Replica:
             self.proposer.deposed()
 
     def _claim(self, view: View) -> Any:
-        return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound())
+        level = levels.of_leader(view, self.log_level_formatted)
+        return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound(), level)
 
     def _readmit(self) -> None:
         """Unbind a voter that came with another directory; bind it once it holds what is committed."""
@@ -310,11 +327,34 @@ class Replica:
             else:
                 self.log.info("voter_unbound", voter=peer, directory=id_text(known))
 
+    # -- log levels -------------------------------------------------------------------------------
+
+    @property
+    def highest_levels(self) -> dict[NodeId, int]:
+        """The highest log level that this node and each connected peer reads."""
+        named = {peer: self._named_levels.get(peer, 0) for peer in self.connected_peers}
+        return {self.config.node_id: self.config.log_level_max, **named}
+
+    @property
+    def log_level_formatted(self) -> int:
+        """At which a new cluster is born: as its directories say, else what every voter has said it reads."""
+        if self.config.initial_voters is not None:
+            return self.config.log_level_formatted
+        highest = self.highest_levels
+        return min(highest.get(node, 0) for node in self.config.voter_ids)
+
+    @property
+    def log_level(self) -> int:
+        """What a peer must be able to read."""
+        born = self.config.log_level_formatted if self.config.initial_voters is not None else 0
+        return levels.of_leader(self.store.image, born)
+
     # -- snapshots --------------------------------------------------------------------------------
 
     def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
         """A snapshot's rows are in ``generation``: make it the image, the journal's and archive's start."""
         self.store.flip(generation, header)
+        self._require_level()
         self.journal.reset(index, term)
         self._applied = (index, term)
         self.raft.installed(index, term)

@@ -3,8 +3,10 @@
 They live in control batches. The key is version i16 = 0 and type i16; the value is a flexible message
 whose first field is its own version. Unknown types are ignored, as Kafka does.
 
-Source   Kafka ControlRecordType, LeaderChangeMessage v1, Snapshot{Header,Footer}Record v0,
-         KRaftVersionRecord v0, VotersRecord v0; spec/kafka.md G2.
+Versions  each is read by its own schema, for ever. LeaderChange has two: released Kafka (4.3) reads version 0
+         only; version 1, which names directories, is what log level 0 writes (records/levels.py).
+Source   Kafka ControlRecordType, LeaderChangeMessage v0 and v1, Snapshot{Header,Footer}Record v0,
+         KRaftVersionRecord v0, VotersRecord v0; Kafka ControlRecordUtils.
 """
 
 import struct
@@ -15,7 +17,7 @@ from uuid import UUID
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.invariant import CorruptData
+from records.invariant import CorruptData, invariant
 from records.message import read_message, write_message
 from records.schema import INT16, INT32, INT64, STRING, UINT16, UUID_
 from records.types import NodeId
@@ -35,7 +37,10 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
-    """A leader was elected: the first record of its epoch. Source: LeaderChangeMessage v1."""
+    """A leader was elected: the first record of its epoch. Source: LeaderChangeMessage.
+
+    ``version`` 0 has no directories: ``voter_directory_id`` is None in every voter.
+    """
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(1)
@@ -46,6 +51,31 @@ class LeaderChange:
     leader_id: NodeId = field(metadata=INT32)
     voters: tuple[Voter, ...] = ()
     granting_voters: tuple[Voter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VoterV0:
+    """LeaderChangeMessage v0, Voter."""
+
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+    voter_id: NodeId = field(metadata=INT32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LeaderChangeV0:
+    """LeaderChangeMessage v0."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+    version: int = field(default=0, metadata=INT16)
+    leader_id: NodeId = field(metadata=INT32)
+    voters: tuple[_VoterV0, ...] = ()
+    granting_voters: tuple[_VoterV0, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +180,7 @@ CONTROL_RECORDS: Final[dict[int, type[ControlRecord]]] = {
 """Every control record by its type. Types 0 and 1 (transaction markers) belong to partition logs."""
 
 _KEY: Final = struct.Struct(">hh")
+_VERSION: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0
 
 
@@ -158,7 +189,10 @@ def encode_control(record: ControlRecord) -> tuple[bytes, bytes]:
 
     Raises   InvariantViolation if a field does not fit its Kafka type.
     """
-    return _KEY.pack(_KEY_VERSION, record.control_type), write_message(record)
+    key = _KEY.pack(_KEY_VERSION, record.control_type)
+    if isinstance(record, LeaderChange) and record.version == 0:
+        return key, write_message(_without_directories(record))
+    return key, write_message(record)
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
@@ -177,10 +211,49 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
         return None
     if value is None:
         raise CorruptData(f"the control record {record_type.__name__} has no value")
-    known = record_type.__version__
-    record, end = read_message(record_type, value)
-    if record.version < known:
-        raise CorruptData(f"{record_type.__name__} version {record.version}, expected at least {known}")
-    if record.version == known and end != len(value):
+    version = _version(value)
+    if version < 0:
+        raise CorruptData(f"{record_type.__name__} version {version}, expected at least 0")
+    record: ControlRecord
+    if record_type is LeaderChange and version == 0:
+        old, end = read_message(_LeaderChangeV0, value)
+        record = _with_directories(old)
+    else:
+        record, end = read_message(record_type, value)
+    if version <= record_type.__version__ and end != len(value):
         raise CorruptData(f"{len(value) - end} bytes after the control record {record_type.__name__}")
     return record
+
+
+def _version(value: bytes) -> int:
+    """The field that every control record begins with. Raises CorruptData."""
+    if len(value) < _VERSION.size:
+        raise CorruptData(f"bytes end inside the version of a control record: {value!r}")
+    version: int = _VERSION.unpack_from(value)[0]
+    return version
+
+
+def _without_directories(record: LeaderChange) -> _LeaderChangeV0:
+    def voters(named: tuple[Voter, ...]) -> tuple[_VoterV0, ...]:
+        invariant(
+            all(voter.voter_directory_id is None for voter in named),
+            "LeaderChange version 0 has no directories",
+            voters=named,
+        )
+        return tuple(_VoterV0(voter_id=voter.voter_id) for voter in named)
+
+    return _LeaderChangeV0(
+        leader_id=record.leader_id,
+        voters=voters(record.voters),
+        granting_voters=voters(record.granting_voters),
+    )
+
+
+def _with_directories(old: _LeaderChangeV0) -> LeaderChange:
+    """Inverse of ``_without_directories``."""
+    return LeaderChange(
+        version=0,
+        leader_id=old.leader_id,
+        voters=tuple(Voter(voter_id=voter.voter_id) for voter in old.voters),
+        granting_voters=tuple(Voter(voter_id=voter.voter_id) for voter in old.granting_voters),
+    )

@@ -3,6 +3,8 @@
 Layout   magic u8 | base_version u64 | controller_epoch u32 | proposer i32 | proposal u64 |
          count u8 | count x (log u8 | length u32 | Kafka record batch v2); big-endian.
          The batches carry base offset 0: they are stamped when they are applied.
+Later    the layouts of later log levels begin with magic 0xFD | log level u16, whatever follows; this version
+         knows none, and says so (LevelTooHigh) instead of taking it for damage.
 Fence    (base_version, controller_epoch) must be the image's; (controller_epoch, proposer, proposal)
          is how a proposer recognises its own (DESIGN 2).
 Empty    no batch at all is a barrier: it applies, writes nothing, and lets answers leave.
@@ -15,6 +17,7 @@ from typing import Final, TypeAlias
 from records.batch import CONTROL, Batch, decode_batch
 from records.control import ControlRecord, decode_control
 from records.invariant import CorruptData, InvariantViolation, invariant
+from records.levels import LEVEL_MAX, LevelTooHigh
 from records.logged import StateRecord, decode_record
 from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
@@ -23,6 +26,10 @@ ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024 - 4096
 
 ENTRY_MAGIC: Final = 0xFE
 
+LATER_MAGIC: Final = 0xFD
+
+_LATER: Final = struct.Struct(">BH")
+_LATER_BYTE: Final = bytes((LATER_MAGIC,))
 _HEADER: Final = struct.Struct(">BQIiQB")
 _BATCH: Final = struct.Struct(">BI")
 _ATTRIBUTES_AT: Final = _HEADER.size + _BATCH.size + 22  # the low byte, in the header of the first batch
@@ -75,7 +82,8 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(encoded: bytes) -> Entry:
-    """Inverse of ``encode_entry``. The batches are not opened. Raises CorruptData."""
+    """Inverse of ``encode_entry``. The batches are not opened. Raises CorruptData, LevelTooHigh."""
+    _require_readable(encoded)
     if not _HEADER.size <= len(encoded) <= ENTRY_BYTES_MAX:
         raise CorruptData(f"an entry of {len(encoded)} bytes, expected {_HEADER.size} to {ENTRY_BYTES_MAX}")
     magic, base_version, controller_epoch, proposer, proposal, count = _HEADER.unpack_from(encoded)
@@ -102,12 +110,23 @@ def decode_entry(encoded: bytes) -> Entry:
 
 
 def holds_controls(encoded: bytes) -> bool:
-    """An encoded entry's first batch is of control records, which only the metadata log has: a peek."""
-    return (
+    """An encoded entry's first batch is of control records, which only the metadata log has: a peek.
+
+    One of a later level may be, so it must be decoded, which says that this node cannot.
+    """
+    return encoded[:1] == _LATER_BYTE or (
         len(encoded) > _ATTRIBUTES_AT
         and encoded[_HEADER.size] == Log.METADATA
         and bool(encoded[_ATTRIBUTES_AT] & CONTROL)
     )
+
+
+def _require_readable(encoded: bytes) -> None:
+    """Raises LevelTooHigh for an entry whose layout came with a log level above ``LEVEL_MAX``."""
+    if encoded[:1] == _LATER_BYTE and len(encoded) >= _LATER.size:
+        _, level = _LATER.unpack_from(encoded)
+        if level > LEVEL_MAX:
+            raise LevelTooHigh("an entry of the log", level)
 
 
 def decode_records(entry: Entry) -> tuple[LoggedBatch, ...]:

@@ -20,16 +20,17 @@ import shutil
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from controller import brokers, features, migration, producer_ids, topics, voters
+from controller import brokers, features, levels, migration, producer_ids, topics, voters
 from controller.view import ImageHeader, View
 from records.batch import BatchRecord, encode_batch, iter_batches
 from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
 from records.frame import decode_frame, encode_frame
 from records.invariant import CorruptData
+from records.levels import LEVEL_MAX, LevelTooHigh
 from records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
@@ -69,6 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     files: dict[str, tuple[int, str]]  # name -> bytes, SHA-256
     checksum: str = ""  # SHA-256 of the manifest itself, as it reads with this left empty
+    log_level: int | msgspec.UnsetType = msgspec.UNSET  # of the image; left out at level 0
 
     @property
     def name(self) -> str:
@@ -89,7 +91,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(raw: bytes, origin: str) -> Manifest:
-    """Raises CorruptSnapshot, also if one byte is not the one that was written."""
+    """Raises CorruptSnapshot, also if one byte is not the one that was written; LevelTooHigh."""
+    _require_readable(raw, origin)
     try:
         manifest = msgspec.json.decode(raw, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -103,6 +106,18 @@ def decode_manifest(raw: bytes, origin: str) -> Manifest:
             f"expected format {FORMAT} with {sorted(expected)}"
         )
     return manifest
+
+
+def _require_readable(raw: bytes, origin: str) -> None:
+    """Raises LevelTooHigh for a sound manifest of a later version, whatever else it holds."""
+    try:
+        said = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    level, unsigned = said.get("log_level"), msgspec.json.encode(said | {"checksum": ""})
+    sound = hashlib.sha256(unsigned).hexdigest() == said.get("checksum")
+    if sound and isinstance(level, int) and level > LEVEL_MAX:
+        raise LevelTooHigh(origin, level)
 
 
 def write(reader: Reader, root: Path, *, cluster_id: str, raft: tuple[LogIndex, Term], now_ms: int) -> Path:
@@ -132,6 +147,7 @@ def write(reader: Reader, root: Path, *, cluster_id: str, raft: tuple[LogIndex, 
         timestamp_ms=now_ms,
         digest=reader.digest(),
         files=files,
+        log_level=levels.in_force(reader) or msgspec.UNSET,
     )
     _write_file(part / "manifest", [encode_manifest(manifest)])
     publish(part, final)

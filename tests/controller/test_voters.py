@@ -30,7 +30,7 @@ def test_before_the_first_leader_nobody_is_bound() -> None:
 
 
 def test_the_first_leader_writes_the_voters() -> None:
-    change, version, written = voters.decide_leader_change(image(), NodeId(2), BOTH)
+    change, version, written = voters.decide_leader_change(image(), NodeId(2), BOTH, 0)
     assert isinstance(change, LeaderChange)
     assert [voter.voter_id for voter in change.voters] == [1, 2]
     assert (change.leader_id, version) == (2, KRaftVersion(k_raft_version=1))
@@ -39,7 +39,7 @@ def test_the_first_leader_writes_the_voters() -> None:
 
 
 def test_a_later_leader_does_not_and_believes_the_image() -> None:
-    (change,) = voters.decide_leader_change(after(BOUND), NodeId(1), {NodeId(1): NEW, NodeId(2): NEW})
+    (change,) = voters.decide_leader_change(after(BOUND), NodeId(1), {NodeId(1): NEW, NodeId(2): NEW}, 0)
     assert isinstance(change, LeaderChange)
     assert [voter.voter_directory_id for voter in change.voters] == [ONE, TWO]
 

@@ -1,8 +1,6 @@
 """Bytes that no honest peer or client sends, from a seed; and what it takes to send thousands of them."""
 
 import asyncio
-import hashlib
-import hmac
 import os
 import pickle
 import struct
@@ -15,7 +13,8 @@ from typing import Any
 import msgspec
 import uvloop
 
-from quorum.handshake import PROTOCOL, Hello, Proof, Refused, Welcome
+from quorum.handshake import PROTOCOL, Hello, Proof, Refused, Welcome, prove
+from records.levels import LEVEL_MAX
 
 AT_ONCE = 32  # below what a Raft port takes of the unauthenticated, so that each is looked at
 SECONDS_MAX = 120.0
@@ -113,7 +112,7 @@ class Impostor:
     def __init__(self, cluster_id: str, node_id: int, directory_id: uuid.UUID, secret: bytes) -> None:
         self._secret = secret
         self._hello = Hello(
-            PROTOCOL, cluster_id, node_id, directory_id, os.urandom(16), {}, ("127.0.0.1", 1), b""
+            PROTOCOL, cluster_id, node_id, directory_id, os.urandom(16), {}, ("127.0.0.1", 1), b"", LEVEL_MAX
         )
 
     async def say_each(self, address: tuple[str, int], payloads: list[bytes]) -> set[str]:
@@ -128,9 +127,7 @@ class Impostor:
             theirs = await _next(reader)
             if not isinstance(theirs, Hello):
                 return getattr(theirs, "reason", "closed")
-            said = msgspec.msgpack.encode((self._hello, msgspec.structs.replace(theirs, proof=b"")))
-            proof = hmac.new(self._secret, b"dial" + said, hashlib.sha256).digest()
-            writer.write(_frame(Proof(proof)))
+            writer.write(_frame(Proof(prove(self._secret, b"dial", self._hello, theirs))))
             answer = await _next(reader)
             if not isinstance(answer, Welcome):
                 return getattr(answer, "reason", "closed")

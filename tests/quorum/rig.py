@@ -26,6 +26,7 @@ from quorum.replica import Replica, ReplicaConfig
 from records.batch import BatchRecord, encode_batch
 from records.control import encode_control
 from records.entry import Entry, encode_entry
+from records.levels import LEVEL_MAX
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
 
 M = TypeVar("M")
@@ -71,6 +72,7 @@ class Rig:
         *,
         initial_voters: bool = True,
         connected: bool = True,
+        reads: Mapping[int, int] | None = None,
         **config: Any,
     ) -> None:
         self.now = 1000.0
@@ -82,6 +84,7 @@ class Rig:
         self.replicas: dict[NodeId, Replica] = {}
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []  # work in the background
         self.on_send: Callable[[Replica, NodeId, Message], None] = lambda _replica, _target, _message: None
+        self.reads = dict(reads or {})  # the highest log level of a node's software, from its next start on
         self._config: dict[str, Any] = {"election_s": FOREVER_S, "sync": False} | config
         self._initial = dict(self.directories) if initial_voters else None
         self._told_initially = set(self.ids)
@@ -115,6 +118,7 @@ class Rig:
                 voter_ids=frozenset(self.ids),
                 initial_voters=self._initial if source in self._told_initially else None,
                 directory=self.root / f"node-{node}",
+                log_level_max=self.reads.get(source, LEVEL_MAX),
                 **self._config,
             ),
             send=send,
@@ -163,8 +167,8 @@ class Rig:
         """The handshake of two nodes."""
         one, other = NodeId(a), NodeId(b)
         bound = {node: dict(self[node].electorate.bound()) for node in (a, b)}
-        self[b].met(one, self.directories[one], bound[a])
-        self[a].met(other, self.directories[other], bound[b])
+        self[b].met(one, self.directories[one], bound[a], self[a].config.log_level_max)
+        self[a].met(other, self.directories[other], bound[b], self[b].config.log_level_max)
 
     def disconnect(self, node: int) -> None:
         """A node's connections close, in both directions; what is on them is lost."""

@@ -84,13 +84,13 @@ def test_a_first_binding_is_remembered(make_rig: MakeRig) -> None:
 def test_who_knows_this_very_directory_is_believed(make_rig: MakeRig) -> None:
     """A binding that names our directory proves that nothing of it was forgotten: it was made with us."""
     rig = make_rig(3, initial_voters=False, connected=False)
-    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories)
+    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories, 0)
     assert rig[2].electorate.bound() == rig.directories
 
 
 def test_who_knows_another_directory_of_ours_is_not(make_rig: MakeRig) -> None:
     rig = make_rig(3, initial_voters=False, connected=False)
-    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories | {NodeId(2): uuid.UUID(int=NEW)})
+    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories | {NodeId(2): uuid.UUID(int=NEW)}, 0)
     assert rig[2].electorate.bound() == {}
     assert not rig[2].electorate.may_vote
 

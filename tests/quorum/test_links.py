@@ -14,7 +14,8 @@ from structlog.testing import LogCapture
 
 import quorum.links
 from quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
-from quorum.links import Events, Links
+from quorum.link_events import Events
+from quorum.links import Links
 from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
 from records.types import NodeId
 from tests.ports import free_port
@@ -53,7 +54,7 @@ class Node:
         )
         events = Events(
             bound=lambda: {ONE: uuid.UUID(int=0xD1)},
-            met=lambda peer, directory, _bound, _controller: self.met.update({peer: directory}),
+            met=lambda peer, directory, _bound, _controller, _level: self.met.update({peer: directory}),
             connected=lambda peer: self.told.append(f"connected {peer}"),
             disconnected=lambda peer: self.told.append(f"disconnected {peer}"),
             lost=lambda peer: self.told.append(f"lost {peer}"),

@@ -1,5 +1,6 @@
 """A directory is formatted or it is not; a node starts only in its own."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -24,6 +25,7 @@ from quorum.node_identity import (
     require_identity,
     without_store,
 )
+from records.levels import LEVEL_MAX
 from records.types import NodeId
 
 CLUSTER = id_text(UUID(int=1 << 100))
@@ -69,6 +71,24 @@ def test_a_formatted_directory_knows_who_it_is(tmp_path: Path) -> None:
     )
     assert read_identity(tmp_path / "new") == written
     assert written.initial_voters == VOTERS
+    assert written.log_level == LEVEL_MAX, "a new cluster starts at the highest log level"
+
+
+def test_a_directory_of_an_older_version_is_of_log_level_0(tmp_path: Path) -> None:
+    format_directory(tmp_path, CLUSTER, NodeId(1), initial_voters=VOTERS)
+    bootstrap = json.loads((tmp_path / "bootstrap.json").read_text())
+    (tmp_path / "bootstrap.json").write_text(json.dumps({"voters": bootstrap["voters"]}))
+    found = read_identity(tmp_path)
+    assert (found.log_level, found.initial_voters) == (0, VOTERS)
+
+
+@pytest.mark.parametrize("level", [-1, "1", 1.5, None, True], ids=repr)
+def test_a_log_level_that_is_none_is_named(tmp_path: Path, level: object) -> None:
+    format_directory(tmp_path, CLUSTER, NodeId(1), initial_voters=VOTERS)
+    bootstrap = json.loads((tmp_path / "bootstrap.json").read_text())
+    (tmp_path / "bootstrap.json").write_text(json.dumps(bootstrap | {"log_level": level}))
+    with pytest.raises(NotFormatted, match="expected a log_level of at least 0"):
+        read_identity(tmp_path)
 
 
 def test_a_directory_may_be_formatted_without_voters(tmp_path: Path) -> None:

@@ -133,8 +133,10 @@ metadata_records: st.SearchStrategy[MetadataRecord] = st.one_of(
 )
 
 voters = tuples(st.builds(Voter, voter_id=int32, voter_directory_id=uuids_or_none))
+voters_0 = tuples(st.builds(Voter, voter_id=int32))
 control_records: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(LeaderChange, leader_id=int32, voters=voters, granting_voters=voters),
+    st.builds(LeaderChange, version=st.just(0), leader_id=int32, voters=voters_0, granting_voters=voters_0),
     st.builds(SnapshotHeader, last_contained_log_timestamp=int64),
     st.just(SnapshotFooter()),
     st.builds(KRaftVersion, k_raft_version=int16),

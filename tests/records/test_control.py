@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import kio.schema.k_raft_version_record.v0 as version_v0
+import kio.schema.leader_change_message.v0 as leader_v0
 import kio.schema.leader_change_message.v1 as leader_v1
 import kio.schema.snapshot_footer_record.v0 as footer_v0
 import kio.schema.snapshot_header_record.v0 as header_v0
@@ -55,6 +56,17 @@ VECTORS = [
         id="leader-change",
     ),
     pytest.param(
+        LeaderChange(
+            version=0,
+            leader_id=NodeId(2),
+            voters=(Voter(voter_id=NodeId(1)), Voter(voter_id=NodeId(2))),
+            granting_voters=(Voter(voter_id=NodeId(2)),),
+        ),
+        "0000 0002",
+        "0000 00000002 03 00000001 00 00000002 00 02 00000002 00 00",
+        id="leader-change-0",
+    ),
+    pytest.param(
         SnapshotHeader(last_contained_log_timestamp=5), "0000 0003", "0000 0000000000000005 00", id="header"
     ),
     pytest.param(SnapshotFooter(), "0000 0004", "0000 00", id="footer"),
@@ -77,6 +89,9 @@ VECTORS = [
 ]
 KEY = b"\0\0\0\x02"
 LEADER_CHANGE = encode_control(LeaderChange(leader_id=NodeId(1), voters=(Voter(voter_id=NodeId(1)),)))[1]
+LEADER_CHANGE_0 = encode_control(
+    LeaderChange(version=0, leader_id=NodeId(1), voters=(Voter(voter_id=NodeId(1)),))
+)[1]
 WRONG = [
     pytest.param(None, LEADER_CHANGE, "key of a control record is None", id="no-key"),
     pytest.param(b"\0\0\0", LEADER_CHANGE, "key of a control record", id="key-cut"),
@@ -85,9 +100,17 @@ WRONG = [
     pytest.param(KEY, b"", "bytes end", id="value-empty"),
     pytest.param(KEY, LEADER_CHANGE[:-1], "bytes end", id="value-cut"),
     pytest.param(KEY, LEADER_CHANGE + b"\0", "1 bytes after the control record", id="trailing-byte"),
-    pytest.param(KEY, b"\0\0" + LEADER_CHANGE[2:], "version 0, expected at least 1", id="version-0"),
+    pytest.param(KEY, b"\0\0" + LEADER_CHANGE[2:], "array length -1", id="version-1-that-says-0"),
+    pytest.param(KEY, LEADER_CHANGE_0[:-1], "bytes end", id="version-0-cut"),
+    pytest.param(KEY, LEADER_CHANGE_0 + b"\0", "1 bytes after the control record", id="0-and-a-byte"),
+    pytest.param(KEY, b"\xff\xff" + LEADER_CHANGE[2:], "version -1, expected", id="negative"),
     pytest.param(KEY, LEADER_CHANGE[:6] + b"\xff\xff\xff\xff\x0f", "an array of", id="voters-absurd"),
 ]
+
+
+def _kafkas(record: ControlRecord) -> type[Any]:
+    is_old = isinstance(record, LeaderChange) and record.version == 0
+    return leader_v0.LeaderChangeMessage if is_old else KIO[type(record)]
 
 
 def test_every_control_record_has_a_vector_and_a_twin_in_kio() -> None:
@@ -104,9 +127,10 @@ def test_the_bytes_are_kafkas(record: ControlRecord, key: str, value: str) -> No
 @given(control_records)
 def test_kio_reads_and_writes_the_same_bytes(record: ControlRecord) -> None:
     _, value = encode_control(record)
-    theirs, size = entity_reader(KIO[type(record)])(value, 0)
+    theirs_type = _kafkas(record)
+    theirs, size = entity_reader(theirs_type)(value, 0)
     again = io.BytesIO()
-    entity_writer(KIO[type(record)])(again, theirs)
+    entity_writer(theirs_type)(again, theirs)
     assert size == len(value)
     assert again.getvalue() == value
     assert decode_control(*encode_control(record)) == record
@@ -141,3 +165,13 @@ def test_decoding_is_total(key: bytes, value: bytes) -> None:
 def test_a_field_that_does_not_fit_is_our_bug() -> None:
     with pytest.raises(InvariantViolation, match="cannot be written"):
         encode_control(KRaftVersion(k_raft_version=2**15))
+
+
+def test_version_0_of_a_leader_change_never_loses_a_directory() -> None:
+    named = (Voter(voter_id=NodeId(1), voter_directory_id=DIRECTORY),)
+    for record in (
+        LeaderChange(version=0, leader_id=NodeId(1), voters=named),
+        LeaderChange(version=0, leader_id=NodeId(1), granting_voters=named),
+    ):
+        with pytest.raises(InvariantViolation, match="version 0 has no directories"):
+            encode_control(record)

@@ -11,6 +11,7 @@ from records.batch import BatchRecord, encode_batch
 from records.control import LeaderChange, SnapshotFooter, encode_control
 from records.entry import (
     ENTRY_BYTES_MAX,
+    LATER_MAGIC,
     Entry,
     LoggedBatch,
     decode_entry,
@@ -19,6 +20,7 @@ from records.entry import (
     holds_controls,
 )
 from records.invariant import CorruptData, InvariantViolation
+from records.levels import LEVEL_MAX, LevelTooHigh
 from records.schema import AllocateProducerIdsRecord, MetadataRecord, NoOpRecord
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, ProposalNumber, Term
 from tests.records.strategies import batch_of, control_records, entries, metadata_records
@@ -49,6 +51,23 @@ def test_a_barrier_is_an_entry_without_batches() -> None:
     raw = encode_entry(entry_of())
     assert raw == bytes.fromhex(HEAD + "00")
     assert decode_records(decode_entry(raw)) == ()
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0" * 60, bytes(range(256))], ids=["nothing", "zeros", "anything"])
+@pytest.mark.parametrize("level", [LEVEL_MAX + 1, 2**16 - 1])
+def test_an_entry_of_a_later_level_is_no_damage(level: int, rest: bytes) -> None:
+    """Whatever later versions put behind magic and level."""
+    later = struct.pack(">BH", LATER_MAGIC, level) + rest
+    with pytest.raises(LevelTooHigh, match=f"log level {level}, .* up to {LEVEL_MAX}: upgrade this node"):
+        decode_entry(later)
+    assert holds_controls(later), "its bindings count before it is applied, so it must be decoded"
+    assert not issubclass(LevelTooHigh, CorruptData)
+
+
+@pytest.mark.parametrize("level", range(LEVEL_MAX + 1))
+def test_a_later_layout_of_a_level_that_is_known_is_damage(level: int) -> None:
+    with pytest.raises(CorruptData, match="entry magic 0xfd"):
+        decode_entry(struct.pack(">BH", LATER_MAGIC, level) + b"\0" * 60)
 
 
 @given(st.lists(metadata_records, min_size=1, max_size=5))

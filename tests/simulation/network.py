@@ -31,6 +31,11 @@ class Peer(Protocol):
     def up(self) -> bool: ...
     @property
     def stopped(self) -> bool: ...
+    @property
+    def log_level(self) -> int: ...  # what a peer must be able to read
+
+    log_level_max: int  # what it reads
+
     def bound(self) -> Mapping[NodeId, uuid.UUID]: ...
     def hear(self, event: str, peer: NodeId, *facts: object) -> None: ...
 
@@ -78,7 +83,7 @@ class Network:
         if not caller.up or caller.life != life or (source, target) in self._out:
             return
         mute = self._is_blocked(source, target) or self._is_blocked(target, source)
-        if mute or not called.up or caller.stopped or called.stopped:
+        if mute or not called.up or caller.stopped or called.stopped or not _read_each_other(caller, called):
             self._agenda.after(self._rng.uniform(*DIAL_S), self._dial, source, life, target)
             return
         connection = Connection(source, target, life, called.life, caller.directory_id)
@@ -104,7 +109,7 @@ class Network:
         self._in[pair] = connection
         bound_source, directory_target, bound_target = hellos
         target, source = self._peers[connection.target], self._peers[connection.source]
-        target.hear("met", connection.source, connection.directory_id, bound_source)
+        target.hear("met", connection.source, connection.directory_id, bound_source, source.log_level_max)
         if connection.open:
             self._agenda.after(
                 self._latency(), self._welcome, connection, source, directory_target, bound_target
@@ -117,7 +122,8 @@ class Network:
             return
         if source.up and source.life == connection.source_life:
             connection.ready = True
-            source.hear("met", connection.target, directory, bound)
+            reads = self._peers[connection.target].log_level_max  # of the life that answered
+            source.hear("met", connection.target, directory, bound, reads)
             source.hear("connected", connection.target)
 
     def _drop_out(self, connection: Connection) -> None:
@@ -207,6 +213,12 @@ class Network:
             self._agenda.after(self._latency(), self._tell_target, connection)
         self._agenda.after(self._latency(), self._tell_source, connection)
 
+    def require_level(self, node: NodeId) -> None:
+        """Cut a node's connections with those that cannot read its log level (links.require_level)."""
+        for source, target in [*self._out]:
+            if node in (source, target) and not _read_each_other(self._peers[source], self._peers[target]):
+                self.cut(source, target)
+
     def _tell_target(self, connection: Connection) -> None:
         target = self._peers[connection.target]
         replaced = self._in.get((connection.source, connection.target)) is not None
@@ -248,3 +260,8 @@ class Network:
                 waiting, connection.waiting = connection.waiting, []
                 for frame in waiting:
                     self._carry(connection, frame, 0.0)
+
+
+def _read_each_other(one: Peer, other: Peer) -> bool:
+    """Neither is at a log level that the other cannot read (handshake.check)."""
+    return one.log_level <= other.log_level_max and other.log_level <= one.log_level_max

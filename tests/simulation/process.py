@@ -34,6 +34,7 @@ from quorum.driver import (
 from quorum.messages import Vote, decode
 from quorum.proposer import Decide, Reply
 from quorum.replica import Replica, ReplicaConfig
+from records.levels import LEVEL_MAX
 from records.types import LogIndex, NodeId, Offset, Term
 from snapshots.archive import Archive
 from tests.simulation.agenda import Agenda
@@ -103,6 +104,8 @@ class Process:
         self.directory = root / f"node-{node_id}"
         self.directory_id = directory_id
         self.initial_voters = initial_voters
+        self.log_level_max = LEVEL_MAX  # which software runs: another one from the next start on
+        self.log_level_formatted = 0
         self.driver: Driver | None = None
         self.replica: Replica | None = None  # the driver's
         self.life = 0
@@ -154,6 +157,8 @@ class Process:
                 cluster_id=CLUSTER,
                 voter_ids=self._voter_ids,
                 initial_voters=self.initial_voters,
+                log_level_max=self.log_level_max,
+                log_level_formatted=self.log_level_formatted,
                 directory=self.directory,
                 snapshot_entries=40,
                 segment_bytes=4096,
@@ -173,7 +178,7 @@ class Process:
         for archive in self.replica.archiver.archives.values():
             self._note_syncs(archive)
         driver = self.driver
-        timers = ((TICK_S, driver.tick), (MAINTAIN_S, driver.maintain), (SWEEP_S, self._sweep))
+        timers = ((TICK_S, driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
         for period_s, event in timers:
             self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
         if self.network is not None:
@@ -232,6 +237,11 @@ class Process:
     def bound(self) -> Mapping[NodeId, uuid.UUID]:
         """For the handshake."""
         return self.replica.electorate.bound() if self.replica is not None else {}
+
+    @property
+    def log_level(self) -> int:
+        """For the handshake: what a peer must be able to read."""
+        return self.replica.log_level if self.replica is not None else 0
 
     def hear(self, event: str, peer: NodeId, *facts: object) -> None:
         """Something that links.py would tell the driver."""
@@ -320,6 +330,13 @@ class Process:
         self._agenda.after(period_s, self._timer, life, period_s, event)
         if not self.stopped:  # the timers of a stopped process fire once when it continues: the next ones do
             self.run(event)
+
+    def _maintain(self) -> Obligations:
+        driver = self.driver
+        assert driver is not None
+        if self.network is not None:
+            self.network.require_level(self.node_id)
+        return driver.maintain()
 
     def _sweep(self) -> Obligations:
         driver = self.driver

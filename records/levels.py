@@ -1,0 +1,29 @@
+"""Log levels: a number for every change of bytes in the log, in snapshots, in image rows or in private APIs.
+
+The level in force is a row of the image (controller/levels.py): what a leader writes follows it, so nodes of
+this version and of an older one work together until an operator raises it. Each change has a name here, the
+level from which on it is written; what was written below it is read for ever.
+
+  0   what the first version wrote; there is no row.
+  1   LeaderChange records have version 0, the one that Apache Kafka reads.
+
+Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
+"""
+
+from typing import Final
+
+LEVEL_MAX: Final = 1
+"""The highest level that this version reads and writes."""
+
+LEADER_CHANGE_0: Final = 1
+"""From this level on a LeaderChange is written in version 0."""
+
+
+class LevelTooHigh(Exception):
+    """What is to be read belongs to a later version. It is sound: only this node must be upgraded."""
+
+    def __init__(self, what: str, level: int, level_max: int = LEVEL_MAX) -> None:
+        super().__init__(
+            f"{what} has log level {level}, this node reads levels up to {level_max}: upgrade this node"
+        )
+        self.level = level
