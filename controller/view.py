@@ -2,7 +2,8 @@
 
 View      read-only; ``decide_*`` gets one.
 Overlay   a mutable view over another: reads fall through, writes stay in memory. The proposer
-          stacks one on the image, so that each decision sees the records of those before it.
+          stacks one on the image, so that each decision sees the records of those before it. What it
+          remembers of one decision can be undone, as if that decision had never been replayed.
 Order     ``items`` iterates in the order of encoded keys, the same on every node: what reaches a
           record, LMDB or a digest is never in hash order.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from records.logged import ENTRY_COST_MAX
 from records.types import ImageVersion, Log, NodeId, Offset, Term
 
 K = TypeVar("K")
@@ -76,6 +78,8 @@ class View(Protocol):
     """The image, read-only."""
 
     header: ImageHeader
+    room: int
+    """What the entry that is being decided still holds, in units of ``records.logged.cost_of``."""
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """The value at ``key``, or None."""
@@ -107,12 +111,14 @@ _MISSING: Final = object()
 class Overlay:
     """A mutable view over ``base``. Nothing reaches ``base`` until ``write_to``."""
 
-    __slots__ = ("_base", "_rows", "header")
+    __slots__ = ("_base", "_rows", "_undo", "header", "room")
 
     def __init__(self, base: View) -> None:
         self._base = base
         self._rows: dict[Table[Any, Any], dict[Any, Any]] = {}
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None  # (rows, key, value before)
         self.header = base.header
+        self.room = base.room
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""
@@ -159,11 +165,34 @@ class Overlay:
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """See MutableView."""
-        self._rows.setdefault(table, {})[key] = value
+        self._write(table, key, value)
 
     def delete(self, table: Table[K, V], key: K) -> None:
         """See MutableView."""
-        self._rows.setdefault(table, {})[key] = _DELETED
+        self._write(table, key, _DELETED)
+
+    def _write(self, table: Table[Any, Any], key: Any, value: Any) -> None:
+        rows = self._rows.setdefault(table, {})
+        if self._undo is not None:
+            self._undo.append((rows, key, rows.get(key, _MISSING)))
+        rows[key] = value
+
+    def begin(self) -> None:
+        """Remember every write from here on, so that ``undo`` can take it back."""
+        self._undo = []
+
+    def keep(self) -> None:
+        """What was written since ``begin`` stays."""
+        self._undo = None
+
+    def undo(self) -> None:
+        """Take back what was written since ``begin``, in every table. The header is the caller's."""
+        writes, self._undo = self._undo or [], None
+        for rows, key, before in reversed(writes):
+            if before is _MISSING:
+                del rows[key]
+            else:
+                rows[key] = before
 
     def write_to(self, target: MutableView) -> None:
         """Move every change to ``target``, in a fixed order, and forget them here."""
@@ -183,6 +212,7 @@ class EmptyView:
 
     def __init__(self) -> None:
         self.header = ImageHeader()
+        self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""

@@ -18,6 +18,7 @@ import structlog
 from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
 from quorum.crash_points import Reach, reach_in
 from quorum.credentials import read_acls, read_own, read_secret, read_users
+from quorum.draft import Answer, Closing, Decide, Reply
 from quorum.driver import (
     MAINTAIN_S,
     SWEEP_S,
@@ -35,7 +36,6 @@ from quorum.links import Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity, StoreLost, remember_store
-from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import use_clock
 from quorum.replica import ReplicaConfig
 from quorum.server import ControllerServer
@@ -227,9 +227,11 @@ class Controller:
         self.driver.close()
         self._log.info("controller_stopped", handed_over=self.driver.handed_over)
 
-    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
         """See Driver.submit."""
-        self._carry_out(self.driver.submit(decide, reply, patient=patient))
+        self._carry_out(self.driver.submit(decide, reply, patient=patient, closing=closing))
 
     # -- events -------------------------------------------------------------------------------------
 

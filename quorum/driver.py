@@ -32,26 +32,19 @@ from controller import features, levels, migration
 from controller.decision import Decision
 from controller.errors import StorageFull
 from controller.view import View
+from quorum.draft import Answer, Closing, Decide, Reply
 from quorum.gather import GATHER_S
 from quorum.messages import Message
-from quorum.proposer import Answer, Decide, Reply
 from quorum.raft_log import FOLLOWER
 from quorum.replica import Replica, ReplicaConfig
-from records.invariant import CorruptData
 from records.types import NodeId
-from snapshots.store import StoreError
+from snapshots.store import HALTING
 from wire.stalls import Stalls
 
 TICK_S: Final = 0.01
 MAINTAIN_S: Final = 0.05
 SWEEP_S: Final = 0.5  # sessions, disk space
 SERVICE_LOG_S: Final = 30.0  # between two lines on a service whose timer fails
-HALTING: Final = (
-    StoreError,
-    OSError,
-    MemoryError,
-    CorruptData,
-)  # of the disk or the machine, not of a request
 
 
 class Send(Struct, frozen=True):
@@ -154,7 +147,9 @@ class Driver:
 
     # -- requests -----------------------------------------------------------------------------------
 
-    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> Obligations:
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> Obligations:
         """Decide as active controller, and reply when it is applied; see Proposer.submit.
 
         While the disk is full the active controller refuses: StorageFull.
@@ -167,7 +162,7 @@ class Driver:
                 least = self._disk_free_bytes_min
                 reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
                 return NOTHING
-        proposer.submit(decide, reply, patient=patient)
+        proposer.submit(decide, reply, patient=patient, closing=closing)
         if not proposer.in_flight and not patient:  # the turn that settles an entry proposes what waits
             self._turn_wanted = True
             if not self._running and not self._turn_given:

@@ -29,8 +29,8 @@ from controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, current
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from controller.view import View
 from quorum.crash_points import Reach
+from quorum.draft import Decide, Reply
 from quorum.ensemble import Ensemble, require_available, require_unfenced, seen_after
-from quorum.proposer import Decide, Reply
 from quorum.steps import Run, Steps
 from quorum.upgrade import Upgrade
 from quorum.zookeeper_port import Written, Znode, ZookeeperPort

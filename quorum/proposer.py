@@ -2,7 +2,9 @@
 
 Group commit   requests that arrive while an entry is in flight wait. Then all of them are decided in
                order, each seeing the records of those before it through an overlay, and go out as
-               one entry. A second entry in flight is unsafe with a bare version (DESIGN 2): never.
+               one entry. A second entry in flight is unsafe with a bare version: never.
+Isolation      what goes wrong before an entry is proposed costs one request (quorum/draft.py), and while an
+               answer is given one connection. A committed record that cannot apply halts the node.
 Gathering      whoever was just answered often asks again at once. An entry costs two flushes and a round
                trip whatever it holds, so the next one waits up to ``GATHER_S`` for them (quorum/gather.py).
 Fate           is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
@@ -15,96 +17,41 @@ Answers        refusals and reads too, leave only when the entry of their batch 
 Active         only after its own LeaderChange is applied, which is proposed after its own no-op is.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
-from controller.decision import Decision
-from controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
+from controller.errors import NotController, RequestTimedOut, UnknownServerError
 from controller.replay import Applied, Superseded, replay_record
-from controller.view import ImageHeader, Overlay, View
+from controller.view import Overlay, View
+from quorum.draft import Answer, Closing, Decide, Draft, Reply, Request
 from quorum.gather import CROWD, Gather
+from quorum.in_flight import InFlight
 from quorum.raft_log import RaftLog
-from records.batch import BatchRecord, RecordParts, encode_batch
+from records.batch import BatchRecord, encode_batch
 from records.control import ControlRecord, encode_control
 from records.entry import Entry, LoggedBatch, encode_entry
-from records.invariant import InvariantViolation
-from records.logged import StateRecord, encode_record
 from records.types import Log, NodeId, ProposalNumber, Term
-from snapshots.store import Store
+from snapshots.store import HALTING, Store
 
 PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
-DECISIONS_MAX: Final = 1024  # requests decided into one entry
-RECORD_BYTES_MAX: Final = 1024 * 1024  # of keys and values in one entry; decisions stop past it
+DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry
+ANSWER_S_MAX: Final = 0.01  # of answering at a time: what is left goes with the next turn
 PATIENCE_S: Final = 0.005  # how long a patient request waits for an entry that others need
 FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before "unknown"
 
-Decide = Callable[[View, int], Decision[Any]]
-Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
+_HALTING_IN_REPLIES: Final = tuple(each for each in HALTING if each is not OSError)  # a socket's is its own
 
 
 class Submit(Protocol):
     """See ``Proposer.submit``."""
 
-    def __call__(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def __call__(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
         """Decide when the entry in flight is done."""
-
-
-Asked = tuple[Decide, Reply, bool]  # a request that waits for a decision; whether it is patient
-Answer = tuple[Reply, Any, int]  # a decided one that waits for its entry: reply, response, throttle_ms
-
-
-@dataclass(slots=True)
-class InFlight:
-    """The one proposed entry whose fate is not known yet."""
-
-    epoch: Term
-    proposal: ProposalNumber
-    answers: list[Answer]
-    batches: tuple[LoggedBatch, ...]
-    overlay: Overlay  # the image with the entry's records replayed, its header still the image's
-    since_s: float
-    patient: int = 0  # answers for which nobody waits, so nobody asks again after them
-
-
-class _Decided:
-    """The records of the entry that is being decided, by log."""
-
-    __slots__ = ("_logs", "bytes")
-
-    def __init__(self) -> None:
-        self._logs: dict[Log, tuple[list[StateRecord], list[RecordParts]]] = {}
-        self.bytes = 0
-
-    def add(self, record: StateRecord) -> None:
-        log, parts = encode_record(record)
-        records, encoded = self._logs.setdefault(log, ([], []))
-        records.append(record)
-        encoded.append(parts)
-        self.bytes += len(parts[0] or b"") + len(parts[1] or b"")
-
-    def advanced(self, header: ImageHeader) -> ImageHeader:
-        """``header`` with the offsets after these records, the version still the one before the entry."""
-        ends = [*header.log_ends]
-        for log, (records, _) in self._logs.items():
-            ends[log] += len(records)
-        return msgspec.structs.replace(header, log_ends=(ends[0], ends[1], ends[2]))
-
-    def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
-        return tuple(
-            (log, encode_batch(encoded, timestamp_ms=now_ms))
-            for log, (_, encoded) in sorted(self._logs.items())
-        )
-
-    def logged(self) -> tuple[LoggedBatch, ...]:
-        return tuple(
-            LoggedBatch(log, False, tuple(records), len(records))
-            for log, (records, _) in sorted(self._logs.items())
-        )
 
 
 class Proposer:
@@ -122,6 +69,7 @@ class Proposer:
         on_active: Callable[[int], None],
         on_deposed: Callable[[], None],
         on_answering: Callable[[Sequence[Answer]], None],
+        on_violation: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
         self._node_id = node_id
@@ -133,8 +81,10 @@ class Proposer:
         self._on_active = on_active
         self._on_deposed = on_deposed
         self._on_answering = on_answering
+        self._on_violation = on_violation
         self._log = log or structlog.get_logger()
-        self._pending: deque[Asked] = deque()
+        self._pending: deque[Request] = deque()
+        self._alone = 0  # so many of them, from the first on, get an entry each
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
@@ -147,6 +97,9 @@ class Proposer:
         self.active_epoch: Term | None = None
         self._clock_base_ms = 0
         self.stopping = False
+        self.must_resign = False  # a control record of this leadership cannot be written
+        self.violations: Counter[str] = Counter()  # by concern, until the node's metrics take them
+        self.answers_failed = 0  # likewise
         self.last_commit_s = 0.0  # seconds from proposal to apply of the last entry
 
     @property
@@ -170,10 +123,13 @@ class Proposer:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
 
         ``patient``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
+        ``closing``   is closed if ``reply`` raises.
         """
         if self.active_epoch is None or self.stopping:  # None from the moment this node stops leading
             reply(NotController("this node is not the active controller"), 0)
@@ -184,7 +140,7 @@ class Proposer:
                 self._patient_until_s = 0.0
             elif not self._pending:
                 self._patient_until_s = self._clock() + PATIENCE_S
-            self._pending.append((decide, reply, patient))
+            self._pending.append(Request(decide, reply, patient, closing))
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
@@ -202,66 +158,95 @@ class Proposer:
         """Propose what waits, unless an entry is in flight."""
         if self._in_flight is not None or not self.active:
             return
-        if self._controls:
-            controls = self._controls.popleft()(self._store.image)
-            if controls:
-                self._propose_control(controls)
-                return
+        if self._controls and self._propose_control(self._controls.popleft()):
+            return
         if not self._pending or self._only_patient:
             return
         if self._gather.over(len(self._pending), self._clock()):
             self._propose_decisions()
 
     def _propose_decisions(self) -> None:
-        now_ms = self.now_ms()
-        overlay = Overlay(self._store.image)
-        decided = _Decided()
-        answers: list[Answer] = []
-        patient_ones = 0
-        while self._pending and len(answers) < DECISIONS_MAX and decided.bytes < RECORD_BYTES_MAX:
-            decide, reply, patient = self._pending.popleft()
-            patient_ones += patient
-            try:
-                decision = decide(overlay, now_ms)
-            except ApiError as refusal:
-                answers.append((reply, refusal, 0))
-                continue
-            except InvariantViolation:
-                raise
-            except Exception as error:  # noqa: BLE001 - a bad request harms only itself (DESIGN 2)
-                self._log.error("decision_failed", error=repr(error))
-                answers.append((reply, UnknownServerError(f"decision failed: {error!r}"), 0))
-                continue
-            for record in decision.records:
-                decided.add(record)
-                replay_record(overlay, record)  # a record that cannot apply halts here, unproposed
-            if decision.records:
-                overlay.header = decided.advanced(self._store.image.header)
-            answers.append((reply, decision.response, decision.throttle_ms))
-        self._propose(decided.batches(now_ms), decided.logged(), overlay, answers, patient_ones)
+        now_ms, until_s = self.now_ms(), self._clock() + DECIDE_S_MAX
+        draft = Draft(self._store.image, self._violated)
+        while self._pending and not draft.is_full:
+            request = self._pending.popleft()
+            if not draft.take(request, now_ms):
+                self._pending.appendleft(request)
+                break
+            if self._alone:
+                self._alone -= 1
+                break
+            if self._clock() > until_s:
+                break
+        try:
+            encoded = self._encoded(draft.batches(now_ms))
+        except HALTING:
+            raise
+        except Exception as error:  # noqa: BLE001 - each of them is decided again, in an entry of its own
+            draft = self._apart(draft, error)
+            encoded = self._encoded(())
+        self._propose(encoded, draft.logged(), draft.overlay, draft.answers, draft.patient)
 
-    def _propose_control(self, controls: tuple[ControlRecord, ...]) -> None:
-        keyed = [BatchRecord(*encode_control(record)) for record in controls]
-        batch = encode_batch(keyed, timestamp_ms=self.now_ms(), control=True)
-        logged = (LoggedBatch(Log.METADATA, True, controls, len(controls)),)
-        overlay = Overlay(self._store.image)
-        for record in controls:
-            replay_record(overlay, record)
-        self._propose(((Log.METADATA, batch),), logged, overlay, [])
+    def _apart(self, draft: Draft, error: Exception) -> Draft:
+        """What to propose in place of an entry that cannot be encoded: the refusal of the one request in it.
+
+        Of several none is at fault for certain: they wait again, for an entry each.
+        """
+        requests = [request for request, _, _ in draft.answers]
+        empty = Draft(self._store.image, self._violated)
+        if len(requests) == 1:
+            self._violated(requests[0], error)
+            refusal = UnknownServerError(f"the entry cannot be encoded, nothing was done: {error!r}")
+            empty.answers.append((requests[0], refusal, 0))
+            return empty
+        self._pending.extendleft(reversed(requests))
+        self._alone = len(requests)
+        return empty
+
+    def _violated(self, request: Request, error: Exception) -> None:
+        """A request could not be decided. This node's state may be at fault, so its owner is called."""
+        self.violations[request.concern] += 1
+        self._log.error("decision_failed", concern=request.concern, error=repr(error), exc_info=error)
+        self._on_violation()
+
+    def _propose_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
+        """Propose what ``decide`` returns. False: it returns nothing, or this node must resign."""
+        try:
+            controls = decide(self._store.image)
+            if not controls:
+                return False
+            keyed = [BatchRecord(*encode_control(record)) for record in controls]
+            batch = encode_batch(keyed, timestamp_ms=self.now_ms(), control=True)
+            overlay = Overlay(self._store.image)
+            for record in controls:
+                replay_record(overlay, record)
+            encoded = self._encoded(((Log.METADATA, batch),))
+        except HALTING:
+            raise
+        except Exception as error:  # noqa: BLE001 - around one decision: another node may be able to
+            self.violations["control"] += 1
+            self._log.error("control_record_failed", error=repr(error), exc_info=error, next="resigns")
+            self.must_resign = True
+            return False
+        self._propose(encoded, (LoggedBatch(Log.METADATA, True, controls, len(controls)),), overlay, [])
+        return True
+
+    def _encoded(self, batches: tuple[tuple[Log, bytes], ...]) -> bytes:
+        self._proposal = ProposalNumber(self._proposal + 1)
+        version = self._store.image.header.version
+        return encode_entry(Entry(version, self._raft.term, self._node_id, self._proposal, batches))
 
     def _propose(
         self,
-        batches: tuple[tuple[Log, bytes], ...],
+        encoded: bytes,
         logged: tuple[LoggedBatch, ...],
         overlay: Overlay,
         answers: list[Answer],
         patient: int = 0,
     ) -> None:
         epoch = self._raft.term
-        self._proposal = ProposalNumber(self._proposal + 1)
-        entry = Entry(self._store.image.header.version, epoch, self._node_id, self._proposal, batches)
         self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock(), patient)
-        self._raft.propose(encode_entry(entry))
+        self._raft.propose(encoded)
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -275,19 +260,19 @@ class Proposer:
         if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides its fate
             self._orphans.append(self._in_flight)
             self._in_flight = None
-        self._propose_control(self._claim(self._store.image))
+        self._propose_control(self._claim)
 
     def decided(self, entry: Entry) -> tuple[tuple[LoggedBatch, ...], Overlay] | None:
         """Records and overlay of an entry that this very process decided: no second decoding or replay."""
         flight = self._in_flight
-        if flight is not None and self._is_ours(flight, entry):
+        if flight is not None and flight.is_in(entry, self._node_id):
             return flight.batches, flight.overlay
         return None
 
     def applied(self, entry: Entry, outcome: Applied | Superseded) -> None:
         """An entry, of whomever, was applied or superseded. Answers leave from here."""
         for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
-            if self._is_ours(flight, entry):
+            if flight.is_in(entry, self._node_id):
                 self._settle(flight, outcome)
             elif isinstance(outcome, Applied) and entry.controller_epoch > flight.epoch:
                 self._settle(flight, Superseded(outcome.version))  # it can never apply now
@@ -296,13 +281,6 @@ class Proposer:
             if self._raft.is_leader and self._raft.term == self._claimed:
                 self.active_epoch = self._claimed
                 self._on_active(self.now_ms())
-
-    def _is_ours(self, flight: InFlight, entry: Entry) -> bool:
-        return (entry.proposal, entry.controller_epoch, entry.proposer) == (
-            flight.proposal,
-            flight.epoch,
-            self._node_id,
-        )
 
     def _settle(self, flight: InFlight, outcome: Applied | Superseded) -> None:
         if flight is self._in_flight:
@@ -316,18 +294,41 @@ class Proposer:
                 self._due_patient += flight.patient
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
-        for reply, _, _ in flight.answers:
-            reply(refusal, 0)
+        for request, _, _ in flight.answers:
+            self._reply(request, refusal)
 
-    def answer(self) -> None:
-        """Give the answers whose entries are applied. Then ``pump`` waits a moment for who asks again."""
+    def answer(self) -> bool:
+        """Give answers whose entries are applied, for ``ANSWER_S_MAX``. False: some are left.
+
+        After the last one ``pump`` waits a moment for more requests.
+        """
         due, self._due = self._due, []
-        patient, self._due_patient = self._due_patient, 0
-        self._on_answering(due)
-        for reply, response, throttle_ms in due:
-            reply(response, throttle_ms)
-        if due:
-            self._gather.expect(len(due) - patient + len(self._pending), self._clock())
+        if not due:
+            return True
+        given, until_s = 0, self._clock() + ANSWER_S_MAX
+        for request, response, throttle_ms in due:
+            given += 1
+            self._reply(request, response, throttle_ms)
+            if self._clock() > until_s:
+                break
+        self._on_answering(due[:given])
+        self._due = due[given:] + self._due
+        if not self._due:
+            patient, self._due_patient = self._due_patient, 0
+            self._gather.expect(given - patient + len(self._pending), self._clock())
+        return not self._due
+
+    def _reply(self, request: Request, outcome: Any, throttle_ms: int = 0) -> None:
+        """Give one answer. One that cannot be given closes its connection, and all others are given."""
+        try:
+            request.reply(outcome, throttle_ms)
+        except _HALTING_IN_REPLIES:
+            raise
+        except Exception as error:  # noqa: BLE001 - around one request's answer
+            self.answers_failed += 1
+            self._log.error("answer_failed", concern=request.concern, error=repr(error), exc_info=error)
+            if request.closing is not None:
+                request.closing.close(f"the answer to {request.concern} could not be given")
 
     @property
     def answers_due(self) -> bool:
@@ -356,9 +357,9 @@ class Proposer:
         self._controls.clear()
         was_active, self.active_epoch = self.active_epoch, None
         refusal = NotController("this node lost its leadership before it decided; nothing was done")
-        waiting, self._pending = self._pending, deque()
-        for _, reply, _ in waiting:
-            reply(refusal, 0)
+        waiting, self._pending, self._alone = self._pending, deque(), 0
+        for request in waiting:
+            self._reply(request, refusal)
         if was_active is not None:
             self._on_deposed()
 
@@ -367,7 +368,7 @@ class Proposer:
         for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
             if self._clock() - flight.since_s < FATE_WAIT_S:
                 continue
-            _answer_unknown(flight)
+            self._answer_unknown(flight)
             if flight is not self._in_flight:
                 self._orphans.remove(flight)
 
@@ -376,11 +377,10 @@ class Proposer:
         flights = [f for f in (self._in_flight, *self._orphans) if f is not None]
         self._in_flight, self._orphans = None, []
         for flight in flights:
-            _answer_unknown(flight)
+            self._answer_unknown(flight)
 
-
-def _answer_unknown(flight: InFlight) -> None:
-    answers, flight.answers = flight.answers, []
-    unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
-    for reply, _, _ in answers:
-        reply(unknown, 0)
+    def _answer_unknown(self, flight: InFlight) -> None:
+        answers, flight.answers = flight.answers, []
+        unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
+        for request, _, _ in answers:
+            self._reply(request, unknown)

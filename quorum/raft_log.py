@@ -41,6 +41,9 @@ STALL_S: Final = 0.25  # a gap between ticks after which this process, not the l
 RETRY_S: Final = (0.10, 0.20)  # a vote round that failed right after a disconnect is retried this soon
 RANK_STEP_S: Final = 0.06  # voters campaign one after the other when the leader's connection closes
 RANK_JITTER_S: Final = 0.03
+APPLY_S_MAX: Final = 0.01  # of applying in one tick; the rest comes with the next
+ABSTAIN_S: Final = 3600.0  # a node that resigned does not campaign for so long
+UNLED_S: Final = 10.0  # unless no other node has led for so long
 
 REACHED: Final = (
     "raftState",
@@ -55,7 +58,9 @@ REACHED: Final = (
     "connectedNodes",
     "otherNodes",
     "onMessageReceived",
+    "applyLogEntries",
     "doApplyCommand",
+    "getEntries",
     "sendAppendEntries",
     "tryLogCompaction",
     "setCurrentTerm",
@@ -138,6 +143,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self._rng: random.Random = pysyncobj.syncobj.random
         self._last_tick = self._clock()
         self._hurried = False
+        self._abstains_until_s = 0.0  # it resigned: it campaigns again then
+        self._led_s = 0.0  # when another node was last known to lead
         self._nodes = {peer: RaftNode(peer) for peer in sorted(peers)}
         conf = SyncObjConf(
             autoTick=False,
@@ -171,6 +178,17 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         term = self._journal.term_at(index)
         invariant(term is not None, "a committed entry that the journal lacks", index=index)
         self._on_committed(index, Term(term or 0), command)
+
+    def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
+        """Apply what is committed, for ``APPLY_S_MAX`` at a time. pysyncobj's own applies all there is."""
+        until_s = self._clock() + APPLY_S_MAX
+        while self._SyncObj__raftLastApplied < self._SyncObj__raftCommitIndex:
+            ((command, _, _),) = self._SyncObj__getEntries(self._SyncObj__raftLastApplied + 1, 1)
+            self._SyncObj__doApplyCommand(command)
+            self._SyncObj__raftLastApplied += 1
+            if self._clock() > until_s:
+                break
+        return False
 
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
         """Compaction is ours (quorum/snapshotter.py)."""
@@ -237,7 +255,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         role_before = self.role
         soonest = now + self._election_s[0]
         near = role_before != LEADER and self._SyncObj__raftElectionDeadline < soonest
-        if stalled or (near and not may_vote()):
+        if stalled or (near and (self._abstains(now) or not may_vote())):
             self._postpone_election(soonest)
         self.doTick(0.0)
         role = self.role
@@ -264,6 +282,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     def deliver(self, peer: NodeId, message: RaftMessage) -> None:
         """Give the core a message that the firewall let through."""
         role_before = self.role
+        if message["type"] == "append_entries":
+            self._led_s = self._clock()
         self._SyncObj__onMessageReceived(self._nodes[peer], message)
         if role_before == LEADER and self.role == FOLLOWER:
             self._rest()
@@ -302,6 +322,22 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self._SyncObj__setState(FOLLOWER)
         if was_leader:
             self._rest()
+
+    def resign(self) -> None:
+        """Lead no more, and do not campaign for ``ABSTAIN_S``, unless nobody else leads for ``UNLED_S``.
+
+        For a leader that cannot write what makes it active: another node may be able to.
+        """
+        if not self.is_leader:
+            return
+        now = self._clock()
+        self._abstains_until_s, self._led_s = now + ABSTAIN_S, now
+        self._SyncObj__raftLeader = None
+        self._SyncObj__setState(FOLLOWER)
+        self._rest()
+
+    def _abstains(self, now: float) -> bool:
+        return now < self._abstains_until_s and now - self._led_s < UNLED_S
 
     def connection_closed(self, peer: NodeId) -> None:
         """The leader's connection closed: campaign soon, the lower ranks first."""

@@ -28,13 +28,14 @@ from controller import levels, voters
 from controller.replay import Applied, Superseded, apply
 from controller.view import ImageHeader, Overlay, View
 from quorum.archiver import Archiver
+from quorum.draft import Answer, Closing, Decide, Reply
 from quorum.electorate import Electorate
 from quorum.firewall import Firewall
 from quorum.journal import NO_OP, Journal
 from quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.node_identity import id_text
-from quorum.proposer import Answer, Decide, Proposer, Reply
-from quorum.raft_log import FOLLOWER, LEADER, RaftLog
+from quorum.proposer import Proposer
+from quorum.raft_log import APPLY_S_MAX, FOLLOWER, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
 from quorum.transport import PeerTransport, Send
 from records.entry import decode_entry, decode_records
@@ -44,6 +45,8 @@ from snapshots.reader import APPLIED
 from snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
+YIELD_S_MAX: Final = 1.0  # of handing leadership over
+YIELD_PERIOD_S: Final = 3600.0  # a node hands it over for a violation once in so long
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
 
@@ -136,6 +139,7 @@ class Replica:
             on_active=on_active,
             on_deposed=on_deposed,
             on_answering=on_answering,
+            on_violation=self._on_violation,
             log=self.log,
         )
         self.snapshotter = Snapshotter(self, background, clock)
@@ -145,6 +149,10 @@ class Replica:
         self.connected_peers: set[NodeId] = set()
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
+        self._yields_until_s: float | None = None  # hands leadership over since a violation
+        self._yielded_s: float | None = None  # when it last began to
+        self._leaving = False  # a clean stop
+        self._answers_deferred = False  # until the entry that the last turn proposed has left
 
     def _require_level(self) -> None:
         """Raises LevelTooHigh if the image's level in force is above what this node reads."""
@@ -204,26 +212,34 @@ class Replica:
         """The connection on which ``peer`` speaks closed: it died, or was cut off."""
         self.raft.connection_closed(peer)
 
-    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
         """Decide as active controller; see Proposer.submit. The caller runs a turn soon."""
-        self.proposer.submit(decide, reply, patient=patient)
+        self.proposer.submit(decide, reply, patient=patient, closing=closing)
 
     # -- the turn ---------------------------------------------------------------------------------
 
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
         proposer = self.proposer
-        if proposer.answers_due:
-            proposer.answer()
-            return True
+        if self._answers_deferred:
+            self._answers_deferred = False
+            if proposer.answer():
+                return True
         if self.journal.must_flush:
             self.journal.flush()
         self._transport.release()
+        until_s = self._clock() + APPLY_S_MAX
         for _ in range(TICKS_MAX):
             self.raft.tick(may_vote=self._may_vote)
-            if not self.raft.behind_commit or self.journal.must_flush:
+            if not self.raft.behind_commit or self.journal.must_flush or self._clock() > until_s:
                 break
-        if not proposer.crowded:
+        if proposer.must_resign:
+            proposer.must_resign = False
+            self.raft.resign()
+        self._answers_deferred = proposer.answers_due and proposer.crowded
+        if not self._answers_deferred:
             proposer.answer()
         proposer.pump()
         self.archiver.write()
@@ -233,6 +249,8 @@ class Replica:
         """The slow part of time: patience, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
+        if self._yields_until_s is not None:
+            self._yield(now)
         if now - self._flushed_s > FLUSH_WAIT_S and (self.store.dirty or self._applied != self._saved):
             self.flush()
         if self.raft.is_leader:
@@ -306,6 +324,23 @@ class Replica:
             self.snapshotter.stop_sending()
             self.proposer.deposed()
 
+    def _on_violation(self) -> None:
+        """A decision failed, perhaps for this node's state: let another node lead, once an hour at most."""
+        now = self._clock()
+        if self.peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):
+            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX
+            self.log.warning("leadership_handed_over", reason="a decision failed", term=self.raft.term)
+
+    def _yield(self, now: float) -> None:
+        """Hand leadership over; go on leading if no other voter is ready to take it in time."""
+        if self._yields_until_s is None:
+            return
+        if self.raft.is_leader and now < self._yields_until_s:
+            self._hand_over()
+            return
+        self._yields_until_s = None
+        self.proposer.stopping = self._leaving
+
     def _claim(self, view: View) -> Any:
         level = levels.of_leader(view, self.log_level_formatted)
         return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound(), level)
@@ -374,6 +409,10 @@ class Replica:
         Call again, with turns between, until it returns True or patience ends: the entry in flight
         must be done and the successor must hold the whole log.
         """
+        self._leaving = True
+        return self._hand_over()
+
+    def _hand_over(self) -> bool:
         self.proposer.stopping = True
         if self.raft.role == FOLLOWER or not self.peers:
             return True

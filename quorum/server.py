@@ -21,10 +21,10 @@ from controller.quota import AllocationQuota
 from controller.view import View
 from quorum.config import NodeConfig
 from quorum.crash_points import Reach
+from quorum.draft import Answer, Decide
+from quorum.draft import Reply as Told
 from quorum.metrics import OUTCOMES, NodeMetrics
 from quorum.migrator import Migrator
-from quorum.proposer import Answer, Decide
-from quorum.proposer import Reply as Told
 from quorum.replica import Replica
 from quorum.topic_server import TopicServer
 from quorum.zookeeper_port import ZookeeperPort

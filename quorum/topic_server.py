@@ -31,8 +31,8 @@ from controller.topics import (
 )
 from controller.view import Overlay, View
 from quorum.config import NodeConfig
-from quorum.proposer import Decide
-from quorum.proposer import Reply as Told
+from quorum.draft import Decide
+from quorum.draft import Reply as Told
 from wire.dispatch import Context, Reply, Service
 from wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
 from wire.k19_create_topics import CREATE_TOPICS

@@ -53,10 +53,11 @@ from controller.transactions.states import PREPARED_STATES
 from controller.view import View
 from quorum.announcer import Announcer
 from quorum.announcer import Send as SendAnnouncements
+from quorum.draft import Decide
+from quorum.draft import Reply as Told
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
 from quorum.marker_sender import CallLater, MarkerSender, Send
-from quorum.proposer import Decide, Submit
-from quorum.proposer import Reply as Told
+from quorum.proposer import Submit
 from quorum.replica import Replica
 from quorum.transaction_counts import TransactionCounts
 from quorum.transaction_lists import Background, TransactionLists

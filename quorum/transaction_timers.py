@@ -14,8 +14,8 @@ from typing import Any, Final
 from controller.transactions import describe, expiry
 from controller.transactions.expiry import Expired, TimedOut
 from controller.view import View
+from quorum.draft import Decide, Reply
 from quorum.marker_sender import CallLater, MarkerSender
-from quorum.proposer import Decide, Reply
 from quorum.transaction_counts import TransactionCounts
 
 FIRST_EXPIRY_S_MAX: Final = 60.0  # after activation: or a cluster whose leaders change would never forget

@@ -22,8 +22,8 @@ from controller.migration_phase import NEXT_COMMAND, Intent, Migration, Phase, c
 from controller.producer_ids import ProducerIdBlock
 from controller.view import View
 from quorum.crash_points import Reach
+from quorum.draft import Decide, Reply
 from quorum.ensemble import Ensemble, require_block, seen_after, unavailable
-from quorum.proposer import Decide, Reply
 from quorum.steps import Steps
 from quorum.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
 from records.types import ProducerId

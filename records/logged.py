@@ -6,7 +6,7 @@ TRANSACTION_STATE   key = TransactionLogKey, value = TransactionLogValue, or nul
 One entry may hold records of several logs: they apply together or not at all.
 """
 
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from records.batch import RecordParts
 from records.frame import decode_frame, encode_frame
@@ -20,6 +20,13 @@ from records.transaction_log import (
 )
 from records.types import Log
 
+ENTRY_COST_MAX: Final = 1024 * 1024
+"""Of the records that share an entry, see ``cost_of``. Every node applies an entry in one step of its
+loop: at about 20 ns a unit that takes some 20 ms."""
+
+RECORD_COST: Final = 1024
+TOPIC_COST: Final = 256
+
 StateRecord: TypeAlias = MetadataRecord | TransactionStateRecord | TransactionForgotten
 """What a decision may write."""
 
@@ -31,6 +38,20 @@ def encode_record(record: StateRecord) -> tuple[Log, RecordParts]:
         key, value = encode_transaction(cast(TransactionStateRecord | TransactionForgotten, record))
         return Log.TRANSACTION_STATE, (key, value, ())
     return Log.METADATA, (None, encode_frame(cast(MetadataRecord, record)), ())
+
+
+def cost_of(record: StateRecord, parts: RecordParts) -> int:
+    """What the record takes of an entry: its bytes, and what decoding and replaying it takes, as bytes.
+
+    Measured: 20 us for a record, 5 us for each topic of a transaction, whatever the length of its name.
+    """
+    topics = record.partitions if isinstance(record, TransactionStateRecord) else None
+    return RECORD_COST + bytes_of(parts) + TOPIC_COST * len(topics or ())
+
+
+def bytes_of(parts: RecordParts) -> int:
+    """Key and value, without what a batch adds to each record (at most ``RECORD_OVERHEAD_BYTES_MAX``)."""
+    return len(parts[0] or b"") + len(parts[1] or b"")
 
 
 def decode_record(log: Log, key: bytes | None, value: bytes | None) -> StateRecord:

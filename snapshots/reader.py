@@ -12,6 +12,7 @@ import msgspec
 
 from controller.view import ImageHeader, Table
 from records.invariant import CorruptData
+from records.logged import ENTRY_COST_MAX
 from records.types import LogIndex, Term
 from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
@@ -35,6 +36,7 @@ class Reader:
         raw = as_bytes(txn.get(b"generation", db=meta_db))
         self._generation = 0 if raw is None else msgspec.msgpack.decode(raw, type=int)
         self.header = decode_header(as_bytes(txn.get(b"header", db=meta_db)))
+        self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""

@@ -16,7 +16,7 @@ How lmdb bites  a write transaction belongs to its thread; a reader that stays o
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -27,17 +27,21 @@ import msgspec
 
 from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from records.invariant import CorruptData, invariant
+from records.logged import ENTRY_COST_MAX
 from snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
 from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")
+R = TypeVar("R")
 
 READERS_MAX: Final = 32
 SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
-StoreError = lmdb.Error  # what a failing disk or a broken environment raises, from any call
 _MISSING: Final = object()
+
+HALTING: Final = (lmdb.Error, MemoryError, CorruptData, OSError)
+"""What a node does not survive when its own store raises it: memory and disk may differ from there on."""
 
 
 class StoreInUse(Exception):
@@ -200,6 +204,14 @@ class Store:
         self.image.save()
 
 
+def _decoded(table: Table[K, V], decode: Callable[[bytes], R], raw: bytes) -> R:
+    """A key or value of this store. Raises CorruptData: nothing but this store's own code wrote it."""
+    try:
+        return decode(raw)
+    except (ValueError, struct.error) as error:  # msgspec's errors and UnicodeDecodeError are ValueErrors
+        raise CorruptData(f"the store's table {table.name} has a row that cannot be read: {error}") from error
+
+
 class _Rows:
     """The image's rows inside the open write transaction, with a cache of decoded ones."""
 
@@ -207,6 +219,7 @@ class _Rows:
         self._store = store
         self._cache: dict[tuple[str, Any], Any] = {}
         self.header = header
+        self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """See View."""
@@ -214,7 +227,7 @@ class _Rows:
         if found is not _MISSING:
             return found  # type: ignore[no-any-return]
         raw = as_bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
-        value = None if raw is None else table.decode_value(raw)
+        value = None if raw is None else _decoded(table, table.decode_value, raw)
         self._remember((table.name, key), value)
         return value
 
@@ -230,7 +243,7 @@ class _Rows:
         while True:
             page = list(islice(scan_rows(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
             for key, value in page:
-                yield table.decode_key(key), table.decode_value(value)
+                yield _decoded(table, table.decode_key, key), _decoded(table, table.decode_value, value)
             if len(page) < SCAN_PAGE_ROWS:
                 return
             at = page[-1][0]

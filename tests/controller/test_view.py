@@ -73,6 +73,44 @@ def test_nothing_reaches_the_image_before_it_is_written(
     assert seen(over) == wanted, "and nothing is left in the overlay that differs"
 
 
+@given(changes, changes, changes)
+def test_what_is_undone_never_was(
+    first: list[tuple[int, str]], undone: list[tuple[int, str]], then: list[tuple[int, str]]
+) -> None:
+    base = Overlay(EmptyView())
+    change(base, [*first[:10]])
+    direct, view = Overlay(base), Overlay(base)
+    for each in (direct, view):
+        change(each, [*first])
+    view.begin()
+    change(view, [*undone])
+    view.undo()
+    assert (seen(view), scanned(view)) == (seen(direct), scanned(direct))
+    view.begin()
+    change(view, [*then])
+    view.keep()
+    change(direct, [*then])
+    assert seen(view) == seen(direct)
+    written = [Overlay(EmptyView()), Overlay(EmptyView())]
+    for each, target in zip((direct, view), written, strict=True):
+        each.write_to(target)
+    assert written[0]._rows == written[1]._rows, "not one row more is written, nor deleted"
+
+
+OTHER: Table[int, str] = Table("others", str, encode_int_key, decode_int_key)
+
+
+def test_every_table_is_undone() -> None:
+    view = Overlay(EmptyView())
+    view.put(OTHER, 1, "stays")
+    view.begin()
+    view.put(WORDS, 1, "goes")
+    view.delete(OTHER, 1)
+    view.put(OTHER, 2, "goes")
+    view.undo()
+    assert (list(view.items(WORDS)), list(view.items(OTHER))) == ([], [(1, "stays")])
+
+
 @given(changes)
 def test_rows_come_in_the_order_of_their_encoded_keys(done: list[tuple[int, str]]) -> None:
     view = Overlay(EmptyView())

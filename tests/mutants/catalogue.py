@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.isolation import ISOLATION
 from tests.mutants.loop import LOOP
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
@@ -168,8 +169,8 @@ MUTANTS: Final = (
         "fate-at-apply",
         "losing leadership says nothing about what is in flight",
         "quorum/proposer.py",
-        "        waiting, self._pending = self._pending, deque()\n",
-        "        waiting, self._pending = self._pending, deque()\n"
+        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n",
+        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n"
         "        if self._in_flight is not None:\n"
         "            self._settle(self._in_flight, Superseded(self._store.image.header.version))\n",
         (
@@ -180,9 +181,9 @@ MUTANTS: Final = (
     Mutant(
         "answers-ride-on-an-entry",
         "refusals and reads leave when an entry of their batch is applied",
-        "quorum/proposer.py",
-        "answers.append((reply, refusal, 0))",
-        "reply(refusal, 0)",
+        "quorum/draft.py",
+        "            self._answer(request, refusal)\n",
+        "            request.reply(refusal, 0)\n",
         (
             PROPOSER + "test_every_answer_waits_for_its_entry",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
@@ -191,12 +192,10 @@ MUTANTS: Final = (
     Mutant(
         "reads-ride-on-an-entry",
         "a read waits for an entry, an empty one if need be",
-        "quorum/proposer.py",
-        "            answers.append((reply, decision.response, decision.throttle_ms))\n",
-        "            if not decision.records:\n"
-        "                reply(decision.response, 0)\n"
-        "                continue\n"
-        "            answers.append((reply, decision.response, decision.throttle_ms))\n",
+        "quorum/draft.py",
+        "        self._answer(request, decision.response, decision.throttle_ms)\n        return True\n\n"
+        "    def _take_records",
+        "        request.reply(decision.response, 0)\n        return True\n\n    def _take_records",
         (
             PROPOSER + "test_a_read_alone_waits_for_an_entry_too",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
@@ -285,5 +284,6 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *ISOLATION,
     *AUDIT,
 )

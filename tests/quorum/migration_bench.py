@@ -12,8 +12,8 @@ from controller.migration_phase import Migration, Phase
 from controller.producer_ids import AllocateProducerIds
 from controller.replay import replay_record
 from controller.view import Overlay
+from quorum.draft import Decide, Reply
 from quorum.migrator import Migrator
-from quorum.proposer import Decide, Reply
 from quorum.zookeeper_port import ZookeeperPort
 from records.logged import StateRecord
 from records.schema import ZkMigrationStateRecord

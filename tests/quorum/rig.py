@@ -17,10 +17,10 @@ from controller.brokers import Contacts, Endpoint, RegisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError
 from controller.producer_ids import ProducerIdBlock
+from quorum.draft import Decide
 from quorum.gather import GATHER_S
 from quorum.journal import REGULAR
 from quorum.messages import Message, decode
-from quorum.proposer import Decide
 from quorum.raft_log import use_clock
 from quorum.replica import Replica, ReplicaConfig
 from records.batch import BatchRecord, encode_batch

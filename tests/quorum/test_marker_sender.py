@@ -1,5 +1,7 @@
 """Markers: what goes to whom, together with what, and what becomes of each answer (spec/kafka.md B5)."""
 
+from typing import Any
+
 import pytest
 
 import quorum.marker_sender
@@ -8,8 +10,8 @@ from controller.brokers import UnregisterBroker
 from controller.decision import Decision
 from controller.errors import NotController
 from controller.topics import TOPICS
+from quorum.draft import Decide, Reply
 from quorum.marker_sender import RETRY_S_MAX
-from quorum.proposer import Decide, Reply
 from records.schema import RemoveTopicRecord
 from records.types import BrokerId
 from tests.quorum.coordinator import TOPIC, Bench
@@ -253,7 +255,7 @@ def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None
     prepared(bench, "alice", indexes=(0,))
     submit = bench.server.markers._submit
 
-    def refuse(decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def refuse(decide: Decide, reply: Reply, **_how: Any) -> None:
         reply(NotController("not now"), 0)
 
     bench.server.markers._submit = refuse

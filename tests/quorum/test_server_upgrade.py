@@ -15,8 +15,8 @@ from controller.migration_phase import MIGRATION, Migration, Phase
 from controller.producer_ids import AllocateProducerIds
 from controller.view import EmptyView, Overlay
 from quorum.config import NodeConfig, parse_properties
+from quorum.draft import Decide
 from quorum.metrics import NodeMetrics
-from quorum.proposer import Decide
 from quorum.replica import Replica
 from quorum.server import ControllerServer
 from records.types import BrokerEpoch, BrokerId

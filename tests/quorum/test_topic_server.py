@@ -15,8 +15,8 @@ from controller.replay import replay_record
 from controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from controller.view import Overlay
 from quorum.config import parse_properties
+from quorum.draft import Decide
 from quorum.metrics import NodeMetrics
-from quorum.proposer import Decide
 from quorum.replica import Replica
 from quorum.server import ControllerServer
 from quorum.topic_server import RESOURCES_MAX

@@ -16,8 +16,8 @@ from controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from controller.transactions.init_producer_id import InitProducerId
+from quorum.draft import Decide, Reply
 from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
-from quorum.proposer import Decide, Reply
 from quorum.transaction_lists import LISTS_MAX
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
@@ -176,7 +176,7 @@ def test_what_cannot_be_completed_here_costs_no_entry_after_the_other(bench: Ben
 def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiError, told: ErrorCode) -> None:
     pair = bench.begun("alice", 0)
 
-    def fail(decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def fail(decide: Decide, reply: Reply, **_how: Any) -> None:
         reply(failure, 0)
 
     bench.server._submit = fail

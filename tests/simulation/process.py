@@ -18,6 +18,7 @@ from typing import Any
 from controller import brokers
 from controller.brokers import Contacts
 from controller.producer_ids import latest
+from quorum.draft import Decide, Reply
 from quorum.driver import (
     MAINTAIN_S,
     SWEEP_S,
@@ -32,7 +33,6 @@ from quorum.driver import (
     TickAfter,
 )
 from quorum.messages import Vote, decode
-from quorum.proposer import Decide, Reply
 from quorum.replica import Replica, ReplicaConfig
 from records.levels import LEVEL_MAX
 from records.types import LogIndex, NodeId, Offset, Term
@@ -248,9 +248,9 @@ class Process:
         if self.driver is not None:
             self.run(getattr(self.driver, event), peer, *facts)
 
-    def submit(self, decide: Decide, reply: Reply, *, patient: bool = False) -> None:
+    def submit(self, decide: Decide, reply: Reply, **how: Any) -> None:
         """A decision, of a request or of a service. Call it on the process's thread: see ``run``."""
-        if self.driver is not None and (out := self.driver.submit(decide, reply, patient=patient)):
+        if self.driver is not None and (out := self.driver.submit(decide, reply, **how)):
             self._carry_out(out)
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import quorum.draft
 import quorum.journal
 import quorum.proposer
 import quorum.snapshot_receiver
@@ -43,7 +44,7 @@ SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (quorum.snapshotter, "CHUNK_BYTES_MAX", 300),
     (quorum.snapshotter, "CHUNK_WAIT_S", 1.0),
     (quorum.snapshot_receiver, "ROWS_PER_SLICE", 1),
-    (quorum.proposer, "DECISIONS_MAX", 3),
+    (quorum.draft, "DECISIONS_MAX", 3),
     (quorum.journal, "SLICE_MAX", 5),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure

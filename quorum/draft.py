@@ -1,0 +1,173 @@
+"""The entry that is being decided: one request after the other, each of them as a whole or not at all.
+
+Isolation   what goes wrong while a request is decided, or while its records are encoded or replayed, is
+            undone and answered UNKNOWN_SERVER_ERROR (-1): nothing is proposed yet, so only that request is
+            harmed. What the store itself raises (``HALTING``) is not isolated: memory and disk may differ.
+Budget      decisions share an entry up to ``ENTRY_COST_MAX``, so every node applies it in one short step. One
+            that does not fit beside others begins the next entry; one that fits none is refused.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from controller.decision import Decision
+from controller.errors import ApiError, ErrorCode, UnknownServerError
+from controller.replay import replay_record
+from controller.view import ImageHeader, Overlay, View
+from records.batch import RecordParts, encode_batch
+from records.entry import ENTRY_BYTES_MAX, LoggedBatch
+from records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_of, encode_record
+from records.types import Log
+from snapshots.store import HALTING
+
+DECISIONS_MAX: Final = 1024  # requests decided into one entry
+OVERSHOOT_COST_MAX: Final = 64 * 1024
+"""A decision may pass the budget by so much. So a small one is never decided twice; only a large one
+waits for an entry of its own."""
+
+RECORD_OVERHEAD_BYTES_MAX: Final = 24  # lengths and deltas that a batch writes around a key and a value
+DECISION_BYTES_MAX: Final = ENTRY_BYTES_MAX - 1024  # of one decision's records; the rest is headers
+
+Decide = Callable[[View, int], Decision[Any]]
+Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
+
+
+class DecisionTooLarge(ApiError):
+    """A request whose records fit into no entry."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"the request writes {size} bytes of records, and an entry of the log holds "
+            f"{DECISION_BYTES_MAX}; ask for less at a time"
+        )
+
+
+class Closing(Protocol):
+    """Where a reply goes, if that can be closed: a client's connection."""
+
+    def close(self, reason: str) -> None:
+        """The reply cannot be given: let its client find out at once."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request that waits for a decision. ``patient``: it makes no entry of its own for a while."""
+
+    decide: Decide
+    reply: Reply
+    patient: bool = False
+    closing: Closing | None = None
+
+    @property
+    def concern(self) -> str:
+        """The decision's name, for logs and metrics."""
+        decide: Any = self.decide
+        while isinstance(decide, partial):
+            decide = decide.func
+        return str(getattr(decide, "__qualname__", type(decide).__qualname__))
+
+
+Answer = tuple[Request, Any, int]  # a decided request that waits for its entry: response, throttle_ms
+
+
+class Draft:
+    """See the module. ``on_violation`` is given each request that a violation cost, and the error."""
+
+    __slots__ = ("_image", "_logs", "_on_violation", "answers", "bytes", "cost", "overlay", "patient")
+
+    def __init__(self, image: View, on_violation: Callable[[Request, Exception], None]) -> None:
+        self._image = image
+        self._on_violation = on_violation
+        self._logs: dict[Log, tuple[list[StateRecord], list[RecordParts]]] = {}
+        self.overlay = Overlay(image)
+        self.answers: list[Answer] = []
+        self.bytes = 0
+        self.cost = 0
+        self.patient = 0  # answers that are for patient requests
+
+    @property
+    def is_full(self) -> bool:
+        """Propose it: what waits is for the next one."""
+        return len(self.answers) >= DECISIONS_MAX or self.cost >= ENTRY_COST_MAX
+
+    def take(self, request: Request, now_ms: int) -> bool:
+        """Decide a request. False: it does not fit beside those before it, and nothing of it is in here."""
+        self.overlay.room = ENTRY_COST_MAX - self.cost
+        try:
+            decision = request.decide(self.overlay, now_ms)
+        except ApiError as refusal:
+            self._answer(request, refusal)
+            return True
+        except HALTING:
+            raise
+        except Exception as error:  # noqa: BLE001 - around one request's decision
+            self._violated(request, error)
+            return True
+        if decision.records:
+            return self._take_records(request, decision)
+        self._answer(request, decision.response, decision.throttle_ms)
+        return True
+
+    def _take_records(self, request: Request, decision: Decision[Any]) -> bool:
+        try:
+            encoded = [(record, *encode_record(record)) for record in decision.records]
+            size = sum(bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for _, _, parts in encoded)
+            cost = sum(cost_of(record, parts) for record, _, parts in encoded)
+            if size > DECISION_BYTES_MAX:
+                self._answer(request, DecisionTooLarge(size))
+                return True
+            beside = self.cost + cost > ENTRY_COST_MAX + OVERSHOOT_COST_MAX
+            if self.cost and (beside or self.bytes + size > DECISION_BYTES_MAX):
+                return False
+            self.overlay.begin()
+            for record in decision.records:
+                replay_record(self.overlay, record)
+        except HALTING:
+            raise
+        except Exception as error:  # noqa: BLE001 - around one request's decision
+            self.overlay.undo()
+            self._violated(request, error)
+            return True
+        self.overlay.keep()
+        for record, log, parts in encoded:
+            records, batch = self._logs.setdefault(log, ([], []))
+            records.append(record)
+            batch.append(parts)
+        self.bytes += size
+        self.cost += cost
+        self.overlay.header = self._advanced()
+        self._answer(request, decision.response, decision.throttle_ms)
+        return True
+
+    def _violated(self, request: Request, error: Exception) -> None:
+        self._on_violation(request, error)
+        self._answer(request, UnknownServerError(f"the decision failed and nothing was done: {error!r}"))
+
+    def _answer(self, request: Request, response: Any, throttle_ms: int = 0) -> None:
+        self.patient += request.patient
+        self.answers.append((request, response, throttle_ms))
+
+    def _advanced(self) -> ImageHeader:
+        """The image's header with the offsets after these records, the version still the image's."""
+        ends = [*self._image.header.log_ends]
+        for log, (records, _) in self._logs.items():
+            ends[log] += len(records)
+        return msgspec.structs.replace(self._image.header, log_ends=(ends[0], ends[1], ends[2]))
+
+    def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
+        """As they go into the entry."""
+        return tuple(
+            (log, encode_batch(encoded, timestamp_ms=now_ms))
+            for log, (_, encoded) in sorted(self._logs.items())
+        )
+
+    def logged(self) -> tuple[LoggedBatch, ...]:
+        """The same, as apply takes them."""
+        return tuple(
+            LoggedBatch(log, False, tuple(records), len(records))
+            for log, (records, _) in sorted(self._logs.items())
+        )

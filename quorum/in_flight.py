@@ -1,0 +1,26 @@
+"""What a proposer remembers of an entry whose outcome it does not know yet."""
+
+from dataclasses import dataclass
+
+from controller.view import Overlay
+from quorum.draft import Answer
+from records.entry import Entry, LoggedBatch
+from records.types import NodeId, ProposalNumber, Term
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The one proposed entry whose fate is not known yet."""
+
+    epoch: Term
+    proposal: ProposalNumber
+    answers: list[Answer]
+    batches: tuple[LoggedBatch, ...]
+    overlay: Overlay  # the image with the entry's records replayed, its header still the image's
+    since_s: float
+    patient: int = 0  # answers for which nobody waits, so nobody asks again after them
+
+    def is_in(self, entry: Entry, node_id: NodeId) -> bool:
+        """The entry is the very one that ``node_id`` proposed."""
+        named = (entry.proposal, entry.controller_epoch, entry.proposer)
+        return named == (self.proposal, self.epoch, node_id)

@@ -1,0 +1,168 @@
+"""Mutants of what keeps one request's failure, and one request's size, from the others."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ISOLATED: Final = "tests/quorum/test_isolation.py::"
+
+ISOLATION: Final = (
+    Mutant(
+        "violation-halts",
+        "a decision that breaks an invariant harms its own request",
+        "quorum/draft.py",
+        "        except Exception as error:  # noqa: BLE001 - around one request's decision\n"
+        "            self._violated(request, error)\n",
+        "        except ZeroDivisionError as error:\n            self._violated(request, error)\n",
+        (
+            ISOLATED + "test_a_decision_that_fails_harms_its_own_request[InvariantViolation]",
+            ISOLATED + "test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour",
+        ),
+    ),
+    Mutant(
+        "replay-not-undone",
+        "what a failed replay wrote on the overlay is taken back",
+        "quorum/draft.py",
+        "            self.overlay.undo()\n",
+        "            self.overlay.keep()\n",
+        (ISOLATED + "test_what_a_failed_replay_wrote_is_undone[InvariantViolation]",),
+    ),
+    Mutant(
+        "undo-forgets-a-table",
+        "undo takes back what was written to every table",
+        "controller/view.py",
+        "            self._undo.append((rows, key, rows.get(key, _MISSING)))",
+        '            if table.name == "words" or table.name == "transactions":\n'
+        "                self._undo.append((rows, key, rows.get(key, _MISSING)))",
+        ("tests/controller/test_view.py::test_every_table_is_undone",),
+    ),
+    Mutant(
+        "undo-in-order-of-writing",
+        "what was written twice gets the value back that it had before both",
+        "controller/view.py",
+        "        for rows, key, before in reversed(writes):",
+        "        for rows, key, before in writes:",
+        ("tests/controller/test_view.py::test_what_is_undone_never_was",),
+    ),
+    Mutant(
+        "store-errors-are-isolated",
+        "what the own store raises halts the node",
+        "quorum/draft.py",
+        "            return True\n        except HALTING:\n            raise\n",
+        "            return True\n",
+        (
+            ISOLATED + "test_what_the_own_store_raises_halts[Error]",
+            ISOLATED + "test_what_the_own_store_raises_halts[MemoryError]",
+            ISOLATED + "test_what_the_own_store_raises_halts[OSError]",
+            ISOLATED + "test_a_row_of_the_own_store_that_cannot_be_read_halts",
+        ),
+    ),
+    Mutant(
+        "answer-halts",
+        "an answer that cannot be given costs its own connection",
+        "quorum/proposer.py",
+        "            if request.closing is not None:\n",
+        "            if request.closing is None:\n",
+        (ISOLATED + "test_an_answer_that_cannot_be_given_closes_its_connection[InvariantViolation]",),
+    ),
+    Mutant(
+        "entry-blames-all",
+        "of an entry that cannot be encoded only the request at fault is refused",
+        "quorum/proposer.py",
+        "        if len(requests) == 1:\n",
+        "        if requests:\n",
+        (ISOLATED + "test_an_entry_that_cannot_be_encoded_is_decided_again_request_by_request",),
+    ),
+    Mutant(
+        "control-record-halts",
+        "a leader that cannot write its LeaderChange resigns",
+        "quorum/replica.py",
+        "            self.raft.resign()\n",
+        "            pass\n",
+        (
+            ISOLATED
+            + "test_a_leader_that_cannot_write_its_leader_change_resigns_and_another_one_leads[KeyError]",
+            ISOLATED + "test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_hour",
+        ),
+    ),
+    Mutant(
+        "resigned-campaigns",
+        "a node that resigned lets others lead",
+        "quorum/raft_log.py",
+        "        return now < self._abstains_until_s and now - self._led_s < UNLED_S",
+        "        return False",
+        (ISOLATED + "test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_hour",),
+    ),
+    Mutant(
+        "resigned-for-ever",
+        "a node that resigned campaigns when no other node leads",
+        "quorum/raft_log.py",
+        "        return now < self._abstains_until_s and now - self._led_s < UNLED_S",
+        "        return now < self._abstains_until_s",
+        (ISOLATED + "test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_hour",),
+    ),
+    Mutant(
+        "hands-over-at-each-violation",
+        "a node hands leadership over for a violation once an hour",
+        "quorum/replica.py",
+        "        if self.peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):",
+        "        if self.peers:",
+        (ISOLATED + "test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour",),
+    ),
+    Mutant(
+        "stops-for-ever",
+        "a leader that nobody relieves in time goes on",
+        "quorum/replica.py",
+        "        self.proposer.stopping = self._leaving\n",
+        "",
+        (ISOLATED + "test_a_leader_whose_followers_are_gone_leads_on_after_a_violation",),
+    ),
+    Mutant(
+        "unbounded-decision",
+        "a decision that fits into no entry is refused",
+        "quorum/draft.py",
+        "            if size > DECISION_BYTES_MAX:",
+        "            if size > 2 * ENTRY_BYTES_MAX:",
+        (ISOLATED + "test_a_decision_that_fits_into_no_entry_is_refused[one-past-it]",),
+    ),
+    Mutant(
+        "budget-off-by-one",
+        "a decision may be as large as the limit",
+        "quorum/draft.py",
+        "            if size > DECISION_BYTES_MAX:",
+        "            if size >= DECISION_BYTES_MAX:",
+        (ISOLATED + "test_a_decision_that_fits_into_no_entry_is_refused[at-the-limit]",),
+    ),
+    Mutant(
+        "budget-off-by-one-entry",
+        "what does not fit beside others waits for the next entry",
+        "quorum/draft.py",
+        "        return len(self.answers) >= DECISIONS_MAX or self.cost >= ENTRY_COST_MAX",
+        "        return len(self.answers) >= DECISIONS_MAX or self.cost >= 2 * ENTRY_COST_MAX",
+        (ISOLATED + "test_small_decisions_share_an_entry_up_to_the_budget",),
+    ),
+    Mutant(
+        "record-overhead-left-out",
+        "what a batch writes around each record counts",
+        "quorum/draft.py",
+        "bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for",
+        "bytes_of(parts) for",
+        (ISOLATED + "test_what_a_batch_writes_around_small_records_counts",),
+    ),
+    Mutant(
+        "decides-without-end",
+        "deciding ends after a while, and goes on with the next entry",
+        "quorum/proposer.py",
+        "            if self._clock() > until_s:\n                break\n        try:",
+        "        try:",
+        (ISOLATED + "test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry",),
+    ),
+    Mutant(
+        "applies-without-end",
+        "applying ends after a while, and goes on with the next tick",
+        "quorum/raft_log.py",
+        "            if self._clock() > until_s:\n                break\n        return False",
+        "        return False",
+        (ISOLATED + "test_committed_entries_are_applied_for_so_long_at_a_time",),
+    ),
+)

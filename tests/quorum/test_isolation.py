@@ -1,0 +1,485 @@
+"""What goes wrong before an entry is proposed, or while an answer is given, harms one request.
+
+A failure is planted in each step of one request among three; the two others must not notice. What the store
+raises, and a committed record that cannot apply, halt as ever.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import lmdb
+import pytest
+
+import controller.replay
+import quorum.draft
+import quorum.proposer
+from controller.decision import Decision
+from controller.errors import InvalidRequest
+from controller.transactions.states import TRANSACTIONS
+from controller.view import View
+from quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
+from quorum.raft_log import APPLY_S_MAX, FOLLOWER, UNLED_S
+from quorum.replica import YIELD_PERIOD_S, YIELD_S_MAX
+from records.batch import encode_batch
+from records.invariant import CorruptData, InvariantViolation
+from records.logged import ENTRY_COST_MAX, bytes_of, cost_of, encode_record
+from records.transaction_log import TopicPartitions, TransactionStateRecord
+from records.types import NodeId, ProducerId, Term
+from snapshots.rows import row_key
+from snapshots.store import image_digest
+from tests.quorum.conftest import MakeRig
+from tests.quorum.rig import Rig
+
+FAILURES = [InvariantViolation("our bug"), ZeroDivisionError("a bug"), KeyError("x"), RecursionError("deep")]
+HALTS = [lmdb.Error("the disk"), MemoryError(), CorruptData("own row"), OSError(5, "EIO")]
+by_name: dict[str, Any] = {"ids": lambda error: type(error).__name__}
+
+
+def transaction(transactional_id: str, topics: int = 0, name_characters: int = 8) -> TransactionStateRecord:
+    """A new transactional id's first record, or one that opens a transaction in so many topics."""
+    names = (f"{index:0{name_characters}}" for index in range(topics))
+    return TransactionStateRecord(
+        transactional_id=transactional_id,
+        producer_id=ProducerId(1),
+        producer_epoch=0,
+        transaction_timeout_ms=60_000,
+        status=1 if topics else 0,
+        partitions=tuple(TopicPartitions(name, (0,)) for name in names) or None,
+        updated_ms=1,
+        started_ms=1 if topics else -1,
+    )
+
+
+def alone(make_rig: MakeRig) -> Rig:
+    rig = make_rig(1)
+    rig.elect(1)
+    return rig
+
+
+def writes(*records: Any, response: Any = "done") -> Callable[[View, int], Decision[Any]]:
+    return lambda _view, _now_ms: Decision(tuple(records), response)
+
+
+def raises(error: Exception) -> Callable[[View, int], Decision[Any]]:
+    def decide(_view: View, _now_ms: int) -> Decision[Any]:
+        raise error
+
+    return decide
+
+
+def three_requests(rig: Rig, middle: Callable[[View, int], Decision[Any]]) -> list[list[str]]:
+    """The answers to an allocation, to the request in the middle, and to another allocation."""
+    answers = [rig.allocate(1), rig.ask(1, middle), rig.allocate(1)]
+    rig.turn(1)
+    rig.flow()
+    return [each.codes for each in answers]
+
+
+HARMED = [["[0, 1000)"], ["UnknownServerError"], ["[1000, 2000)"]]
+
+
+@pytest.mark.parametrize("error", FAILURES, **by_name)
+def test_a_decision_that_fails_harms_its_own_request(three: Rig, error: Exception) -> None:
+    last = three[1].journal.last_index
+    assert three_requests(three, raises(error)) == HARMED
+    assert three[1].journal.last_index == last + 1, "one entry for the three"
+    assert sum(three[1].proposer.violations.values()) == 1
+
+
+def test_the_counter_names_the_decision(three: Rig) -> None:
+    three_requests(three, raises(FAILURES[0]))
+    assert list(three[1].proposer.violations) == ["raises.<locals>.decide"]
+
+
+@pytest.mark.parametrize("error", FAILURES, **by_name)
+def test_what_a_failed_replay_wrote_is_undone(
+    three: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The second record's replay fails after the first one's rows, and some of its own, are written."""
+    replay = controller.replay.REPLAY[TransactionStateRecord]
+
+    def fails(view: Any, record: TransactionStateRecord) -> None:
+        replay(view, record)
+        if record.transactional_id == "second":
+            raise error
+
+    monkeypatch.setitem(controller.replay.REPLAY, TransactionStateRecord, fails)
+    assert three_requests(three, writes(transaction("first"), transaction("second"))) == HARMED
+    three.settle()
+    alone = {node: image_digest(three[node].store) for node in (1, 2, 3)}
+    assert len(set(alone.values())) == 1
+    assert three[1].image.header.log_ends[1] == 0
+    assert list(three[1].image.items(TRANSACTIONS)) == []
+
+
+def test_a_record_that_cannot_be_encoded_harms_its_own_request(three: Rig) -> None:
+    assert three_requests(three, writes(transaction("x" * 40_000))) == HARMED
+    assert three_requests(three, writes(transaction("\ud800"))) == [
+        ["[2000, 3000)"],
+        ["UnknownServerError"],
+        ["[3000, 4000)"],
+    ]
+
+
+def test_an_entry_that_cannot_be_encoded_is_decided_again_request_by_request(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = encode_batch
+
+    def fails(records: Any, **how: Any) -> bytes:
+        if any(b"poison" in (key or b"") for key, _, _ in records):
+            raise InvariantViolation("it cannot be encoded")
+        return encode(records, **how)
+
+    monkeypatch.setattr(quorum.draft, "encode_batch", fails)
+    before = three[1].journal.last_index
+    assert three_requests(three, writes(transaction("poison"))) == HARMED
+    assert three[1].journal.last_index <= before + 4
+    assert three[1].proposer.violations.total() == 1
+    assert three.allocate(1).codes == []
+    three.turn(1)
+    three.flow()
+    three.settle()
+    assert set(three.images().values()) == {3000}
+
+
+@pytest.mark.parametrize("error", HALTS, **by_name)
+def test_what_the_own_store_raises_halts(three: Rig, error: Exception) -> None:
+    three.ask(1, raises(error))
+    with pytest.raises(type(error)):
+        three.turn(1)
+
+
+def test_a_row_of_the_own_store_that_cannot_be_read_halts(make_rig: MakeRig) -> None:
+    """One that nothing but this store's own code ever wrote."""
+    one = alone(make_rig)
+    store = one[1].store
+    one[1].flush()
+    at = row_key(store.generation, "transactions", b"torn")
+    store.txn.put(at, b"\x93\x01", db=store.image_db)
+    one.ask(1, lambda view, _now: Decision((), view.get(TRANSACTIONS, "torn")))
+    with pytest.raises(CorruptData, match="transactions"):
+        one.turn(1)
+
+
+@pytest.mark.parametrize("error", [*FAILURES, BrokenPipeError("the client is gone")], **by_name)
+def test_an_answer_that_cannot_be_given_closes_its_connection(three: Rig, error: Exception) -> None:
+    class Connection:
+        closed: list[str]
+
+        def __init__(self) -> None:
+            self.closed = []
+
+        def close(self, reason: str) -> None:
+            self.closed.append(reason)
+
+    def reply(_outcome: Any, _throttle_ms: int) -> None:
+        raise error
+
+    connection = Connection()
+    before = three.allocate(1)
+    three[1].submit(lambda _view, _now: Decision((), None), reply, closing=connection)
+    after = three.allocate(1)
+    three.turn(1)
+    three.flow()
+    assert (before.codes, after.codes) == (["[0, 1000)"], ["[1000, 2000)"])
+    assert len(connection.closed) == 1
+    assert three[1].proposer.answers_failed == 1
+
+
+@pytest.mark.parametrize("how", ["deposed", "superseded", "unknown"])
+def test_a_refusal_that_cannot_be_given_does_not_keep_others_waiting(three: Rig, how: str) -> None:
+    def reply(_outcome: Any, _throttle_ms: int) -> None:
+        raise ZeroDivisionError("a bug")
+
+    three[1].submit(lambda _view, _now: Decision((), None), reply)
+    after = three.allocate(1)
+    if how != "deposed":
+        three.turn(1)
+    if how == "unknown":
+        three.wait(quorum.proposer.FATE_WAIT_S)
+        three[1].beat()
+    else:
+        three[1].raft.step_down(Term(three[1].raft.term + 1))
+        three[1].proposer.deposed()
+        if how == "superseded":
+            three.wait(quorum.proposer.FATE_WAIT_S)
+            three[1].beat()
+    assert len(after.codes) == 1
+
+
+@pytest.mark.parametrize("error", [lmdb.Error("the disk"), MemoryError(), CorruptData("own row")], **by_name)
+def test_what_the_own_store_raises_while_an_answer_is_given_halts(three: Rig, error: Exception) -> None:
+    def reply(_outcome: Any, _throttle_ms: int) -> None:
+        raise error
+
+    three[1].submit(lambda _view, _now: Decision((), None), reply)
+    three.turn(1)
+    with pytest.raises(type(error)):
+        three.flow()
+
+
+# -- leadership ------------------------------------------------------------------------------------------
+
+
+def violate(rig: Rig, node: int) -> None:
+    rig.ask(node, raises(InvariantViolation("our bug")))
+    rig.turn(node)
+    rig.flow()
+    rig.settle()
+
+
+def hand_over(rig: Rig) -> None:
+    """What a leader that hands over needs: its slow timer, and its frames delivered."""
+    for _ in range(4):
+        rig.beat()
+        rig.flow()
+        rig.settle()
+
+
+def leader_of(rig: Rig) -> int:
+    (leader,) = [int(node) for node in rig.replicas if rig[node].proposer.active]
+    return leader
+
+
+def test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour(three: Rig) -> None:
+    violate(three, 1)
+    hand_over(three)
+    second = leader_of(three)
+    assert second != 1
+    assert not three[second].proposer.stopping
+    three.elect(1)
+    violate(three, 1)
+    hand_over(three)
+    assert leader_of(three) == 1, "it did so within the hour"
+    three.wait(YIELD_PERIOD_S)
+    three.settle()
+    three.elect(1)
+    violate(three, 1)
+    hand_over(three)
+    assert leader_of(three) != 1
+
+
+def test_a_leader_whose_followers_are_gone_leads_on_after_a_violation(three: Rig) -> None:
+    for node in (2, 3):
+        three.disconnect(node)
+    three.ask(1, raises(InvariantViolation("our bug")))
+    three.turn(1)
+    three[1].beat()
+    assert three[1].proposer.stopping
+    three.wait(YIELD_S_MAX)
+    three[1].beat()
+    assert not three[1].proposer.stopping
+
+
+def test_a_lone_voter_leads_on_after_a_violation(make_rig: MakeRig) -> None:
+    one = alone(make_rig)
+    one.register(1)
+    assert three_requests(one, raises(InvariantViolation("our bug"))) == HARMED
+    one.beat()
+    assert not one[1].proposer.stopping
+
+
+@pytest.mark.parametrize("error", FAILURES, **by_name)
+def test_a_leader_that_cannot_write_its_leader_change_resigns_and_another_one_leads(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    three = make_rig(3)
+
+    def fails(_view: View) -> Any:
+        raise error
+
+    monkeypatch.setattr(three[1].proposer, "_claim", fails)
+    three.turn()
+    three.campaign(1)
+    three.flow()
+    three.settle()
+    assert (three[1].raft.role, three[1].proposer.violations["control"]) == (FOLLOWER, 1)
+    three.elect(2)
+    three.register(2)
+    answers = three.allocate(2)
+    three.turn(2)
+    three.flow()
+    assert answers.codes == ["[0, 1000)"]
+
+
+def test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_hour(
+    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three = make_rig(3)
+    fails = [True]
+    claim = three[1].proposer._claim
+
+    def sometimes(view: View) -> Any:
+        if fails:
+            raise InvariantViolation("our bug")
+        return claim(view)
+
+    monkeypatch.setattr(three[1].proposer, "_claim", sometimes)
+    three.turn()
+    three.campaign(1)
+    three.flow()
+    three.settle()
+    fails.clear()
+    three.campaign(1)
+    assert three[1].raft.role == FOLLOWER, "it abstains"
+    three.elect(2)
+    for _ in range(int(UNLED_S) + 1):  # another node leads all the time
+        three.wait(1.0)
+        three.heartbeat(2)
+        three.flow()
+    three.campaign(1)
+    assert three[1].raft.role == FOLLOWER, "it abstains as long as somebody leads"
+    three.crash(2)
+    three.wait(UNLED_S)
+    three.turn()
+    three.campaign(1)
+    three.flow()
+    three.settle()
+    assert three[1].proposer.active, "no other node has led for ten seconds"
+
+
+# -- budgets ---------------------------------------------------------------------------------------------
+
+
+def opened(name: str, topics: int, name_characters: int = 249) -> tuple[Any, Any]:
+    return transaction(name), transaction(name, topics, name_characters)
+
+
+def test_small_decisions_share_an_entry_up_to_the_budget(three: Rig) -> None:
+    record = transaction("id-0000")
+    each = cost_of(record, encode_record(record)[1])
+    fit = -(-ENTRY_COST_MAX // each)  # the last one may pass the budget
+    last = three[1].journal.last_index
+    answers = [three.ask(1, writes(transaction(f"id-{index:04}"))) for index in range(fit + 1)]
+    three.turn(1)
+    three.flow()
+    assert {code for each in answers for code in each.codes} == {"done"}
+    assert three[1].journal.last_index == last + 2, "one more than fits into one entry"
+
+
+def test_a_large_decision_that_does_not_fit_beside_others_gets_an_entry_of_its_own(three: Rig) -> None:
+    last = three[1].journal.last_index
+    wide = writes(*opened("wide", 4_000))
+    asked = [three.allocate(1), three.ask(1, wide), three.allocate(1)]
+    three.turn(1)
+    three.flow()
+    assert [each.codes for each in asked] == [["[0, 1000)"], ["done"], ["[1000, 2000)"]]
+    assert three[1].journal.last_index == last + 3
+
+
+@pytest.mark.parametrize("past", [0, 1], ids=["at-the-limit", "one-past-it"])
+def test_a_decision_that_fits_into_no_entry_is_refused(
+    three: Rig, monkeypatch: pytest.MonkeyPatch, past: int
+) -> None:
+    records = opened("wide", 3)
+    overhead = 2 * quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+    size = sum(bytes_of(encode_record(each)[1]) for each in records) + overhead
+    monkeypatch.setattr(quorum.draft, "DECISION_BYTES_MAX", size - past)
+    answered = three_requests(three, writes(*records))
+    assert answered == [["[0, 1000)"], ["DecisionTooLarge" if past else "done"], ["[1000, 2000)"]]
+    assert DecisionTooLarge.code == InvalidRequest.code
+
+
+@pytest.mark.parametrize("topics", [1, 2_000, 15_000])
+def test_a_decision_at_the_limit_is_an_entry_that_can_be_encoded(three: Rig, topics: int) -> None:
+    """Many small records, or one that is as large as it may be: the batch's own bytes still fit."""
+    records: list[Any] = list(opened("first", topics))
+    size = sum(bytes_of(encode_record(each)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX for each in records)
+    while True:
+        record = transaction(f"id-{len(records)}")
+        size += bytes_of(encode_record(record)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+        if size > DECISION_BYTES_MAX:
+            break
+        records.append(record)
+    assert three.ask(1, writes(*records)).codes == []
+    three.turn(1)
+    three.flow()
+    assert three[1].image.header.log_ends[1] == len(records)
+    assert three[1].proposer.violations.total() == 0
+
+
+def test_what_a_batch_writes_around_small_records_counts(three: Rig) -> None:
+    each = bytes_of(encode_record(transaction("id-00000"))[1])
+    records = [transaction(f"id-{index:05}") for index in range(DECISION_BYTES_MAX // each)]
+    assert three_requests(three, writes(*records))[1] == ["DecisionTooLarge"]
+    assert three[1].proposer.violations.total() == 0
+
+
+def test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(_view: View, _now_ms: int) -> Decision[Any]:
+        three.now += quorum.proposer.DECIDE_S_MAX
+        return Decision((), "read")
+
+    last = three[1].journal.last_index
+    answers = [three.ask(1, slow) for _ in range(4)]
+    three.turn(1)
+    three.flow()
+    assert [each.codes for each in answers] == [["read"]] * 4
+    assert three[1].journal.last_index == last + 2
+
+
+def test_answering_takes_so_much_time_and_ticks_come_between(three: Rig) -> None:
+    given: list[int] = []
+
+    def slow(_outcome: Any, _throttle_ms: int) -> None:
+        three.now += quorum.proposer.ANSWER_S_MAX
+        given.append(three[1].turns)  # type: ignore[attr-defined]
+
+    ticks = three[1].raft.tick
+    three[1].turns = 0  # type: ignore[attr-defined]
+
+    def counted(**how: Any) -> None:
+        three[1].turns += 1  # type: ignore[attr-defined]
+        ticks(**how)
+
+    three[1].raft.tick = counted  # type: ignore[method-assign]
+    for _ in range(6):
+        three[1].submit(lambda _view, _now: Decision((), None), slow)
+    three.turn(1)
+    three.flow()
+    assert len(given) == 6
+    assert len(set(given)) == 3, "two at a time, a tick between"
+
+
+def test_committed_entries_are_applied_for_so_long_at_a_time(three: Rig) -> None:
+    for _ in range(6):
+        three.allocate(1)
+        three.turn(1)
+        three.flow(1, 3)
+    follower, applied = three[2], three[2].raft._on_committed
+    at_once = [0]
+
+    def slow(*what: Any) -> None:
+        three.now += 0.6 * APPLY_S_MAX
+        at_once[-1] += 1
+        applied(*what)
+
+    follower.raft._on_committed = slow
+    three.heartbeat(1)
+    for message in three.frames.pop((NodeId(1), NodeId(2))):
+        follower.received(NodeId(1), message)
+    while follower.turn():
+        at_once.append(0)
+    assert sum(at_once) >= 6
+    assert max(at_once) == 2
+    three.flow()
+    three.settle()
+    assert len(set(three.images().values())) == 1
+
+
+def test_room_is_what_the_entry_still_holds(three: Rig) -> None:
+    seen: list[int] = []
+
+    def looks(view: View, _now_ms: int) -> Decision[Any]:
+        seen.append(view.room)
+        return Decision((transaction(f"id-{len(seen)}"),), "done")
+
+    for _ in range(3):
+        three.ask(1, looks)
+    three.turn(1)
+    three.flow()
+    cost = seen[0] - seen[1]
+    assert seen == [ENTRY_COST_MAX, ENTRY_COST_MAX - cost, ENTRY_COST_MAX - 2 * cost]
