@@ -17,6 +17,7 @@ from broker.announcements import AnnouncementsEndpoint
 from broker.describe_producers import DescribeProducersEndpoint
 from broker.fetch import FetchEndpoint
 from broker.flushing import Flusher
+from broker.foreign_markers import ForeignMarkers
 from broker.log_care import LogCare
 from broker.markers import MarkersEndpoint
 from broker.offsets import OffsetsEndpoint
@@ -56,6 +57,7 @@ class DataPlane:
         self.topics = TopicCache(topics_client, self._partitions, rng=rng, log=log)
         self._absent = Absent(self._partitions, self.topics)
         self._verifier = Verifier(coordinator_client, rng=rng, log=log)
+        self._foreign = ForeignMarkers(coordinator_client, rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._care = LogCare(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log
@@ -66,7 +68,7 @@ class DataPlane:
         self._fetch = FetchEndpoint(self._partitions, self._absent)
         self._offsets = OffsetsEndpoint(self._partitions, self._absent)
         self._markers = MarkersEndpoint(
-            self._partitions, self._absent, self._flusher, self.acls, clock_ms=_wall_ms
+            self._partitions, self._absent, self._flusher, self._foreign, self.acls, clock_ms=_wall_ms
         )
         self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent)
@@ -93,6 +95,7 @@ class DataPlane:
         return (
             self.topics.run(),
             self._verifier.run(),
+            self._foreign.run(),
             self._care.retain(),
             self._care.expire_producers(),
             self._care.flush(),

@@ -1,23 +1,39 @@
 """WriteTxnMarkers: the coordinator, or an admin, ends transactions on the partitions that are hosted here.
 
 Appended at once, flushed off the loop, then answered: a marker and the data before it are on the disk before
-anybody is told. Markers that come during a flush share the next one.
-Duplicates  a marker that is not newer than its producer's last one is not appended, and answered NONE
-            (DESIGN 6). It waits for a flush, too: the first copy may not be on the disk yet.
-Errors      each partition has its own code: 3, 6 and 56 are retried, 47 and 52 give the marker up (spec B5).
+it is acknowledged. Markers that come during a flush share the next one.
+Believed    our tags (the image version, forced) count on a connection that proved the cluster's secret, and
+            within what a coordinator can have; a version that none can have is refused (42).
+Foreign     any other marker is Kafka's: first the partition's own rules, then the coordinator is asked
+            (broker/foreign_markers.py). 48 where it has a transaction of that producer id open there; 6,
+            which every client retries, where it does not say in time or the producer wrote there meanwhile.
+Duplicates  a marker that is not newer than its producer's last one is not appended, and answered NONE. It
+            waits for a flush, too: the first copy may not be on the disk yet.
+Errors      each partition has its own code: 3, 6 and 56 are retried, 47 is a wedge (spec B5).
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from broker.absent import Absent
 from broker.flushing import Flusher
+from broker.foreign_markers import ForeignMarkers, Verdict
 from broker.partitions import Partition, Partitions
 from controller.authorization import Acls, Operation
 from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
+from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
 from records.types import ImageVersion, ProducerId
 from wire.dispatch import Context, Reply
 from wire.k03_metadata import TopicQuery
 from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+
+
+class _Key(NamedTuple):
+    """One partition of one marker: where its code stands in the answer."""
+
+    position: int
+    topic: str
+    partition: int
 
 
 class MarkersEndpoint:
@@ -28,6 +44,7 @@ class MarkersEndpoint:
         partitions: Partitions,
         absent: Absent,
         flusher: Flusher,
+        foreign: ForeignMarkers,
         acls: Acls,
         *,
         clock_ms: Callable[[], int],
@@ -35,6 +52,7 @@ class MarkersEndpoint:
         self._partitions = partitions
         self._absent = absent
         self._flusher = flusher
+        self._foreign = foreign
         self._acls = acls
         self._clock_ms = clock_ms
 
@@ -44,6 +62,7 @@ class MarkersEndpoint:
             self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         except ClusterAuthorizationFailed:
             self._acls.require(context.principal, Operation.ALTER)
+        proved = context.proved or self._foreign.coordinator_cannot_prove
         missing = {
             topic
             for marker in request.markers
@@ -52,27 +71,34 @@ class MarkersEndpoint:
         }
         if missing:
             queries = [TopicQuery(topic) for topic in sorted(missing)]
-            self._absent.look_up_first(queries, lambda: self._append_all(request, reply))
+            self._absent.look_up_first(queries, lambda: self._append_all(request, proved, reply))
         else:
-            self._append_all(request, reply)
+            self._append_all(request, proved, reply)
 
-    def _append_all(self, request: WriteTxnMarkers, reply: Reply) -> None:
+    def _append_all(self, request: WriteTxnMarkers, proved: bool, reply: Reply) -> None:
         written = _Written(request, reply)
         for position, marker in enumerate(request.markers):
+            is_sound = 0 <= marker.image_version <= IMAGE_VERSION_MAX
+            is_ours = proved and marker.image_version != NO_VERSION
             for topic, indexes in marker.topics:
                 for index in indexes:
+                    key = _Key(position, topic, index)
                     partition = self._partitions.find(topic, index)
-                    code = self._append(marker, topic, index, partition)
-                    written.codes[position, topic, index] = code
-                    if partition is not None and code == ErrorCode.NONE:
-                        written.unflushed.setdefault(partition, []).append((position, topic, index))
+                    if not is_sound:
+                        written.codes[key] = ErrorCode.INVALID_REQUEST
+                    elif partition is None:
+                        written.codes[key] = self._absent.code(topic, index)
+                    elif is_ours:
+                        code = written.codes[key] = self._append(marker, partition)
+                        if code == ErrorCode.NONE:
+                            written.unflushed.setdefault(partition, []).append(key)
+                    else:
+                        self._ask_first(written, key, marker, partition)
         for partition in tuple(written.unflushed):
             self._flusher.flush(partition, written.flushed(partition))
-        written.answer_if_flushed()
+        written.answer_if_complete()
 
-    def _append(self, marker: TxnMarker, topic: str, index: int, partition: Partition | None) -> ErrorCode:
-        if partition is None:
-            return self._absent.code(topic, index)
+    def _append(self, marker: TxnMarker, partition: Partition) -> ErrorCode:
         try:
             outcome = partition.log.append_marker(
                 ProducerId(marker.producer_id),
@@ -82,6 +108,7 @@ class MarkersEndpoint:
                 ImageVersion(marker.image_version),
                 self._clock_ms(),
                 partition.leader_epoch,
+                forced=marker.forced,
             )
         except ApiError as error:
             return error.code
@@ -92,18 +119,69 @@ class MarkersEndpoint:
             partition.wake()
         return ErrorCode.NONE
 
+    def _ask_first(self, written: "_Written", key: _Key, marker: TxnMarker, partition: Partition) -> None:
+        """Append a foreign marker if the coordinator has nothing open there and nothing changes meanwhile."""
+        producer_id = ProducerId(marker.producer_id)
+        plain = TxnMarker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.committed,
+            marker.topics,
+            marker.coordinator_epoch,
+        )
+        try:
+            partition.log.check_marker(_end_marker(plain))
+        except ApiError as error:
+            written.codes[key] = error.code
+            return
+        before = partition.log.state_of(producer_id)
+        written.asking += 1
+
+        def told(verdict: Verdict) -> None:
+            if verdict is Verdict.OPEN:
+                written.settle(key, ErrorCode.INVALID_TXN_STATE)
+                return
+            if self._partitions.find(key.topic, key.partition) is not partition:
+                written.settle(key, self._absent.code(key.topic, key.partition))
+                return
+            if verdict is Verdict.UNKNOWN or partition.log.state_of(producer_id) is not before:
+                written.settle(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # what every client tries again
+                return
+            code = self._append(plain, partition)
+            if code != ErrorCode.NONE:
+                written.settle(key, code)
+                return
+            self._flusher.flush(
+                partition,
+                lambda is_safe: written.settle(
+                    key, ErrorCode.NONE if is_safe else ErrorCode.KAFKA_STORAGE_ERROR
+                ),
+            )
+
+        self._foreign.ask(producer_id, key.topic, key.partition, told)
+
+
+def _end_marker(marker: TxnMarker) -> EndMarker:
+    return EndMarker(
+        producer_id=ProducerId(marker.producer_id),
+        producer_epoch=marker.producer_epoch,
+        committed=marker.committed,
+        coordinator_epoch=marker.coordinator_epoch,
+    )
+
 
 class _Written:
-    """One request's codes, by marker position, topic and index; and what is not flushed yet."""
+    """One request's codes, what is not flushed yet, and how many the coordinator is asked about."""
 
-    __slots__ = ("_answered", "_reply", "_request", "codes", "unflushed")
+    __slots__ = ("_answered", "_reply", "_request", "asking", "codes", "unflushed")
 
     def __init__(self, request: WriteTxnMarkers, reply: Reply) -> None:
         self._request = request
         self._reply = reply
         self._answered = False
-        self.codes: dict[tuple[int, str, int], ErrorCode] = {}
-        self.unflushed: dict[Partition, list[tuple[int, str, int]]] = {}
+        self.asking = 0
+        self.codes: dict[_Key, ErrorCode] = {}
+        self.unflushed: dict[Partition, list[_Key]] = {}
 
     def flushed(self, partition: Partition) -> Callable[[bool], None]:
         """What to call when the partition is flushed."""
@@ -112,13 +190,19 @@ class _Written:
             for key in self.unflushed.pop(partition):
                 if not is_safe:
                     self.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
-            self.answer_if_flushed()
+            self.answer_if_complete()
 
         return told
 
-    def answer_if_flushed(self) -> None:
-        """Answer once nothing waits for the disk."""
-        if self.unflushed or self._answered:
+    def settle(self, key: _Key, code: ErrorCode) -> None:
+        """The code of a marker that the coordinator was asked about."""
+        self.asking -= 1
+        self.codes[key] = code
+        self.answer_if_complete()
+
+    def answer_if_complete(self) -> None:
+        """Answer once nothing waits for the disk or for the coordinator."""
+        if self.unflushed or self.asking or self._answered:
             return
         self._answered = True
         self._reply(
@@ -127,7 +211,10 @@ class _Written:
                     (
                         marker.producer_id,
                         tuple(
-                            (topic, tuple((index, self.codes[position, topic, index]) for index in indexes))
+                            (
+                                topic,
+                                tuple((index, self.codes[_Key(position, topic, index)]) for index in indexes),
+                            )
                             for topic, indexes in marker.topics
                         ),
                     )

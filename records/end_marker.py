@@ -18,6 +18,8 @@ from records.types import ImageVersion, Offset, ProducerId, Term
 
 VERSION_HEADER: Final = b"fencepost.image.version"
 NO_VERSION: Final = ImageVersion(0)
+IMAGE_VERSION_MAX: Final = ImageVersion(2**53)
+"""No coordinator comes to a higher one: that takes 285 years at a million entries a second."""
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")

@@ -13,7 +13,7 @@ Silence     of ``attempt_timeout_s`` is a lost connection: the controller may be
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
@@ -72,6 +72,11 @@ class ControllerClient:
     def active(self) -> str | None:
         """``host:port`` of the controller that calls go to now, if one is known."""
         return self._connection.address if self._connection is not None and self._connection.is_open else None
+
+    @property
+    def active_serves(self) -> Mapping[int, range] | None:
+        """The versions that the controller which calls go to serves, by API key; None: none is connected."""
+        return None if self.active is None or self._connection is None else self._connection.versions
 
     async def call(self, api: Api[Q, R], request: Q, *, timeout_s: float) -> R:
         """The active controller's answer.

@@ -1,8 +1,10 @@
 """WriteTxnMarkers, API key 27, versions 1-2: end these transactions on these partitions.
 
 1   flexible       2   transaction_version of each marker (KIP-1228)
-Ours        tagged field 1000 of a marker, ``image_version``: the image version of the decision that it
-            carries out, against late duplicates. Kafka's brokers skip a tag they do not know (KIP-482).
+Ours        tagged fields of a marker, which Kafka's brokers skip (KIP-482). They count only on a connection
+            that proved the cluster's secret:
+            1000 ``image_version``, i64: of the decision that it carries out, against late duplicates
+            1001 ``forced``, i8: 1 where it is to apply over a higher epoch; absent otherwise
 """
 
 import struct
@@ -16,6 +18,7 @@ from wire.dispatch import Api
 from wire.schema import Buffer
 
 IMAGE_VERSION_TAG: Final = 1000
+FORCED_TAG: Final = 1001
 NO_IMAGE_VERSION: Final = 0  # an admin's abort, or a coordinator that is none of ours
 PARTITIONS_MAX: Final = 5_000
 """Partitions in one request, over all its markers: then any distribution is below ELEMENTS_MAX."""
@@ -34,6 +37,7 @@ class TxnMarker(msgspec.Struct, frozen=True):
     coordinator_epoch: int
     transaction_version: int = 0
     image_version: int = NO_IMAGE_VERSION
+    forced: bool = False
 
 
 class WriteTxnMarkers(msgspec.Struct, frozen=True):
@@ -53,6 +57,7 @@ _MARKER: Final = struct.Struct(">qh?")  # producer id | producer epoch | committ
 _RESULT: Final = struct.Struct(">ih")  # partition index | error
 _INT64: Final = struct.Struct(">q")
 _IMAGE_VERSION_HEAD: Final = varint(IMAGE_VERSION_TAG) + varint(_INT64.size)
+_FORCED: Final = varint(FORCED_TAG) + b"\1\1"
 
 
 def _decode_request(version: int, body: Buffer) -> WriteTxnMarkers:
@@ -75,7 +80,7 @@ def _read_marker(version: int, reader: Reader) -> TxnMarker:
         reader.skip_tags()
     coordinator_epoch = reader.int32()
     transaction_version = reader.int8() if version >= 2 else 0
-    image_version = reader.tags(_TAGS).get(IMAGE_VERSION_TAG, NO_IMAGE_VERSION)
+    tags = reader.tags(_TAGS)
     return TxnMarker(
         producer_id,
         producer_epoch,
@@ -83,11 +88,12 @@ def _read_marker(version: int, reader: Reader) -> TxnMarker:
         tuple(topics),
         coordinator_epoch,
         transaction_version,
-        image_version,
+        tags.get(IMAGE_VERSION_TAG, NO_IMAGE_VERSION),
+        tags.get(FORCED_TAG, 0) == 1,
     )
 
 
-_TAGS: Final = {IMAGE_VERSION_TAG: Reader.int64}
+_TAGS: Final = {IMAGE_VERSION_TAG: Reader.int64, FORCED_TAG: Reader.int8}
 
 
 def _encode_request(version: int, request: WriteTxnMarkers) -> bytes:
@@ -103,10 +109,13 @@ def _encode_request(version: int, request: WriteTxnMarkers) -> bytes:
         writer.int32(each.coordinator_epoch)
         if version >= 2:
             writer.int8(each.transaction_version)
-        if each.image_version == NO_IMAGE_VERSION:
+        tags = [_IMAGE_VERSION_HEAD, _INT64.pack(each.image_version)]
+        if each.forced:
+            writer.parts += (b"\2", *tags, _FORCED)
+        elif each.image_version == NO_IMAGE_VERSION:
             writer.no_tags()
         else:
-            writer.parts += (b"\1", _IMAGE_VERSION_HEAD, _INT64.pack(each.image_version))
+            writer.parts += (b"\1", *tags)
     writer.no_tags()
     return writer.message()
 

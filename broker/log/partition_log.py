@@ -167,8 +167,10 @@ class PartitionLog:
         version: ImageVersion,
         now_ms: int,
         leader_epoch: Term | None = None,
+        *,
+        forced: bool = False,
     ) -> MarkerOutcome:
-        """End a producer's transaction here. ``version`` 0: the sender knows none (an admin's abort).
+        """End a producer's transaction here. ``version`` 0: it is not the coordinator's (an admin's abort).
 
         Without ``leader_epoch`` it is that of the batch before it.
         Raises   InvalidProducerEpoch, TransactionCoordinatorFenced, FencedLeaderEpoch.
@@ -180,7 +182,8 @@ class PartitionLog:
             coordinator_epoch=coordinator_epoch,
             version=version,
         )
-        if not self._states.check_marker(marker):
+        if not self._states.check_marker(marker, forced=forced):
+            self._states.pass_over(marker)
             return MarkerOutcome(None)
         epoch = leader_epoch if leader_epoch is not None else max(self._epochs.latest, Term(0))
         offset = self._end
@@ -249,6 +252,14 @@ class PartitionLog:
     def is_announced(self, producer_id: ProducerId, producer_epoch: int) -> bool:
         """It said so of the transaction that this producer is about to write."""
         return self._states.is_announced(producer_id, producer_epoch)
+
+    def check_marker(self, marker: EndMarker) -> None:
+        """Raises what ``append_marker`` would raise of a marker that is not forced."""
+        self._states.check_marker(marker)
+
+    def state_of(self, producer_id: ProducerId) -> object:
+        """The producer's state, None without one: the same object as long as nothing of it is appended."""
+        return self._states.table.get(producer_id)
 
     def knows(self, producer_id: ProducerId) -> bool:
         """There is state of this producer: without it, sequence 0 is verified first (KIP-360)."""

@@ -7,8 +7,10 @@ Duplicate   the same epoch and the very sequences of one of the last 5 batches: 
 Epoch       never goes back; a new one begins with sequence 0 and forgets the batches of the old one.
 Sequence    follows the last one; after 2^31 - 1 comes 0. A producer without state may begin anywhere: its
             first sequence is verified with the coordinator by the caller (KIP-360).
-Marker      a version that is not newer than that of the producer's last marker is a late duplicate: it can
-            never end a later transaction. The memory lasts as long as the producer's state.
+Marker      one with a version is the coordinator's. A version that is not newer than that of the producer's
+            last marker is a late duplicate: it can never end a later transaction. With an epoch below the
+            known one and nothing open it ends nothing, as nothing of its transaction can come any more; while
+            one is open it is refused (47), unless it is forced. The memory lasts as long as the state.
 Kept        states outlive their records, until ``expire`` finds them unused for the expiration time.
 Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; spec/kafka.md C1-C5.
 """
@@ -32,7 +34,7 @@ from controller.errors import (
     TransactionCoordinatorFenced,
 )
 from records.batch import BatchHeader
-from records.end_marker import NO_VERSION, EndMarker
+from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
 from records.types import ImageVersion, Offset, ProducerId
 
 CACHED_BATCHES_MAX: Final = 5
@@ -108,6 +110,9 @@ class ProducerStates:
 
     def restore(self, table: dict[ProducerId, Producer]) -> None:
         """Begin with what a snapshot holds."""
+        for producer_id, state in table.items():
+            if state.marker_version > IMAGE_VERSION_MAX:  # no coordinator's: taken from anybody, once
+                table[producer_id] = msgspec.structs.replace(state, marker_version=NO_VERSION)
         self.table = table
         opened = sorted(
             (state.transaction_first, producer_id)
@@ -141,7 +146,8 @@ class ProducerStates:
         state = self.table.get(producer_id)
         is_open = state is not None and state.transaction_first != NO_OFFSET
         asked = self._verifications.get(producer_id) if self._verifications else None
-        if batch.is_transactional and not is_open and verification:
+        continues = is_open and state is not None and epoch <= state.epoch
+        if batch.is_transactional and not continues and verification:
             if guard is None or asked is None or asked.guard != guard:
                 raise InvalidTxnState(
                     f"producer {producer_id}: the transaction was not verified, or ended meanwhile"
@@ -184,16 +190,23 @@ class ProducerStates:
             state.marker_version, now_ms,
         )  # fmt: skip
 
-    def check_marker(self, marker: EndMarker) -> bool:
-        """Is the marker to be appended? False: it is a late duplicate, the answer is the first one's: NONE.
+    def check_marker(self, marker: EndMarker, *, forced: bool = False) -> bool:
+        """Is the marker to be appended? False: there is nothing that it could end, the answer is NONE.
 
+        Of the coordinator's markers the version says which is newer, whoever leads: what an entry of the log
+        decided is right in any leadership. ``forced``: one of these, over a higher epoch.
         Raises   InvalidProducerEpoch, TransactionCoordinatorFenced.
         """
         state = self.table.get(marker.producer_id)
         if state is None:
             return True
-        if marker.version != NO_VERSION and marker.version <= state.marker_version:
-            return False
+        if marker.version != NO_VERSION:
+            if marker.version <= state.marker_version:
+                return False
+            if forced or marker.producer_epoch >= state.epoch:
+                return True
+            if state.transaction_first == NO_OFFSET:
+                return False
         if marker.producer_epoch < state.epoch:
             raise InvalidProducerEpoch(
                 f"a marker for producer {marker.producer_id} of epoch {marker.producer_epoch}, "
@@ -212,13 +225,14 @@ class ProducerStates:
         state = self.table.get(producer_id) or _UNKNOWN
         self._verifications.pop(producer_id, None)  # asked before the marker: the answer is stale
         self._announced.pop(producer_id, None)
+        version = marker.version if marker.version <= IMAGE_VERSION_MAX else NO_VERSION
         self.table[producer_id] = Producer(
-            marker.producer_epoch,
-            state.batches if state.epoch == marker.producer_epoch else (),
+            max(marker.producer_epoch, state.epoch),  # a forced one may be older
+            state.batches if state.epoch >= marker.producer_epoch else (),
             marker.coordinator_epoch,
             timestamp_ms,
             NO_OFFSET,
-            max(marker.version, state.marker_version),
+            max(version, state.marker_version),
             now_ms,
         )
         if state.transaction_first == NO_OFFSET:
@@ -228,12 +242,27 @@ class ProducerStates:
         stable = Offset(offset + 1) if unstable is None else unstable
         return Ended(producer_id, state.transaction_first, offset, stable)
 
+    def pass_over(self, marker: EndMarker) -> None:
+        """A marker was not appended: what was allowed to its epoch or an older one opens nothing."""
+        producer_id = marker.producer_id
+        state = self.table.get(producer_id)
+        if state is None or marker.producer_epoch >= state.epoch:
+            return  # a late duplicate: the next transaction may be of the same epoch
+        asked = self._verifications.get(producer_id)
+        if asked is not None and asked.epoch <= marker.producer_epoch:
+            del self._verifications[producer_id]
+        if self._announced.get(producer_id, marker.producer_epoch + 1) <= marker.producer_epoch:
+            del self._announced[producer_id]
+
     def verification_guard(
         self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int
     ) -> VerificationGuard | None:
-        """The guard of the question that is asked; a new one if none is. None: the transaction is open."""
+        """The guard of the question that is asked; a new one if none is. None: nothing needs to be asked.
+
+        The transaction is open in this epoch, or in a newer one, and the batch is refused.
+        """
         state = self.table.get(producer_id)
-        if state is not None and state.transaction_first != NO_OFFSET:
+        if state is not None and state.transaction_first != NO_OFFSET and epoch <= state.epoch:
             return None
         asked = self._verifications.get(producer_id)
         if asked is None:

@@ -26,7 +26,16 @@ from controller.transactions.add_partitions import (
     AddPartitionsToTxnAnswer,
     same_for_all,
 )
+from controller.transactions.describe import (
+    DescribedTransaction,
+    DescribeTransactions,
+    DescribeTransactionsAnswer,
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
 from records.types import BrokerEpoch, NodeId, ProducerId
+from tests.secret import known_secret
 from wire.dispatch import Api, Context, Endpoint, Reply
 from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, PartitionMetadata, TopicMetadata, TopicQuery
 from wire.k19_create_topics import CREATE_TOPICS
@@ -48,6 +57,8 @@ from wire.k60_describe_cluster import (
 )
 from wire.k62_broker_registration import BROKER_REGISTRATION
 from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.listener import Listener
 
@@ -69,6 +80,8 @@ APIS: Final[tuple[Api[Any, Any], ...]] = (
     CREATE_TOPICS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
+    LIST_TRANSACTIONS,
+    DESCRIBE_TRANSACTIONS,
 )
 
 
@@ -102,6 +115,7 @@ class FakeController:
         self.brokers: tuple[ClusterNode, ...] = ()
         self.topics: dict[str, TopicMetadata] = {}
         self.settings: dict[str, str] = {}  # of every topic
+        self.transactions: list[DescribedTransaction] = []
         self.verdict = ErrorCode.NONE  # of every partition of every transaction
         self.asked: dict[int, list[Any]] = defaultdict(list)
         self.contexts: dict[int, list[Context]] = defaultdict(list)
@@ -109,6 +123,7 @@ class FakeController:
         self.epochs = itertools.count(5)
         self.next_id = 0
         self.throttle_ms = 0
+        self.proves = True  # False: of a version without ProveSecret
         self.log, self.logged = captured_log()
         self._news = asyncio.Event()
         self._credentials = credentials
@@ -130,6 +145,7 @@ class FakeController:
             log=self.log,
             security_protocol="PLAINTEXT" if self._credentials is None else "SASL_PLAINTEXT",
             credentials=self._credentials,
+            secret=known_secret(self.node_id, CLUSTER_ID) if self.proves else None,
         )
         await self._listener.start(HOST, port)
         self.port = self._listener.port
@@ -171,6 +187,8 @@ class FakeController:
             ADD_PARTITIONS_TO_TXN.key: self._verify,
             CREATE_TOPICS.key: lambda request: CreateTopicsAnswer(()),
             DELETE_TOPICS.key: lambda request: DeleteTopicsAnswer(()),
+            LIST_TRANSACTIONS.key: self._list,
+            DESCRIBE_TRANSACTIONS.key: self._describe_transactions,
         }
 
         def endpoint(request: Any, context: Context, reply: Reply) -> None:
@@ -214,6 +232,23 @@ class FakeController:
         settings = tuple(TopicConfig(name, value, 1) for name, value in self.settings.items())
         return DescribeConfigsAnswer(
             tuple(ConfigsDescribed(each.resource_type, each.name, settings) for each in request.resources)
+        )
+
+    def _list(self, request: ListTransactions) -> ListTransactionsAnswer:
+        found = (
+            ListedTransaction(each.transactional_id, each.producer_id, each.state)
+            for each in self.transactions
+            if each.producer_id in request.producer_id_filters and each.state in request.state_filters
+        )
+        return ListTransactionsAnswer((), tuple(found))
+
+    def _describe_transactions(self, request: DescribeTransactions) -> DescribeTransactionsAnswer:
+        known = {each.transactional_id: each for each in self.transactions}
+        return DescribeTransactionsAnswer(
+            tuple(
+                known.get(each, DescribedTransaction(each, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
+                for each in request.transactional_ids
+            )
         )
 
     def _verify(self, request: AddPartitionsToTxn) -> AddPartitionsToTxnAnswer:

@@ -104,6 +104,7 @@ class Partition:
     def append_marker(self, marker: EndMarker, now_ms: int) -> None:
         """Raises what broker/log/producer_state.py raises."""
         if not self._states.check_marker(marker):
+            self._states.pass_over(marker)
             return
         self._states.take_marker(marker, Offset(len(self.log)), now_ms, now_ms)
         self.log.append(marker)

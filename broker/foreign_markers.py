@@ -1,0 +1,141 @@
+"""Asks the coordinator about markers that are not its own: an admin's abort, or any other client's.
+
+Why         such a marker would end a transaction that the coordinator is still to end, maybe otherwise.
+Question    which of its open transactions (Ongoing, PrepareCommit, PrepareAbort) are of the producer id, in
+            any epoch, and which partitions they still hold: ListTransactions, then DescribeTransactions.
+Rounds      one at a time; what comes meanwhile shares the next.
+Older       a coordinator of a version without ProveSecret cannot prove that a marker is its own. While such a
+            one leads, markers are taken as that version takes them.
+Source      Kafka writes such markers as they come (KIP-664); spec/kafka.md B5, H2.
+"""
+
+import asyncio
+import enum
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from structlog.typing import FilteringBoundLogger
+
+from broker.retry import CALL_FAILURES, Retry
+from controller.errors import ErrorCode
+from controller.transactions.describe import (
+    DescribedTransaction,
+    DescribeTransactions,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
+from controller.transactions.states import PREPARED_STATES, State
+from records.invariant import invariant
+from records.types import ProducerId
+from wire.client import ControllerClient
+from wire.errors import raise_for
+from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20037_prove_secret import PROVE_SECRET
+
+CALL_TIMEOUT_S: Final = 10.0
+"""A list of a million ids takes seconds; Kafka's admin client waits for 30."""
+
+QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is answered "try again"
+PRODUCERS_MAX: Final = 500  # in one round
+_OPEN_NAMES: Final = tuple(sorted(state.wire_name for state in (State.ONGOING, *PREPARED_STATES)))
+
+
+class Verdict(enum.Enum):
+    """What the coordinator says about a producer id and a partition."""
+
+    OPEN = enum.auto()  # it has a transaction there, and will end it
+    FREE = enum.auto()  # it has none: what is open there hangs
+    UNKNOWN = enum.auto()  # it did not say in time
+
+
+Told = Callable[[Verdict], None]
+
+
+class _Question(NamedTuple):
+    producer_id: ProducerId
+    topic: str
+    partition: int
+    told: Told
+
+
+class ForeignMarkers:
+    """The questions that wait, and the coordinator that they go to."""
+
+    def __init__(self, coordinator: ControllerClient, *, rng: Random, log: FilteringBoundLogger) -> None:
+        self._coordinator = coordinator
+        self._retry = Retry("ask about a marker", rng=rng, log=log)
+        self._questions: deque[_Question] = deque()
+        self._asked = asyncio.Event()
+
+    @property
+    def coordinator_cannot_prove(self) -> bool:
+        """The coordinator, as far as is known, is of a version that proves nothing."""
+        serves = self._coordinator.active_serves
+        return serves is not None and PROVE_SECRET.key not in serves
+
+    def ask(self, producer_id: ProducerId, topic: str, index: int, told: Told) -> None:
+        """Call ``told``, once, with what the coordinator says of that partition."""
+        if len(self._questions) >= QUESTIONS_MAX:
+            told(Verdict.UNKNOWN)
+            return
+        self._questions.append(_Question(producer_id, topic, index, told))
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Ask, one round after the other; forever."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            while self._questions:
+                await self._round()
+
+    async def _round(self) -> None:
+        questions: list[_Question] = []
+        producer_ids: set[ProducerId] = set()
+        while self._questions:
+            producer_id = self._questions[0].producer_id
+            if producer_id not in producer_ids and len(producer_ids) >= PRODUCERS_MAX:
+                break
+            producer_ids.add(producer_id)
+            questions.append(self._questions.popleft())
+        try:
+            held = await self._open_partitions(tuple(sorted(producer_ids)))
+        except CALL_FAILURES as error:
+            self._retry.failed(error)
+            for each in questions:
+                each.told(Verdict.UNKNOWN)
+            return
+        self._retry.succeeded()
+        for each in questions:
+            is_held = (each.producer_id, each.topic, each.partition) in held
+            each.told(Verdict.OPEN if is_held else Verdict.FREE)
+
+    async def _open_partitions(self, producer_ids: tuple[ProducerId, ...]) -> set[tuple[int, str, int]]:
+        """(producer id, topic, partition) of all that the coordinator has open of these producers."""
+        wanted = ListTransactions(_OPEN_NAMES, producer_ids)
+        listed = await self._coordinator.call(LIST_TRANSACTIONS, wanted, timeout_s=CALL_TIMEOUT_S)
+        invariant(isinstance(listed, ListTransactionsAnswer), "a list that was read is no list")
+        ids = tuple(each.transactional_id for each in getattr(listed, "transactions", ()))
+        if not ids:
+            return set()
+        described = await self._coordinator.call(
+            DESCRIBE_TRANSACTIONS, DescribeTransactions(ids), timeout_s=CALL_TIMEOUT_S
+        )
+        return {part for each in described.transactions for part in _partitions(each)}
+
+
+def _partitions(described: DescribedTransaction) -> set[tuple[int, str, int]]:
+    """Raises ApiError: the node coordinates no more."""
+    if described.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return set()
+    raise_for(described.error_code)
+    if described.state not in _OPEN_NAMES:
+        return set()
+    return {
+        (described.producer_id, each.topic, index)
+        for each in described.partitions
+        for index in each.partition_ids
+    }
