@@ -8,6 +8,8 @@ Refused     by name: another cluster id, a wrong secret, our own node id, a node
             a second node with the id of one that is connected from another directory.
 Bounds      a frame before authentication has at most HELLO_BYTES_MAX; after it FRAME_BYTES_MAX. A peer
             that does not read loses what comes past BACKLOG_BYTES_MAX: Raft repeats what it lacks.
+Closing     a socket is cut off when its peer has not read the rest within LINGER_S; ``stop`` returns when
+            every socket is closed.
 """
 
 import asyncio
@@ -42,7 +44,9 @@ from records.types import NodeId
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
-HANDSHAKE_S: Final = 2.0
+HANDSHAKE_S: Final = 2.0  # from the first packet to the last word of the handshake
+LINGER_S: Final = 0.5
+ACCEPT_TURNS: Final = 3  # turns of the event loop from a socket's accept to its connection_made, and one more
 RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
 SAID_AGAIN_S: Final = 30.0
 SAID_MAX: Final = 256  # refusals remembered
@@ -63,6 +67,7 @@ class Links:
         self._out: dict[NodeId, _Dialled] = {}
         self._in: dict[NodeId, _Accepted] = {}
         self.unknown: set[_Accepted] = set()  # not authenticated yet
+        self.open: set[_Framed] = set()  # every connection that has a socket
         self._said: dict[str, float] = {}  # reason -> when it was logged
 
     async def start(self) -> None:
@@ -75,14 +80,19 @@ class Links:
                 self._diallers.append(loop.create_task(self._dial(peer), name=f"dial-{peer}"))
 
     async def stop(self) -> None:
-        """Close everything."""
+        """Close every socket, those that are being accepted or dialled included."""
+        for listening in self._server.sockets if self._server is not None else ():
+            asyncio.get_running_loop().remove_reader(listening.fileno())
         for dialler in self._diallers:
             dialler.cancel()
         await asyncio.gather(*self._diallers, return_exceptions=True)
+        await _turns(ACCEPT_TURNS)  # asyncio forgets a socket whose server closes while it is accepted
         if self._server is not None:
             self._server.close()
-        for connection in (*self._out.values(), *self._in.values(), *self.unknown):
+        await _turns(ACCEPT_TURNS)  # uvloop accepts until the server is closed
+        for connection in tuple(self.open):
             connection.close()
+        await asyncio.gather(*(connection.closed.wait() for connection in self.open))
         if self._server is not None:
             await self._server.wait_closed()
 
@@ -96,16 +106,8 @@ class Links:
         """Our Hello."""
         config = self.config
         bound = {int(node): directory for node, directory in self.events.bound().items()}
-        return Hello(
-            PROTOCOL,
-            config.cluster_id,
-            config.node_id,
-            config.directory_id,
-            nonce,
-            bound,
-            config.controller,
-            log_level_max=config.log_level_max,
-        )
+        who = (config.cluster_id, config.node_id, config.directory_id)
+        return Hello(PROTOCOL, *who, nonce, bound, config.controller, log_level_max=config.log_level_max)
 
     def admit(self, peer: NodeId, connection: "_Accepted", hello: Hello) -> None:
         """Take an authenticated inbound connection. Raises Refusal for a second node of one id."""
@@ -164,19 +166,22 @@ class Links:
         while True:
             self._seen[peer].clear()
             try:
-                _, connection = await loop.create_connection(
-                    lambda: _Dialled(self, peer), *self.config.addresses[peer]
-                )
+                connection = _Dialled(self, peer)
                 try:
                     async with asyncio.timeout(HANDSHAKE_S):
-                        await connection.ready
+                        await loop.create_connection(lambda: connection, *self.config.addresses[peer])  # noqa: B023
+                        failure = await connection.ready
                 except (TimeoutError, asyncio.CancelledError):
                     connection.close()  # or a process that was stopped finds many of them when it goes on
+                    if not connection.ready.done():
+                        connection.connection_lost(None)  # uvloop does not, where a dial is cancelled
                     raise
+                if failure is not None:
+                    raise failure
                 wait_s = RETRY_S[0]
                 self._out[peer] = connection
                 self.events.connected(peer)
-                await connection.closed
+                await connection.closed.wait()
                 del self._out[peer]
                 self.events.disconnected(peer)
             except (OSError, TimeoutError):
@@ -193,6 +198,11 @@ class Links:
                 await self._seen[peer].wait()
 
 
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 class _Framed(asyncio.Protocol):
     """Cuts frames out of bytes. ``frame_bytes_max`` grows once the other side is known."""
 
@@ -201,10 +211,13 @@ class _Framed(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.frame_bytes_max = HELLO_BYTES_MAX
         self._theirs: Hello | None = None
+        self.closed = asyncio.Event()
+        self._cut_off: asyncio.TimerHandle | None = None
         self._buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        self.links.open.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -251,6 +264,14 @@ class _Framed(asyncio.Protocol):
         if self.transport is not None:
             transport, self.transport = self.transport, None
             transport.close()
+            self._cut_off = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        self.links.open.discard(self)
+        self.closed.set()
+        if self._cut_off is not None:
+            self._cut_off.cancel()
 
 
 class _Dialled(_Framed):
@@ -258,9 +279,8 @@ class _Dialled(_Framed):
 
     def __init__(self, links: Links, peer: NodeId) -> None:
         super().__init__(links)
-        loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[None] = loop.create_future()
-        self.closed: asyncio.Future[None] = loop.create_future()
+        self.ready: asyncio.Future[Exception | None]  # why the handshake failed; None: it did not
+        self.ready = asyncio.get_running_loop().create_future()
         self._peer = peer
         self._hello = links.hello(secrets.token_bytes(16))
 
@@ -293,15 +313,13 @@ class _Dialled(_Framed):
 
     def _fail(self, refusal: Refusal) -> None:
         if not self.ready.done():
-            self.ready.set_exception(refusal)
+            self.ready.set_result(refusal)
         self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
+        super().connection_lost(error)
         if not self.ready.done():
-            self.ready.set_exception(ConnectionResetError("closed during the handshake"))
-        if not self.closed.done():
-            self.closed.set_result(None)
+            self.ready.set_result(ConnectionResetError("closed during the handshake"))
 
 
 class _Accepted(_Framed):
@@ -369,7 +387,7 @@ class _Accepted(_Framed):
         self.links.unknown.discard(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
+        super().connection_lost(error)
         if self.peer is None:
             self._known()
         else:

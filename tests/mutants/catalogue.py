@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.hostile import HOSTILE
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.loop import LOOP
 from tests.mutants.mutant import Mutant
@@ -281,6 +282,7 @@ MUTANTS: Final = (
         (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
     *PRODUCER_IDS,
+    *HOSTILE,
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
