@@ -19,8 +19,14 @@ from controller.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions.fencing import find, is_last, require_current
-from controller.transactions.init_producer_id import claimed
+from controller.transactions.fencing import (
+    RECOVERY_INIT_VERSION,
+    find,
+    is_given_out,
+    is_last,
+    require_current,
+)
+from controller.transactions.init_producer_id import InitProducerId, claimed, given_out
 from controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
@@ -114,19 +120,21 @@ def _wrong_state(row: Transaction, request: EndTxn) -> ApiError:
 
 
 def needs_producer_id_at_end(view: View, request: EndTxn) -> bool:
-    """Whether the decision will want a producer id that nobody has: a V2 end at the last epoch."""
+    """Whether the decision will want a fresh producer id: a V2 end at the last epoch, or a retry past it."""
     if request.version < BUMPING_VERSION:
         return False
     try:
         row = find(view, request.transactional_id)
-        return _bumps(row, request) and row.producer_epoch >= CLIENT_EPOCH_MAX
+        if _bumps(row, request):
+            return row.producer_epoch >= CLIENT_EPOCH_MAX
+        return row.producer_epoch > CLIENT_EPOCH_MAX
     except ApiError:
         return False
 
 
 def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:
     if not _bumps(row, request):
-        return Decision((), EndTxnAnswer(row.producer_id, row.producer_epoch))
+        return _again(row, request, now_ms, fresh)
     bumped = msgspec.structs.replace(
         _prepared(row, request, now_ms, client_transaction_version=TRANSACTIONS_V2),
         producer_epoch=row.producer_epoch + 1,
@@ -142,6 +150,21 @@ def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: Produ
     return Decision((record_of(bumped),), answer)
 
 
+def _again(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:
+    """A retry: the current pair. That of an abort which was not the producer's own is given out with it."""
+    if is_given_out(row):
+        return Decision((), EndTxnAnswer(row.producer_id, row.producer_epoch))
+    asked = InitProducerId(
+        row.transactional_id,
+        row.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        RECOVERY_INIT_VERSION,
+    )
+    given = given_out(row, asked, fresh, now_ms)
+    return Decision((record_of(given),), EndTxnAnswer(given.producer_id, given.producer_epoch))
+
+
 def _bumps(row: Transaction, request: EndTxn) -> bool:
     """True to end the transaction and bump, False for a retry that is answered with the current pair.
 
@@ -155,6 +178,8 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
             return False
         if row.state is ending:
             raise _still_ending(row)
+        if row.state is State.EMPTY and row.timed_out and not request.committed:
+            return False  # its pair was given out by the first such retry, or by InitProducerId
         if row.state in (State.EMPTY, State.ONGOING):
             raise ProducerFenced(f"{row.transactional_id!r} has epoch {row.producer_epoch} since")
         raise _wrong_state(row, request)

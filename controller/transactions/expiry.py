@@ -1,7 +1,8 @@
 """Expiry: transactions that are open for too long are aborted, ids that nobody uses are forgotten.
 
 Timeout     PrepareAbort at the next epoch. The instance goes on: the row remembers the epoch that it holds,
-            and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced).
+            and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced). Until then no
+            producer has it.
 Clocks      ``now_ms`` is this leader's; ``started_ms`` may be a former leader's, whose clock went otherwise.
             The time left is clamped to [0, timeout]: a transaction of a former leadership that seems to
             begin after this one's activation began at the activation.
@@ -14,10 +15,14 @@ from typing import Final
 import msgspec
 
 from controller.decision import Decision
-from controller.transactions.fencing import fenced
+from controller.transactions.fencing import (
+    RECOVERY_INIT_VERSION,
+    fenced,
+    is_given_out,
+    of_known_instance,
+)
 from controller.transactions.states import (
     DEADLINES,
-    EPOCH_MAX,
     TRANSACTIONS,
     UPDATES,
     FenceCause,
@@ -26,7 +31,7 @@ from controller.transactions.states import (
     record_of,
 )
 from controller.view import View
-from records.invariant import InvariantViolation, invariant
+from records.invariant import InvariantViolation
 from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten
 
 TIMEOUTS_MAX: Final = 100  # aborted by one decision: some 10 ms of the loop
@@ -93,17 +98,26 @@ def _timed_out(
 
 
 def timed_out(row: Transaction, now_ms: int) -> Transaction:
-    """PrepareAbort at the next epoch; the instance that holds the one before may ask for it."""
-    invariant(row.producer_epoch < EPOCH_MAX, "32767 is nobody's to begin a transaction with", row=row)
-    return msgspec.structs.replace(
-        row,
-        producer_epoch=row.producer_epoch + 1,
+    """PrepareAbort at the next epoch; the instance that holds the one before may ask for it.
+
+    A transaction with a pair that was never given out (older versions accepted 32767) is aborted without a
+    bump: there is no producer to fence, and past 32767 there is no epoch.
+    """
+    aborting = msgspec.structs.replace(
+        of_known_instance(row),
         state=State.PREPARE_ABORT,
         updated_ms=now_ms,
         previous_producer_id=NO_PRODUCER_ID,
-        last_producer_epoch=row.producer_epoch,
-        timed_out=True,
         fences=fenced(row, FenceCause.TIMEOUT, now_ms),
+    )
+    if not is_given_out(row):
+        return aborting
+    return msgspec.structs.replace(
+        aborting,
+        producer_epoch=row.producer_epoch + 1,
+        last_producer_epoch=row.producer_epoch,
+        timed_out=row.init_version >= RECOVERY_INIT_VERSION,
+        init_version=-1,
     )
 
 

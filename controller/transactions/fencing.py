@@ -1,25 +1,31 @@
-"""Fencing: whether a (producer id, epoch) still speaks for its transactional id, and what it is told if not.
+"""Fencing: whether a (producer id, epoch) still speaks for its transactional id, and its error code if not.
 
-Three answers to a pair that is not current: its transaction timed out and it may ask for the new epoch
-(59, if its InitProducerId knew how: row 588.2); somebody took over (90, row 588.4); nobody knows it (49).
-A producer id before a rotation is fenced, not unknown, for as long as the row remembers it: librdkafka
-would abort and try again on Kafka's 49.
-
-Source   KIP-360, KIP-588; spec/kafka.md B3, E3.
+Given out   a pair counts from the moment that its record answers a producer with it. An abort that is not
+            the producer's own (a timeout, an InitProducerId while a transaction is open) bumps the epoch
+            before a producer asks for it: until then that pair is refused, as is 32767 in every state.
+Refusals    of a pair that is not current: its transaction timed out and it may ask for the new epoch (59,
+            if its InitProducerId can: row 588.2); another instance has the id (90, row 588.4); the producer
+            id is unknown (49). A producer id before a rotation is fenced, not unknown, for as long as the row
+            remembers it: librdkafka would abort and try again on Kafka's 49.
+Deviation   Kafka accepts the epoch of its own fencing from a producer that it never gave it to.
+Source      KIP-360, KIP-588; Kafka TransactionCoordinator.
 """
 
 from typing import Final
 
+import msgspec
+
 from controller.errors import (
     ApiError,
+    ConcurrentTransactions,
     InvalidProducerIdMapping,
     InvalidRequest,
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions.states import FenceCause, Transaction, get
+from controller.transactions.states import CLIENT_EPOCH_MAX, FenceCause, Transaction, get
 from controller.view import View
-from records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, Fence
+from records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, NO_EPOCH, Fence
 from records.types import ProducerId
 
 RECOVERY_INIT_VERSION: Final = 3  # InitProducerId's, from which on a producer can ask with its own epoch
@@ -36,17 +42,50 @@ def find(view: View, transactional_id: str) -> Transaction:
 
 
 def require_current(row: Transaction, producer_id: ProducerId, epoch: int) -> None:
-    """Raises what ``refusal`` says, unless the pair is current."""
-    if producer_id != row.producer_id or epoch != row.producer_epoch:
+    """Raises what ``refusal`` says, unless the pair is current and was given out."""
+    if not is_current(row, producer_id, epoch):
         raise refusal(row, producer_id, epoch)
 
 
+def is_current(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
+    """The pair is the row's, and a producer was answered with it."""
+    return (producer_id, epoch) == (row.producer_id, row.producer_epoch) and is_given_out(row)
+
+
+def is_given_out(row: Transaction) -> bool:
+    """A producer was answered with the row's pair.
+
+    Every record that is answered with a pair has the version of the InitProducerId behind it; an abort that
+    bumps the epoch before a producer asks for it has none. Kafka's own rows say neither that nor where the
+    instance began: they count as given out.
+    """
+    if row.producer_epoch > CLIENT_EPOCH_MAX:
+        return False
+    return row.init_version >= 0 or row.instance_epoch == NO_EPOCH
+
+
+def of_known_instance(row: Transaction) -> Transaction:
+    """``row``; one of Kafka's own with its current epoch as its instance's first, for what comes after it."""
+    if row.instance_epoch != NO_EPOCH:
+        return row
+    return msgspec.structs.replace(row, instance_epoch=row.producer_epoch)
+
+
+def is_next(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
+    """The pair is what the producer has once the markers of its last transaction are written (KIP-890)."""
+    return epoch >= 0 and (producer_id, epoch) == (row.next_producer_id, row.next_producer_epoch)
+
+
 def refusal(row: Transaction, producer_id: ProducerId, epoch: int) -> ApiError:
-    """Why a pair that is not current is refused: one of the three answers above."""
+    """Why a pair that is not current is refused: see the module. The next one has to wait (51)."""
     current = f"({row.producer_id}, {row.producer_epoch})"
     who = f"{row.transactional_id!r} has {current}, not ({producer_id}, {epoch})"
-    if row.timed_out and is_last(row, producer_id, epoch) and row.init_version >= RECOVERY_INIT_VERSION:
+    if row.timed_out and is_last(row, producer_id, epoch) and _may_recover(row):
         return TransactionTimedOut(f"{who}: its transaction timed out; InitProducerId gives the new epoch")
+    if is_next(row, producer_id, epoch):
+        return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+    if (producer_id, epoch) == (row.producer_id, row.producer_epoch):
+        return ProducerFenced(f"{row.transactional_id!r} has {current}, which no producer was given")
     if was_of(row, producer_id):
         return ProducerFenced(f"{who}: another instance took over")
     return InvalidProducerIdMapping(f"{who}: that producer id was never its own, as far as is known")
@@ -60,6 +99,11 @@ def is_last(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
     rotated = row.last_producer_epoch > row.producer_epoch
     owner = row.previous_producer_id if rotated else row.producer_id
     return row.last_producer_epoch >= 0 and (producer_id, epoch) == (owner, row.last_producer_epoch)
+
+
+def _may_recover(row: Transaction) -> bool:
+    """Its InitProducerId can name its epoch. Before the new one is given out, ``timed_out`` alone says so."""
+    return row.init_version < 0 or row.init_version >= RECOVERY_INIT_VERSION
 
 
 def was_of(row: Transaction, producer_id: ProducerId) -> bool:

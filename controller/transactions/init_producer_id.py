@@ -12,6 +12,8 @@ Instance    the life of one producer with a transactional id. It begins with an 
             An open transaction is aborted first, at epoch + 1, and the request is told to come back (51);
             if nobody gave an epoch, that record already begins the new instance, or the fenced one would
             pass for a retry. A retry leaves everything as it is, the open transaction too.
+Given out   the epoch of such an abort, and of a timeout's, is given out by a record of its own: until the
+            instance has asked for it, nothing is accepted with it, this request neither.
 Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
 Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
             fences a live producer if a retry of its own arrives late.
@@ -32,7 +34,14 @@ from controller.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
 )
-from controller.transactions.fencing import fenced, is_last
+from controller.transactions.fencing import (
+    fenced,
+    is_current,
+    is_given_out,
+    is_last,
+    is_next,
+    of_known_instance,
+)
 from controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     EPOCH_MAX,
@@ -81,6 +90,7 @@ class _Case(enum.Enum):
     WAIT = enum.auto()  # its markers are still being written
     ABORT = enum.auto()  # a transaction is open
     RETRY = enum.auto()
+    GIVE_OUT = enum.auto()  # the epoch of an abort, to the instance that held the one before
     BUMP = enum.auto()
     ROTATE = enum.auto()
 
@@ -126,6 +136,8 @@ def decide_init_producer_id(
         return Decision((record_of(aborting),), come_back)
     if case is _Case.ROTATE:
         return _written(_rotated(row, request, claimed(fresh), now_ms))
+    if case is _Case.GIVE_OUT:
+        return _written(given_out(row, request, fresh, now_ms))
     return _written(_bumped(row, request, now_ms))
 
 
@@ -148,10 +160,12 @@ def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_m
 
 def _case(row: Transaction | None, request: InitProducerId) -> _Case:
     """Raises ProducerFenced: the instance that asks is not the one that holds the id."""
+    if request.producer_epoch > CLIENT_EPOCH_MAX:
+        raise ProducerFenced(f"epoch {request.producer_epoch} is given to no producer")
     if row is None:
         return _Case.NEW  # an id that expired is begun anew, whatever pair is given (row 360.4)
     given = request.producer_id != NO_PRODUCER_ID
-    current = given and (request.producer_id, request.producer_epoch) == (row.producer_id, row.producer_epoch)
+    current = given and is_current(row, request.producer_id, request.producer_epoch)
     if given and not current and not _is_retry(row, request):
         raise ProducerFenced(
             f"{row.transactional_id!r} has ({row.producer_id}, {row.producer_epoch}) since epoch "
@@ -159,17 +173,21 @@ def _case(row: Transaction | None, request: InitProducerId) -> _Case:
         )
     if row.state in PREPARED_STATES:
         return _Case.WAIT
-    exhausted = row.producer_epoch >= CLIENT_EPOCH_MAX
-    if given and not current:
-        return _Case.ROTATE if row.producer_epoch > CLIENT_EPOCH_MAX else _Case.RETRY
+    if given and not current and is_given_out(row):
+        return _Case.RETRY
     if row.state is State.ONGOING:
         return _Case.ABORT
+    if given and not current:
+        return _Case.ROTATE if row.producer_epoch > CLIENT_EPOCH_MAX else _Case.GIVE_OUT
+    exhausted = row.producer_epoch >= CLIENT_EPOCH_MAX
     return _Case.ROTATE if exhausted else _Case.BUMP
 
 
 def _is_retry(row: Transaction, request: InitProducerId) -> bool:
-    """The same instance, with a pair it held before."""
+    """The same instance, with a pair it held before, or with the one that it has once its markers are."""
     if is_last(row, request.producer_id, request.producer_epoch):
+        return True
+    if is_next(row, request.producer_id, request.producer_epoch):
         return True
     if request.producer_id != row.producer_id or row.instance_epoch == NO_EPOCH:
         return False  # a row imported from Kafka does not say which epochs were one instance's
@@ -181,6 +199,18 @@ def claimed(fresh: ProducerId | None) -> ProducerId:
     if fresh is None:
         raise CoordinatorLoadInProgress("no producer id is at hand; come back soon")
     return fresh
+
+
+def given_out(
+    row: Transaction, request: InitProducerId, fresh: ProducerId | None, now_ms: int
+) -> Transaction:
+    """``row``, of an abort that bumped the epoch, with the pair that its instance is answered with.
+
+    Raises   CoordinatorLoadInProgress if that takes a fresh id: the epoch is 32767.
+    """
+    if row.producer_epoch > CLIENT_EPOCH_MAX:
+        return _rotated(row, request, claimed(fresh), now_ms)
+    return _instance(row, request, now_ms)
 
 
 def _written(row: Transaction) -> InitDecision:
@@ -239,8 +269,10 @@ def _rotated(row: Transaction, request: InitProducerId, fresh: ProducerId, now_m
 
 
 def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
-    """PrepareAbort at the next epoch. Without a given epoch a new instance begins, held by nobody yet."""
+    """PrepareAbort at the next epoch, which no producer has yet. Without a given one an instance begins."""
     given = request.producer_id != NO_PRODUCER_ID
+    row = of_known_instance(row)
+    last = row.producer_epoch if is_given_out(row) else row.last_producer_epoch
     epoch = min(row.producer_epoch + 1, EPOCH_MAX)
     cause = FenceCause.SAME_INSTANCE if given else FenceCause.NEW_INSTANCE
     return msgspec.structs.replace(
@@ -249,16 +281,16 @@ def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transac
         state=State.PREPARE_ABORT,
         updated_ms=now_ms,
         previous_producer_id=NO_PRODUCER_ID,
-        last_producer_epoch=row.producer_epoch if given else NO_EPOCH,
+        last_producer_epoch=last if given else NO_EPOCH,
         timed_out=False,
         instance_epoch=row.instance_epoch if given else epoch,
-        init_version=row.init_version if given else -1,
+        init_version=-1,
         fences=fenced(row, cause, now_ms, request.client_id),
     )
 
 
 def _taken_over(row: Transaction, request: InitProducerId, now_ms: int) -> tuple[Fence, ...]:
-    """The row's fences after a new instance took over. An epoch that nobody held is not fenced."""
-    if row.init_version < 0:
+    """The row's fences after a new instance took over. One that was never answered is not fenced."""
+    if row.init_version < 0 and row.instance_epoch == row.producer_epoch:
         return row.fences
     return fenced(row, FenceCause.NEW_INSTANCE, now_ms, request.client_id)

@@ -6,8 +6,101 @@ from tests.mutants.mutant import Mutant
 
 PRODUCER_STATE: Final = "tests/broker/log/test_producer_state.py::"
 STATES_FILE: Final = "broker/log/producer_state.py"
+GIVEN_OUT: Final = "tests/controller/transactions/test_given_out.py::"
+LAW: Final = GIVEN_OUT + "test_only_pairs_that_were_given_out_are_accepted[from-seed-0]"
+FENCING_FILE: Final = "controller/transactions/fencing.py"
+INIT_FILE: Final = "controller/transactions/init_producer_id.py"
+EXPIRY_FILE: Final = "controller/transactions/expiry.py"
 
 EPOCHS: Final = (
+    # -- pairs that were given out ---------------------------------------------------------------------------
+    Mutant(
+        "32767-is-current",
+        "32767 is accepted in no state",
+        FENCING_FILE,
+        "    if row.producer_epoch > CLIENT_EPOCH_MAX:\n        return False\n",
+        "",
+        (
+            LAW,
+            GIVEN_OUT + "test_32767_is_refused_in_every_state[add-CompleteAbort-timeout]",
+            GIVEN_OUT + "test_32767_is_refused_in_every_state[commit-Ongoing-timeout]",
+        ),
+    ),
+    Mutant(
+        "32767-named-by-a-producer",
+        "InitProducerId with 32767 is refused, of an unknown id too",
+        INIT_FILE,
+        "    if request.producer_epoch > CLIENT_EPOCH_MAX:\n",
+        "    if False:\n",
+        (LAW,),
+    ),
+    Mutant(
+        "timeouts-epoch-is-current",
+        "the epoch of a timeout is refused until its producer has asked for it",
+        EXPIRY_FILE,
+        "        init_version=-1,\n",
+        "",
+        (LAW, GIVEN_OUT + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[timeout]"),
+    ),
+    Mutant(
+        "fencing-epoch-is-current",
+        "the epoch of an abort by InitProducerId is refused until a producer has asked for it",
+        INIT_FILE,
+        "        init_version=-1,\n",
+        "        init_version=row.init_version,\n",
+        (LAW, GIVEN_OUT + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[new-instance]"),
+    ),
+    Mutant(
+        "given-out-without-a-record",
+        "the epoch of an abort is the producer's once it is answered with it",
+        INIT_FILE,
+        "    if given and not current and is_given_out(row):\n",
+        "    if given and not current and row.producer_epoch <= CLIENT_EPOCH_MAX:\n",
+        (LAW, GIVEN_OUT + "test_once_asked_for_it_is_the_producers[timeout-the-last-epoch]"),
+    ),
+    Mutant(
+        "invented-epoch-accepted",
+        "an epoch above the current one is accepted by no request",
+        FENCING_FILE,
+        "    return (producer_id, epoch) == (row.producer_id, row.producer_epoch) and is_given_out(row)\n",
+        "    return producer_id == row.producer_id and epoch >= row.producer_epoch and is_given_out(row)\n",
+        (LAW,),
+    ),
+    Mutant(
+        "rotation-out-of-an-open-transaction",
+        "what is open is aborted before its producer id changes",
+        INIT_FILE,
+        "    if row.state is State.ONGOING:\n",
+        "    if row.state is State.ONGOING and (current or not given):\n",
+        (
+            LAW,
+            GIVEN_OUT
+            + "test_the_holder_of_32766_goes_on_after_an_old_row_unless_it_was_fenced[Ongoing-timeout]",
+        ),
+    ),
+    Mutant(
+        "timeout-past-the-last-epoch",
+        "a transaction that an older version left open at 32767 times out without a bump",
+        EXPIRY_FILE,
+        "    if not is_given_out(row):\n        return aborting\n",
+        "",
+        (
+            LAW,
+            GIVEN_OUT + "test_a_transaction_left_open_at_32767_times_out_without_a_bump[Ongoing-timeout]",
+        ),
+    ),
+    Mutant(
+        "v2-retry-gives-32767",
+        "a retried V2 end gives out the epoch of the abort by a record, 32767 never",
+        "controller/transactions/end_txn.py",
+        "    if is_given_out(row):\n",
+        "    if True:\n",
+        (
+            LAW,
+            GIVEN_OUT
+            + "test_an_end_of_v2_that_is_tried_again_after_a_timeout_at_32766_has_a_new_producer_id",
+        ),
+    ),
     # -- sequences -------------------------------------------------------------------------------------------
     Mutant(
         "sequences-compared-as-numbers",

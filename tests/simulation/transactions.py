@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import controller.topics
 import controller.transactions.end_txn
-import controller.transactions.expiry
+import controller.transactions.fencing
 import controller.transactions.init_producer_id
 import controller.transactions.states
 import quorum.transaction_timers
@@ -48,7 +48,7 @@ EPOCH_MAX: Final = 7  # so that epochs run out
 
 SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (controller.transactions.states, "EPOCH_MAX", EPOCH_MAX),
-    (controller.transactions.expiry, "EPOCH_MAX", EPOCH_MAX),
+    (controller.transactions.fencing, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
     (controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),

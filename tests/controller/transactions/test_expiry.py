@@ -55,6 +55,7 @@ def test_a_timeout_aborts_bumps_and_remembers(epoch: int, producer_id: int) -> N
         producer_epoch=epoch + 1,
         last_producer_epoch=epoch,
         timed_out=True,
+        init_version=-1,
         updated_ms=coordinator.now_ms,
         fences=(Fence(coordinator.now_ms, FenceCause.TIMEOUT, ProducerId(producer_id), epoch),),
         prepared_version=row.prepared_version,

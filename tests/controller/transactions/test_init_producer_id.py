@@ -168,12 +168,12 @@ def test_while_markers_are_written(state: State, given: tuple[int, int], expecte
     ("epoch", "given", "aborted", "then"),
     [
         pytest.param(5, None, (6, 6, -1, -1), (42, 7), id="a-new-instance"),
-        pytest.param(5, (42, 5), (6, 3, 5, 4), (42, 6), id="the-same-instance-is-given-the-aborts-epoch"),
+        pytest.param(5, (42, 5), (6, 3, 5, -1), (42, 6), id="the-same-instance-is-given-the-aborts-epoch"),
         pytest.param(32764, None, (32765, 32765, -1, -1), (42, 32766), id="a-new-instance-at-32764"),
         pytest.param(32765, None, (32766, 32766, -1, -1), (1000, 0), id="a-new-instance-at-32765"),
         pytest.param(32766, None, (32767, 32767, -1, -1), (1000, 0), id="a-new-instance-at-32766"),
-        pytest.param(32765, (42, 32765), (32766, 3, 32765, 4), (42, 32766), id="the-same-at-32765"),
-        pytest.param(32766, (42, 32766), (32767, 3, 32766, 4), (1000, 0), id="the-same-at-32766"),
+        pytest.param(32765, (42, 32765), (32766, 3, 32765, -1), (42, 32766), id="the-same-at-32765"),
+        pytest.param(32766, (42, 32766), (32767, 3, 32766, -1), (1000, 0), id="the-same-at-32766"),
     ],
 )
 def test_an_open_transaction_is_aborted_first(

@@ -112,11 +112,13 @@ class History:
     def end(self, pair: Pair, committed: bool, version: int) -> None:
         written = len(self.coordinator.written)
         answer = self.coordinator.end(*pair, committed=committed, version=version)
-        if len(self.coordinator.written) > written:  # else it is a retry: V2's may follow a timeout's abort
-            self.let_in(pair)
         if answer is not None:
             self.answered(answer, self.owners[pair])
         row = self.coordinator.row()
+        if version == 5 and not committed and row.state is State.EMPTY:
+            return  # a retry after an abort that was not the producer's: the epoch of that abort is given out
+        if len(self.coordinator.written) > written:  # else it is a retry: V2's may follow a timeout's abort
+            self.let_in(pair)
         wanted = (
             (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
             if committed
