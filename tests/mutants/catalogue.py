@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
+from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.isolation import ISOLATION
@@ -115,7 +116,6 @@ MUTANTS: Final = (
             DURABILITY + "test_h9_an_ack_leaves_when_the_entry_is_on_disk",
             DURABILITY + "test_h9_a_vote_leaves_when_it_is_on_disk",
             DURABILITY + "test_h9_a_candidate_asks_for_votes_when_its_own_is_on_disk",
-            STORMS + "[deaths]",
         ),
     ),
     Mutant(
@@ -281,6 +281,7 @@ MUTANTS: Final = (
         "            self.links.meet(self._peer, self._theirs)",
         (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
+    *DRIVER,
     *PRODUCER_IDS,
     *HOSTILE,
     *COORDINATOR,

@@ -120,7 +120,7 @@ PRODUCER_IDS: Final = (
         "ON_BEHALF: Final = BrokerId(0)",
         (
             "tests/quorum/test_upgrade_refusals.py::test_a_block_of_the_bridge_is_nobodys_in_zookeeper",
-            UPGRADE_STORM + "[upgrade-seed-16]",
+            UPGRADE_STORM + "[upgrade-seed-4]",
         ),
     ),
     Mutant(
@@ -137,7 +137,7 @@ PRODUCER_IDS: Final = (
         "controller/migration.py",
         "    return _decided(replace(now, phase=Phase.ROLLING_BACK))",
         "    return Decision((), replace(now, phase=Phase.ROLLING_BACK))",
-        (UPGRADE + "test_a_rollback_against_rivals_ends", UPGRADE_STORM + "[upgrade-seed-1]"),
+        (UPGRADE + "test_a_rollback_against_rivals_ends", UPGRADE_STORM + "[upgrade-seed-7]"),
     ),
     Mutant(
         "rollback-without-a-write",
