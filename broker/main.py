@@ -39,6 +39,7 @@ from wire.client import ControllerClient
 from wire.dispatch import Service
 from wire.k60_describe_cluster import ClusterNode
 from wire.listener import Listener
+from wire.request_memory import RequestMemory
 from wire.stalls import Stalls
 
 LEAVE_S_MAX: Final = 1.0
@@ -51,6 +52,7 @@ class Broker:
     """One broker. To be made, started and stopped on the event loop.
 
     ``coordinator``: what the transaction coordinator of this very node serves, if the node has one.
+    ``memory``: the node's, which all its listeners share.
     ``fatal`` is done when the broker cannot go on; its owner stops it and ends with that exit code.
     Raises SettingsError on files of secrets that cannot be used.
     """
@@ -65,6 +67,7 @@ class Broker:
         rng: Random | None = None,
         coordinator: Service | None = None,
         stalls: Stalls | None = None,
+        memory: RequestMemory | None = None,
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
@@ -137,8 +140,8 @@ class Broker:
             log=log,
             security_protocol="SASL_PLAINTEXT" if protocol == "SASL_PLAINTEXT" else "PLAINTEXT",
             credentials=client_credentials(config, listener_name),
-            frame_bytes_max=config.frame_bytes_max,
-            connections_max=config.connections_max,
+            limits=config.listener_limits,
+            memory=memory,
             secret=secret,
             stalls=self._stalls,
         )

@@ -12,6 +12,7 @@ from broker.log.shapes import LogConfig
 from controller.authorization import Acls, AclSyntaxError
 from wire.auth import UsersSyntaxError, parse_users
 from wire.client import Address
+from wire.limits import ListenerLimits
 from wire.secret_proof import ClusterSecret, parse_secret
 
 SECRETS_BYTES_MAX: Final = 1024 * 1024  # of a file with users or a password
@@ -97,12 +98,8 @@ class BrokerConfig(Protocol):
         """broker.heartbeat.interval.ms."""
 
     @property
-    def frame_bytes_max(self) -> int:
-        """socket.request.max.bytes."""
-
-    @property
-    def connections_max(self) -> int:
-        """max.connections, of one listener."""
+    def listener_limits(self) -> ListenerLimits:
+        """What the client listener bears."""
 
     def security_protocol(self, listener_name: str) -> str:
         """``PLAINTEXT`` or ``SASL_PLAINTEXT``."""

@@ -42,6 +42,7 @@ from quorum.node_identity import (
 )
 from records.invariant import InvariantViolation
 from snapshots.store import ImageLost, StoreInUse
+from wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
     from cli.zookeeper_port import LivePort
@@ -159,6 +160,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
     metrics = NodeMetrics(log)
+    memory = RequestMemory(config.queued_request_bytes_max)
     async with AsyncExitStack() as stack:
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
@@ -167,11 +169,13 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         controller: Controller | None = None
         if config.is_controller:
             zookeeper = await stack.enter_async_context(_zookeeper(config, log))
-            controller = Controller(config, identity, log, metrics, zookeeper)
+            controller = Controller(config, identity, log, metrics, zookeeper, memory)
             parts.append(controller)
         if config.is_broker:
             coordinator = None if controller is None else controller.transactions.service
-            broker = Broker(config, identity, log, metrics, coordinator=coordinator, stalls=metrics.stalls)
+            broker = Broker(
+                config, identity, log, metrics, coordinator=coordinator, stalls=metrics.stalls, memory=memory
+            )
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
                 controller.transactions.claim = broker.claim_producer_id

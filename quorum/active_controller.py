@@ -45,6 +45,7 @@ from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.levels import LevelTooHigh
 from records.types import Log, NodeId
 from wire.listener import Listener
+from wire.request_memory import RequestMemory
 from wire.secret_proof import ClusterSecret
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
@@ -66,6 +67,7 @@ class Controller:
         log: Any = None,
         metrics: NodeMetrics | None = None,
         zookeeper: ZookeeperPort | None = None,
+        memory: RequestMemory | None = None,
     ) -> None:
         self._config = config
         self._identity = identity
@@ -176,8 +178,8 @@ class Controller:
             log=self._log,
             security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
             credentials=read_users(config, CONTROLLER_LISTENER),
-            frame_bytes_max=config.frame_bytes_max,
-            connections_max=config.connections_max,
+            limits=config.listener_limits,
+            memory=memory,
             secret=secret,
             stalls=self._metrics.stalls,
         )

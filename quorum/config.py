@@ -43,6 +43,14 @@ from quorum.config_values import (
     parse_address,
 )
 from records.types import NodeId
+from wire.frame import FRAME_BYTES_MAX
+from wire.limits import (
+    CONNECTIONS_IDLE_MS_MAX,
+    CONNECTIONS_MAX,
+    FAILED_AUTHENTICATION_DELAY_MS,
+    QUEUED_REQUEST_BYTES_MAX,
+    ListenerLimits,
+)
 
 __all__ = [
     "CONTROLLER_LISTENER",
@@ -61,7 +69,6 @@ VALUE_CHARACTERS_MAX: Final = 64 * 1024
 DAY_MS: Final = 24 * 3_600_000
 REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
 SEGMENT_BYTES_MIN: Final = 14  # Kafka's
-FRAME_BYTES_MAX_DEFAULT: Final = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes
 
 
 class ConfigError(ValueError):
@@ -214,11 +221,24 @@ class NodeConfig:
     )
     disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=_key("disk.free.min.bytes", BYTES))
     frame_bytes_max: int = field(
-        default=FRAME_BYTES_MAX_DEFAULT, metadata=_key("socket.request.max.bytes", integer(64, INT32_MAX))
+        default=FRAME_BYTES_MAX, metadata=_key("socket.request.max.bytes", integer(64, INT32_MAX))
     )
-    connections_max: int = field(
-        default=4096,
-        metadata=_key("max.connections", integer(1, 1_000_000)),  # Kafka's name; per listener
+    queued_request_bytes_max: int = field(  # of all listeners together; Kafka's default is no limit
+        default=QUEUED_REQUEST_BYTES_MAX,
+        metadata=_key("queued.max.request.bytes", integer(1024 * 1024, INT64_MAX)),
+    )
+    connections_max: int = field(  # per listener; Kafka's default is no limit
+        default=CONNECTIONS_MAX, metadata=_key("max.connections", integer(1, 1_000_000))
+    )
+    connections_per_ip_max: int | None = field(
+        default=None, metadata=_key("max.connections.per.ip", integer(1, INT32_MAX))
+    )
+    connections_idle_ms_max: int = field(
+        default=CONNECTIONS_IDLE_MS_MAX, metadata=_key("connections.max.idle.ms", MILLISECONDS)
+    )
+    failed_authentication_delay_ms: int = field(
+        default=FAILED_AUTHENTICATION_DELAY_MS,
+        metadata=_key("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
     )
     log_level: str = field(
         default="info", metadata=_key("log.level", choice("debug", "info", "warning", "error"))
@@ -254,6 +274,17 @@ class NodeConfig:
     def raft_address(self) -> Address | None:
         """This node's own Raft address; None if it is no voter."""
         return next((each.address for each in self.voters if each.node_id == self.node_id), None)
+
+    @property
+    def listener_limits(self) -> ListenerLimits:
+        """What each listener bears."""
+        return ListenerLimits(
+            frame_bytes_max=self.frame_bytes_max,
+            connections_max=self.connections_max,
+            connections_per_ip_max=self.connections_per_ip_max,
+            idle_ms_max=self.connections_idle_ms_max,
+            failed_authentication_delay_ms=self.failed_authentication_delay_ms,
+        )
 
     def security_protocol(self, listener_name: str) -> str:
         """``PLAINTEXT`` or ``SASL_PLAINTEXT``: how the listener of that name is spoken to."""

@@ -74,6 +74,14 @@ def checks(config: "NodeConfig") -> list[tuple[bool, str]]:
             config.zookeeper_tls or not (config.zookeeper_truststore or config.zookeeper_keystore),
             "zookeeper.ssl.client.enable: stores are given, but TLS is not enabled",
         ),
+        (
+            config.failed_authentication_delay_ms < config.connections_idle_ms_max,
+            "connection.failed.authentication.delay.ms must be less than connections.max.idle.ms",
+        ),
+        (
+            config.queued_request_bytes_max >= 2 * config.frame_bytes_max,
+            f"queued.max.request.bytes: at least {2 * config.frame_bytes_max}, two of the largest requests",
+        ),
         *_checks_of_size(config),
     ]
 

@@ -192,7 +192,7 @@ class Connection(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._fail(str(error) if error else "closed by the other side")
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: bytes | bytearray) -> None:
         if not self._calls:
             raise CorruptData("an answer to no request")
         call = self._calls.popleft()

@@ -17,6 +17,7 @@ from records.invariant import CorruptData
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
 HEADER_TAGS_MAX: Final = 32  # no tag is defined for headers; some room for those to come
+DETACHED_BYTES_MIN: Final = 256 * 1024
 REQUEST_PREFIX_BYTES: Final = 8  # key, version, correlation id: enough to refuse any request
 
 _LENGTH: Final = struct.Struct(">i")
@@ -39,57 +40,86 @@ class RequestHeader(NamedTuple):
 class Splitter:
     """Cuts a byte stream into frames. Each byte is copied a bounded number of times.
 
-    Bytes that hold whole frames are kept as they came; only a rest that waits for more is gathered.
+    Bytes that hold whole frames are kept as they came; only a rest that waits for more is gathered. A frame
+    above DETACHED_BYTES_MIN that was gathered is given out as it is, without a second copy.
     """
 
-    __slots__ = ("_buffer", "_frame_bytes_max", "_position")
+    __slots__ = ("_frame_bytes_max", "_position", "pending")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._buffer: bytes | bytearray = b""
+        self.pending: bytes | bytearray = b""  # empty if no byte waits; may begin with bytes given out
         self._position = 0
 
     @property
     def buffered(self) -> int:
         """Bytes fed but not yet cut off as frames."""
-        return len(self._buffer) - self._position
+        return len(self.pending) - self._position
+
+    @property
+    def announced(self) -> int:
+        """The size of the frame that the buffered bytes begin, by its own word; 0 if that is not here yet."""
+        if self.buffered < _LENGTH.size:
+            return 0
+        (size,) = _LENGTH.unpack_from(self.pending, self._position)
+        return max(0, int(size))
 
     def limit(self, frame_bytes_max: int) -> None:
         """Change the bound for the frames that are cut off from now on."""
         self._frame_bytes_max = frame_bytes_max
 
+    def clear(self) -> None:
+        """Forget what is buffered."""
+        self.pending, self._position = b"", 0
+
     def feed(self, chunk: bytes) -> None:
         """Add what arrived."""
-        buffer, position = self._buffer, self._position
+        buffer, position = self.pending, self._position
         if position == len(buffer):
-            self._buffer = chunk
+            self.pending = chunk
         elif isinstance(buffer, bytearray):
             del buffer[:position]
             buffer += chunk
         else:
-            self._buffer = bytearray(memoryview(buffer)[position:])
-            self._buffer += chunk
+            self.pending = bytearray(memoryview(buffer)[position:])
+            self.pending += chunk
         self._position = 0
 
-    def next_frame(self) -> bytes | None:
+    def next_frame(self) -> bytes | bytearray | None:
         """The next whole frame without its length, or None. Raises CorruptData on a bad length."""
-        buffer, position = self._buffer, self._position
+        buffer, position = self.pending, self._position
         start = position + 4
         if len(buffer) < start:
+            if position:
+                self._trim()
             return None
         (size,) = _LENGTH.unpack_from(buffer, position)
         if not 0 <= size <= self._frame_bytes_max:
             raise CorruptData(f"a frame claims {size} bytes, expected 0 to {self._frame_bytes_max}")
         end = start + size
         if len(buffer) < end:
+            self._trim()
             return None
-        self._position = end
-        if isinstance(buffer, bytes):
-            return buffer[start:end]
-        return bytes(memoryview(buffer)[start:end])
+        if isinstance(buffer, bytes) or size < DETACHED_BYTES_MIN:
+            self._position = end
+            if end == len(buffer):
+                self.pending, self._position = b"", 0
+            return (
+                bytes(memoryview(buffer)[start:end]) if isinstance(buffer, bytearray) else buffer[start:end]
+            )
+        self.pending, self._position = bytes(memoryview(buffer)[end:]), 0
+        del buffer[end:]
+        del buffer[:start]
+        return buffer
+
+    def _trim(self) -> None:
+        """Keep no byte that was given out: an idle connection holds what waits, not the read it came in."""
+        if self._position:
+            self.pending = self.pending[self._position :]
+            self._position = 0
 
 
-def parse_request_prefix(frame: bytes) -> tuple[int, int, int]:
+def parse_request_prefix(frame: bytes | bytearray) -> tuple[int, int, int]:
     """(key, version, correlation id): alike in every header version. Raises CorruptData."""
     if len(frame) < REQUEST_PREFIX_BYTES:
         raise CorruptData(f"a request of {len(frame)} bytes, expected at least {REQUEST_PREFIX_BYTES}")
@@ -97,7 +127,7 @@ def parse_request_prefix(frame: bytes) -> tuple[int, int, int]:
     return key, version, correlation_id
 
 
-def client_id_end(frame: bytes) -> int:
+def client_id_end(frame: bytes | bytearray) -> int:
     """Where the client id ends, so that ``frame[10:end]`` is its bytes. Raises CorruptData."""
     if len(frame) < _REQUEST.size:
         raise CorruptData(f"a request header of {len(frame)} bytes, expected at least {_REQUEST.size}")
@@ -110,7 +140,7 @@ def client_id_end(frame: bytes) -> int:
     return end
 
 
-def skip_tagged_fields(frame: bytes, position: int) -> int:
+def skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
     """Where the tagged fields of a header end. Raises CorruptData."""
     if position < len(frame) and frame[position] == 0:
         return position + 1
@@ -131,7 +161,7 @@ def skip_tagged_fields(frame: bytes, position: int) -> int:
     return position
 
 
-def parse_request_header(frame: bytes, *, flexible: bool) -> tuple[RequestHeader, int]:
+def parse_request_header(frame: bytes | bytearray, *, flexible: bool) -> tuple[RequestHeader, int]:
     """Header v2 if ``flexible``, else v1, and where the body begins. Raises CorruptData."""
     key, version, correlation_id = parse_request_prefix(frame)
     end = client_id_end(frame)
@@ -141,7 +171,7 @@ def parse_request_header(frame: bytes, *, flexible: bool) -> tuple[RequestHeader
     return RequestHeader(key, version, correlation_id, client_id), end
 
 
-def parse_client_id(raw: bytes, *, is_null: bool) -> str | None:
+def parse_client_id(raw: bytes | bytearray, *, is_null: bool) -> str | None:
     """The client id as text. Raises CorruptData."""
     if is_null:
         return None
@@ -178,7 +208,7 @@ def response_frame_of(correlation_id: int, pieces: list[bytes], *, tagged: bool)
     return b"".join((header, *pieces))
 
 
-def parse_response_header(frame: bytes, *, tagged: bool) -> tuple[int, int]:
+def parse_response_header(frame: bytes | bytearray, *, tagged: bool) -> tuple[int, int]:
     """(correlation id, where the body begins). Raises CorruptData."""
     if len(frame) < _LENGTH.size:
         raise CorruptData(f"a response of {len(frame)} bytes, expected at least {_LENGTH.size}")

@@ -4,6 +4,7 @@ Own APIs    ApiVersions, SASL where the listener wants it, and ProveSecret (2003
             secret. ApiVersions says what is served, no more.
 Isolation   an exception out of an endpoint is our bug: it goes to the event loop's exception handler,
             which the composition root makes halt the process. All else: wire/server_connection.py.
+Bounds      wire/limits.py names them; wire/admission.py counts connections, wire/request_memory.py bytes.
 """
 
 import asyncio
@@ -14,18 +15,21 @@ from typing import Any, Final, Literal
 from structlog.typing import FilteringBoundLogger
 
 from records.invariant import InvariantViolation, invariant
-from wire import frame as framing
+from wire.admission import SWEEP_S, Admission
+from wire.descriptors import sockets_end
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
 from wire.errors import IllegalSaslState
 from wire.k17_sasl_handshake import SASL_HANDSHAKE
 from wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
 from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
 from wire.k20037_prove_secret import PROVE_SECRET
+from wire.limited_log import LimitedLog
+from wire.limits import DEFAULT_LIMITS, ListenerLimits
+from wire.request_memory import RequestMemory
 from wire.secret_proof import ClusterSecret, serve
 from wire.server_connection import ServerConnection
 from wire.stalls import Stalls
 
-CONNECTIONS_MAX: Final = 4096
 ACCEPT_BACKLOG: Final = 1024
 
 SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
@@ -36,7 +40,8 @@ class Listener:
 
     ``credentials`` (user -> password) are wanted iff the protocol is SASL_PLAINTEXT; else every principal
     is User:ANONYMOUS. ``features`` is asked at each ApiVersions. With ``secret`` a client can prove that it
-    is a node of this cluster. Raises InvariantViolation on a service with APIs that are the listener's own.
+    is a node of this cluster. ``memory`` is the node's, shared by its listeners. Raises InvariantViolation
+    on a service with APIs that are the listener's own.
     """
 
     def __init__(
@@ -47,8 +52,8 @@ class Listener:
         log: FilteringBoundLogger,
         security_protocol: SecurityProtocol = "PLAINTEXT",
         credentials: Mapping[str, str] | None = None,
-        frame_bytes_max: int = framing.FRAME_BYTES_MAX,
-        connections_max: int = CONNECTIONS_MAX,
+        limits: ListenerLimits = DEFAULT_LIMITS,
+        memory: RequestMemory | None = None,
         features: Callable[[], Features] = lambda: NO_FEATURES,
         secret: ClusterSecret | None = None,
         stalls: Stalls | None = None,
@@ -67,14 +72,16 @@ class Listener:
         invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
         self.apis: Service = {**service, **own}
         self.name = name
-        self.log = log.bind(listener=name)
+        self.log = LimitedLog(log.bind(listener=name))
         self.credentials = credentials
-        self.frame_bytes_max = frame_bytes_max
+        self.limits = limits
+        self.memory = memory or RequestMemory()
+        self.admission: Admission[ServerConnection] = Admission(limits, sockets_end(), self.log)
         self.stalls = stalls or Stalls()
-        self._connections_max = connections_max
         self._features = features
         self._ranges = advertise(api for api, _ in self.apis.values())
-        self._connections: set[ServerConnection] = set()
+        self._connections: set[ServerConnection] = set()  # with a socket; some of them are closing
+        self._sweeping: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._emptied: asyncio.Event | None = None
@@ -94,12 +101,15 @@ class Listener:
         self._server = await loop.create_server(
             lambda: ServerConnection(self, loop), host, port, backlog=ACCEPT_BACKLOG
         )
+        self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
 
     async def stop(self) -> None:
         """Stop listening and close every connection; what was answered before is still sent."""
         if self._server is None:
             return
         self._stopping = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         self._server.close()
         for connection in tuple(self._connections):
             connection.close()
@@ -108,28 +118,35 @@ class Listener:
             await self._emptied.wait()  # at most LINGER_S: then the rest is cut off
         await self._server.wait_closed()
         self._server = None
+        self.log.close()
 
     def api_versions(self) -> ApiVersionsAnswer:
         """What is served here."""
         return ApiVersionsAnswer(self._ranges, self._features())
 
-    def admit(self, connection: ServerConnection) -> bool:
+    def admit(self, connection: ServerConnection, descriptor: int, *, authenticated: bool) -> bool:
         """Take a new connection in, or refuse it: there are too many, or no more are wanted."""
         if self._stopping:  # it was being accepted when the socket was closed
             return False
-        if len(self._connections) >= self._connections_max:
-            self.log.warning(
-                "connection_refused", peer=connection.peer, connections_max=self._connections_max
-            )
-            return False
         self._connections.add(connection)
-        return True
+        return self.admission.admit(connection, descriptor, authenticated=authenticated)
 
     def forget(self, connection: ServerConnection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
+        self.admission.forget(connection)
         if self._emptied is not None and not self._connections:
             self._emptied.set()
+
+    def sweep(self, now_s: float) -> None:
+        """Close those whose time is over, and make room where some wait for it."""
+        self.admission.sweep()
+        self.memory.relieve(now_s)
+        self.log.flush()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
+        self.sweep(loop.time())
 
     def _serve_api_versions(self, request: Any, context: Context, reply: Reply) -> None:
         reply(self.api_versions())

@@ -5,97 +5,36 @@ Order       one request of a connection is in process at a time; the rest of its
 Muting      a reply with a throttle leaves at once; then the connection is not read for that long.
 Isolation   bytes that are not what they claim close their own connection, with one log line, and reach
             nothing else.
+Memory      what it holds is counted (wire/request_memory.py): parts of frames, parked requests, replies that
+            are not read.
 Speed       no Task, Future or copy per request; one write per reply.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Final, Protocol, cast
-
-from structlog.typing import FilteringBoundLogger
+from typing import Any, Final, cast
 
 from controller.authorization import ANONYMOUS
 from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from records.invariant import CorruptData, InvariantViolation
+from records.invariant import CorruptData
 from wire import frame as framing
+from wire.acceptor import Acceptor
 from wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
-from wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof, Service
-from wire.errors import IllegalSaslState
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
+from wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
 from wire.k18_api_versions import ApiVersionsAnswer
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticated
-from wire.stalls import Stalls
+from wire.login import login_step
+from wire.request_memory import Part, Share
+from wire.server_reply import ServerReply
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
+PARKED_BYTES_MAX: Final = 4 * 1024
+"""Of a request that is parked while the memory for small frames is full: heartbeats, ends of transactions."""
+WRITE_BUFFER_BYTES: Final = 8 * 1024
+"""More of unread replies is counted; so much, of each connection, is not."""
+
 LINGER_S: Final = 5.0
 """How long a closing connection may take to read what was written to it."""
 
 _UNREAD: Final = "unread frame"
-
-
-class Acceptor(Protocol):
-    """The listener, as far as its connections need one."""
-
-    apis: Service
-    name: str
-    log: FilteringBoundLogger
-    credentials: Mapping[str, str] | None
-    frame_bytes_max: int
-    stalls: Stalls
-
-    def admit(self, connection: "ServerConnection") -> bool:
-        """Take a new connection in, or refuse it."""
-
-    def forget(self, connection: "ServerConnection") -> None:
-        """A connection is gone."""
-
-    def api_versions(self) -> ApiVersionsAnswer:
-        """What is served."""
-
-
-class _Reply:
-    """The one answer to one request. ``request`` is None until it is read."""
-
-    __slots__ = ("_api", "_connection", "_correlation_id", "request", "version")
-
-    def __init__(
-        self, connection: "ServerConnection", api: Api[Any, Any], version: int, correlation_id: int
-    ) -> None:
-        self._connection: ServerConnection | None = connection
-        self._api = api
-        self._correlation_id = correlation_id
-        self.version = version
-        self.request: Any = None
-
-    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
-        connection = self._connection
-        if connection is None:
-            raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
-        self._connection = None
-        if connection.is_advancing:  # what serves the request is measured with its reply
-            self._send(connection, outcome, throttle_ms)
-            return
-        begun = connection.stalls.begin()
-        self._send(connection, outcome, throttle_ms)
-        connection.stalls.end(self._api.name, begun)
-
-    def _send(self, connection: "ServerConnection", outcome: Any, throttle_ms: int) -> None:
-        api, version = self._api, self.version
-        if api.unanswered is not None and self.request is not None:
-            silence = api.unanswered(self.request, outcome)
-            if silence is not None:
-                connection.stay_silent(api.name, silence.failure, throttle_ms)
-                return
-        if api.frame_response is not None and not isinstance(outcome, ApiError):
-            framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
-            connection.answer(framed, throttle_ms)
-            return
-        if isinstance(outcome, ApiError):
-            body = api.refusal(version, self.request, outcome, throttle_ms)
-        else:
-            body = api.encode_response(version, outcome, throttle_ms)
-        tagged = api.has_tagged_response_header(version)
-        connection.answer(framing.response_frame(self._correlation_id, body, tagged=tagged), throttle_ms)
 
 
 class ServerConnection(asyncio.Protocol):
@@ -107,7 +46,7 @@ class ServerConnection(asyncio.Protocol):
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
         self._sasl: PlainServer | None = None
-        bound = listener.frame_bytes_max
+        bound = listener.limits.frame_bytes_max
         if listener.credentials is not None:
             self._sasl = PlainServer(listener.credentials)
             bound = min(bound, UNAUTHENTICATED_FRAME_BYTES_MAX)
@@ -117,7 +56,15 @@ class ServerConnection(asyncio.Protocol):
         self.is_advancing = self._reading_paused = False
         self.stalls = listener.stalls
         self._work = _UNREAD  # what is served, by name
+        self._memory = listener.memory
+        self._share = Share(self)
+        self._parked_bytes = 0  # of the frame whose request is in process
+        self._has_part = self._waits_for_memory = False
+        self._admission = listener.admission
+        self._became_active = listener.admission.by_activity.move_to_end
+        self.active_sweep = 0
         self._timer: asyncio.TimerHandle | None = None
+        self.address = ""
         self.peer = "?"
         self._proof = Proof()
         self._context = Context(ANONYMOUS, listener.name, None, self.peer, self._proof)
@@ -127,10 +74,15 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket was accepted."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        if peer:
+            self.address = peer[0]
+            self.peer = f"{peer[0]}:{peer[1]}"
         self._context = Context(ANONYMOUS, self._listener.name, None, self.peer, self._proof)
-        if not self._listener.admit(self):
+        socket = transport.get_extra_info("socket")
+        descriptor = -1 if socket is None else socket.fileno()
+        if not self._listener.admit(self, descriptor, authenticated=self._sasl is None):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -141,12 +93,15 @@ class ServerConnection(asyncio.Protocol):
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
+        self._let_go()
         self._listener.forget(self)
 
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into requests."""
         if self._closing:
             return
+        self.active_sweep = self._admission.sweeps
+        self._became_active(self)
         self._splitter.feed(data)
         self._advance()
 
@@ -157,7 +112,41 @@ class ServerConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._write_paused = False
+        self._memory.hold_unread(self._share, 0)
         self._advance()
+
+    # Called by the memory and the admission
+
+    def go_on_reading(self) -> None:
+        """See request_memory.Holder."""
+        self._waits_for_memory = False
+        self._count()
+        self._regulate_reading()
+
+    def unread_bytes(self) -> int:
+        """See request_memory.Holder."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def received_bytes(self) -> int:
+        """See admission.Admitted."""
+        return self._splitter.buffered
+
+    def cut(self, reason: str) -> None:
+        """Close at once, without what is not sent yet, and hold nothing."""
+        if self._transport is None:
+            return
+        if not self._closing:
+            self._closing = True
+            self._listener.log.warning("connection_closed", peer=self.peer, reason=reason)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport.abort()
+        self._let_go()
+
+    @property
+    def may_make_room(self) -> bool:
+        """Whether it may be closed for a new connection: nothing is in process, and it is no peer's."""
+        return not (self._busy or self._context.proved)
 
     # Called by the listener and by replies
 
@@ -171,6 +160,7 @@ class ServerConnection(asyncio.Protocol):
             self._timer.cancel()
         transport.close()
         self._timer = self._loop.call_later(LINGER_S, transport.abort)
+        self._let_go()
 
     def answer(self, framed: bytes, throttle_ms: int) -> None:
         """Send the answer to the request in process and go on to the next."""
@@ -178,7 +168,11 @@ class ServerConnection(asyncio.Protocol):
         transport = self._transport
         if self._closing or transport is None:
             return
+        if self._parked_bytes:
+            self._unpark()
         transport.write(framed)
+        if self._write_paused:
+            self._memory.hold_unread(self._share, transport.get_write_buffer_size())
         self._go_on(throttle_ms)
 
     def stay_silent(self, api_name: str, failure: str | None, throttle_ms: int) -> None:
@@ -186,6 +180,8 @@ class ServerConnection(asyncio.Protocol):
         self._busy = False
         if self._closing or self._transport is None:
             return
+        if self._parked_bytes:
+            self._unpark()
         if failure is not None:
             self._close_because(f"{api_name} without an answer failed: {failure}")
             return
@@ -214,6 +210,8 @@ class ServerConnection(asyncio.Protocol):
                 frame = self._splitter.next_frame()
                 if frame is None:
                     break
+                if self._has_part:
+                    self._part_is_gone()
                 self._work = _UNREAD
                 self._serve(frame)
                 stalls.end(self._work, begun)
@@ -221,13 +219,58 @@ class ServerConnection(asyncio.Protocol):
             self._close_because(str(error))
         finally:
             self.is_advancing = False
-        if not self._closing:
-            self._regulate_reading()
+        if self._splitter.pending or self._share.is_counted:
+            self._count()
+        self._regulate_reading()
+
+    def _park(self, size: int) -> None:
+        """The request waits for something; its frame counts as long."""
+        if size > PARKED_BYTES_MAX and self._memory.small_is_full:
+            self.cut("request memory is full of requests in process")
+            return
+        self._parked_bytes = size
+        self._memory.park(size)
+
+    def _unpark(self) -> None:
+        self._memory.unpark(self._parked_bytes)
+        self._parked_bytes = 0
+        self.active_sweep = self._admission.sweeps
+        self._became_active(self)
+
+    def _count(self) -> None:
+        """Tell the memory what waits here, and the admission whether its client is to go on with it."""
+        if self._closing:
+            return
+        part = Part.NOTHING
+        buffered = self._splitter.buffered
+        if buffered and not (self._busy or self._muted or self._write_paused):
+            part = Part.of(self._splitter.announced)
+        self._waits_for_memory = self._memory.hold(self._share, buffered, part)
+        if part is Part.NOTHING or self._waits_for_memory or self._closing:
+            self._part_is_gone()
+        elif not self._has_part:
+            self._has_part = True
+            self._admission.waits_for_frame(self)
+
+    def _part_is_gone(self) -> None:
+        """No part of a frame waits for the client."""
+        self._has_part = False
+        self._admission.completed(self)
+
+    def _let_go(self) -> None:
+        """Hold nothing: the connection is closing."""
+        self._splitter.clear()
+        if self._parked_bytes:
+            self._memory.unpark(self._parked_bytes)
+            self._parked_bytes = 0
+        self._memory.release(self._share)
+        self._part_is_gone()
 
     def _regulate_reading(self) -> None:
-        waits = self._busy and self._splitter.buffered > READ_AHEAD_BYTES_MAX
-        pause = waits or self._muted or self._write_paused
-        if pause is self._reading_paused or self._transport is None:
+        ahead = 0 if self._memory.small_is_full else READ_AHEAD_BYTES_MAX
+        waits = self._busy and self._splitter.buffered > ahead
+        pause = waits or self._muted or self._write_paused or self._waits_for_memory
+        if pause is self._reading_paused or self._closing or self._transport is None:
             return
         self._reading_paused = pause
         if pause:
@@ -239,9 +282,9 @@ class ServerConnection(asyncio.Protocol):
         self._listener.log.warning("connection_closed", peer=self.peer, reason=reason)
         self.close()
 
-    def _serve(self, frame: bytes) -> None:
+    def _serve(self, frame: bytes | bytearray) -> None:
         if self._sasl is not None and self._sasl.expects is Expects.BARE_TOKEN:
-            self._take_bare_token(self._sasl, frame)
+            self._take_bare_token(self._sasl, bytes(frame))
             return
         key, version, correlation_id = framing.parse_request_prefix(frame)
         served = self._apis.get(key)
@@ -258,7 +301,7 @@ class ServerConnection(asyncio.Protocol):
             self._learn_client_id(frame, end)
         if version >= api.flexible_from:
             end = framing.skip_tagged_fields(frame, end)
-        reply = _Reply(self, api, version, correlation_id)
+        reply = ServerReply(self, api, version, correlation_id)
         self._busy = True
         if self._sasl is not None and key != API_VERSIONS_KEY:
             self._serve_unauthenticated(self._sasl, key, memoryview(frame)[end:], reply)
@@ -271,10 +314,12 @@ class ServerConnection(asyncio.Protocol):
             endpoint(request, self._context, reply)
         except ApiError as error:
             reply(error)
+        if self._busy:
+            self._park(len(frame))
 
-    def _learn_client_id(self, frame: bytes, end: int) -> None:
+    def _learn_client_id(self, frame: bytes | bytearray, end: int) -> None:
         client_id = framing.parse_client_id(frame[10:end], is_null=frame[8] >= 0x80)
-        self._raw_client_id = frame[8:end]
+        self._raw_client_id = bytes(frame[8:end])
         principal = self._context.principal
         self._context = Context(principal, self._listener.name, client_id, self.peer, self._proof)
 
@@ -291,19 +336,13 @@ class ServerConnection(asyncio.Protocol):
 
     # Until the principal is known
 
-    def _serve_unauthenticated(self, sasl: PlainServer, key: int, body: memoryview, reply: "_Reply") -> None:
-        outcome: SaslMechanisms | SaslAuthenticated
+    def _serve_unauthenticated(
+        self, sasl: PlainServer, key: int, body: memoryview, reply: ServerReply
+    ) -> None:
         try:
-            if key == SASL_HANDSHAKE.key:
-                outcome = sasl.handshake(SASL_HANDSHAKE.decode_request(reply.version, body))
-            elif key == SASL_AUTHENTICATE.key:
-                sasl.authenticate(SASL_AUTHENTICATE.decode_request(reply.version, body).token)
-                outcome = SaslAuthenticated()
-            else:
-                raise IllegalSaslState("authenticate first: this listener wants SASL")
+            outcome = login_step(sasl, key, reply.version, body)
         except ApiError as error:
-            reply(error)
-            self._close_because(f"SASL: {error}")
+            self._refuse_login(error, reply)
             return
         self._adopt_principal(sasl)
         reply(outcome)
@@ -312,15 +351,33 @@ class ServerConnection(asyncio.Protocol):
         try:
             sasl.authenticate(token)
         except ApiError as error:
-            self._close_because(f"SASL: {error}")
+            self._refuse_login(error, None)
             return
         self._adopt_principal(sasl)
         self.answer(framing.raw_frame(b""), 0)
+
+    def _refuse_login(self, error: ApiError, reply: ServerReply | None) -> None:
+        """Reply and close after a while in which nothing is read or held: guessing takes time, not memory."""
+
+        def refuse() -> None:
+            self._splitter.clear()
+            if reply is not None:
+                reply(error)
+            self._close_because(f"SASL: {error}")
+
+        delay_ms = self._listener.limits.failed_authentication_delay_ms
+        if delay_ms <= 0:
+            refuse()
+            return
+        self._splitter.clear()
+        self._busy, self._muted = False, True  # it may be closed for another one meanwhile
+        self._timer = self._loop.call_later(delay_ms / 1000, refuse)
 
     def _adopt_principal(self, sasl: PlainServer) -> None:
         if sasl.expects is not Expects.NOTHING:
             return
         self._sasl = None
-        self._splitter.limit(self._listener.frame_bytes_max)
+        self._splitter.limit(self._listener.limits.frame_bytes_max)
+        self._admission.authenticated(self)
         before = self._context
         self._context = Context(sasl.principal, before.listener, before.client_id, self.peer, self._proof)

@@ -154,6 +154,19 @@ REFUSED = [
     pytest.param({"num.partitions": "2001"}, "to 2000; got", id="one-default-partition-too-many"),
     pytest.param({"log.segment.bytes": "13"}, "whole number from 14", id="segment-too-small"),
     pytest.param({"log.retention.ms": "-2"}, "whole number from -1", id="retention-below-for-ever"),
+    pytest.param(
+        {"queued.max.request.bytes": str(200 * 1024 * 1024 - 1)},
+        "at least 209715200, two of the largest requests",
+        id="no-memory-for-two-requests",
+    ),
+    pytest.param({"queued.max.request.bytes": "-1"}, "whole number from 1048576", id="unlimited-memory"),
+    pytest.param({"max.connections.per.ip": "0"}, "whole number from 1", id="no-connection-per-address"),
+    pytest.param({"connections.max.idle.ms": "0"}, "whole number from 1", id="no-time-to-be-idle"),
+    pytest.param(
+        {"connections.max.idle.ms": "100"},
+        "must be less than connections.max.idle.ms",
+        id="idle-while-refused",
+    ),
     pytest.param({"log.format": "xml"}, "one of console, json; got 'xml'", id="unknown-log-format"),
 ]
 

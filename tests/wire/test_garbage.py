@@ -12,6 +12,7 @@ import itertools
 import pickle
 import random
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from wire.client import Connection
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
 from wire.frame import raw_frame
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.limited_log import INTERVAL_S, LINES_MAX
 
 AT_ONCE = 100
 Garbage = Iterator[bytes]
@@ -132,8 +134,9 @@ class Healthy:
             self.firsts.append(block.first)
 
 
-async def storm(garbage: Garbage, *, finishes: bool) -> tuple[int, list[Any]]:
-    """Send it all. Gives the number of pieces and the log."""
+async def storm(garbage: Garbage, *, finishes: bool, reason: str = "") -> tuple[int, int]:
+    """Send it all. Gives the number of pieces, and of connections closed for it, each for that reason."""
+    begun_s = time.monotonic()
     unhandled: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     async with listening(_everything()) as (listener, events):
@@ -155,26 +158,31 @@ async def storm(garbage: Garbage, *, finishes: bool) -> tuple[int, list[Any]]:
         assert len(listener._connections) == 1
         healthy._connection.close()
     assert unhandled == []
-    assert {each["event"] for each in events} <= {"connection_closed"}
-    return pieces, events
+    assert {each["event"] for each in events} <= {"connection_closed", "log_lines_suppressed"}
+    closed = sum(each["lines"] if each["event"] == "log_lines_suppressed" else 1 for each in events)
+    lines_max = LINES_MAX + 1
+    assert len(events) <= lines_max * (2 + int((time.monotonic() - begun_s) / INTERVAL_S))
+    assert all(reason in each["reason"] for each in events if "reason" in each)
+    return pieces, closed
 
 
 COUNT = 10_000
+LIE = "expected 0 to 104857600"
 SEEDS = [pytest.param(1, id="seed-1"), pytest.param(7, id="seed-7", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_frames(seed: int) -> None:
-    pieces, events = uvloop.run(storm(random_frames(random.Random(seed), COUNT), finishes=True))
+    pieces, closed = uvloop.run(storm(random_frames(random.Random(seed), COUNT), finishes=True))
     assert pieces == COUNT
-    assert COUNT / 2 < len(events) <= COUNT  # some are requests by chance, and are answered
+    assert COUNT / 2 < closed <= COUNT  # some are requests by chance, and are answered
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pickles_as_frames(seed: int, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
-    pieces, events = uvloop.run(storm(framed_pickles(random.Random(seed), COUNT, trap), finishes=False))
-    assert (pieces, len(events)) == (COUNT, COUNT)
+    pieces, closed = uvloop.run(storm(framed_pickles(random.Random(seed), COUNT, trap), finishes=False))
+    assert (pieces, closed) == (COUNT, COUNT)
     assert not trap.exists()
     pickle.loads(next(pickles(random.Random(seed), 1, trap)))
     assert trap.exists()  # the trap would have worked
@@ -183,13 +191,14 @@ def test_pickles_as_frames(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pickles_as_a_stream(seed: int, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
-    pieces, events = uvloop.run(storm(pickles(random.Random(seed), COUNT, trap), finishes=False))
-    assert (pieces, len(events)) == (COUNT, COUNT)
+    pieces, closed = uvloop.run(storm(pickles(random.Random(seed), COUNT, trap), finishes=False))
+    assert (pieces, closed) == (COUNT, COUNT)
     assert not trap.exists()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frames_that_claim_2_gib(seed: int) -> None:
-    pieces, events = uvloop.run(storm(claims_of_2_gib(random.Random(seed), COUNT), finishes=False))
-    assert (pieces, len(events)) == (COUNT, COUNT)
-    assert all("expected 0 to 104857600" in each["reason"] for each in events)
+    pieces, closed = uvloop.run(
+        storm(claims_of_2_gib(random.Random(seed), COUNT), finishes=False, reason=LIE)
+    )
+    assert (pieces, closed) == (COUNT, COUNT)

@@ -16,6 +16,7 @@ from wire.dispatch import Context, Endpoint, Reply
 from wire.frame import raw_frame
 from wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.limits import ListenerLimits
 from wire.listener import Listener
 from wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
 
@@ -53,9 +54,16 @@ class Wire:
         self.reading = True
         self.closed = False
         self.aborted = False
+        self.unread = 0
 
-    def get_extra_info(self, name: str) -> tuple[str, int]:
-        return ("127.0.0.1", 5000)
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return ("127.0.0.1", 5000) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def write(self, raw: bytes) -> None:
         self.written.append(raw)
@@ -265,7 +273,7 @@ ALLOCATE_HEADER = struct.pack(">hhih", 67, 0, 7, -1) + b"\0"
 )
 def test_bytes_that_lie_close_their_connection_with_one_line(raw: bytes, reason: str) -> None:
     blocks = Blocks()
-    stage = Stage(blocks, frame_bytes_max=1000)
+    stage = Stage(blocks, limits=ListenerLimits(frame_bytes_max=1000))
     other, other_wire = stage.connect()
     stage.receive(allocate(1), raw, allocate(2))
     stage.receive(b"more")
@@ -299,17 +307,6 @@ def test_a_closing_client_that_does_not_read_is_cut_off() -> None:
     assert (stage.wire.closed, stage.wire.aborted) == (True, False)
     assert stage.clock.fire() == LINGER_S
     assert stage.wire.aborted
-
-
-def test_connections_are_bounded() -> None:
-    stage = Stage(connections_max=2)
-    second, second_wire = stage.connect()
-    _, third_wire = stage.connect()
-    assert (second_wire.closed, third_wire.closed) == (False, True)
-    assert [each["event"] for each in stage.events] == ["connection_refused"]
-    second.connection_lost(None)
-    _, fourth_wire = stage.connect()
-    assert not fourth_wire.closed
 
 
 def test_a_connection_that_was_being_accepted_at_the_stop_is_closed() -> None:

@@ -1,0 +1,37 @@
+"""What a connection needs of the listener that accepted it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from wire.admission import Admission
+from wire.dispatch import Service
+from wire.k18_api_versions import ApiVersionsAnswer
+from wire.limited_log import LimitedLog
+from wire.limits import ListenerLimits
+from wire.request_memory import RequestMemory
+from wire.stalls import Stalls
+
+if TYPE_CHECKING:
+    from wire.server_connection import ServerConnection
+
+
+class Acceptor(Protocol):
+    """The listener, as far as its connections need one."""
+
+    apis: Service
+    name: str
+    log: LimitedLog
+    credentials: Mapping[str, str] | None
+    limits: ListenerLimits
+    memory: RequestMemory
+    stalls: Stalls
+    admission: "Admission[ServerConnection]"
+
+    def admit(self, connection: "ServerConnection", descriptor: int, *, authenticated: bool) -> bool:
+        """Take a new connection in, or refuse it. ``descriptor``: its number, -1 if it has none."""
+
+    def forget(self, connection: "ServerConnection") -> None:
+        """A connection is gone."""
+
+    def api_versions(self) -> ApiVersionsAnswer:
+        """What is served."""

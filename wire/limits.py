@@ -1,0 +1,28 @@
+"""What one listener bears: Kafka's settings of sockets and connections, with this project's defaults.
+
+Source   Kafka SocketServerConfigs; ``max.connections.per.ip`` counts loopback addresses like any other.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from wire.frame import FRAME_BYTES_MAX
+
+QUEUED_REQUEST_BYTES_MAX: Final = 256 * 1024 * 1024
+CONNECTIONS_MAX: Final = 4096
+CONNECTIONS_IDLE_MS_MAX: Final = 600_000
+FAILED_AUTHENTICATION_DELAY_MS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """Limits of one listener. None = no limit."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX  # socket.request.max.bytes
+    connections_max: int = CONNECTIONS_MAX  # max.connections
+    connections_per_ip_max: int | None = None  # max.connections.per.ip
+    idle_ms_max: int = CONNECTIONS_IDLE_MS_MAX  # connections.max.idle.ms
+    failed_authentication_delay_ms: int = FAILED_AUTHENTICATION_DELAY_MS
+
+
+DEFAULT_LIMITS: Final = ListenerLimits()

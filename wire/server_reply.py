@@ -1,0 +1,66 @@
+"""The one reply to one request, on its way into the bytes of a connection."""
+
+from typing import Any, Protocol
+
+from controller.errors import ApiError
+from records.invariant import InvariantViolation
+from wire import frame as framing
+from wire.dispatch import Api
+from wire.stalls import Stalls
+
+
+class Answers(Protocol):
+    """The connection that the request came on."""
+
+    is_advancing: bool
+    stalls: Stalls
+
+    def answer(self, framed: bytes, throttle_ms: int) -> None:
+        """Send the reply and go on to the next request."""
+
+    def stay_silent(self, api_name: str, failure: str | None, throttle_ms: int) -> None:
+        """Go on without a reply; or close, for this reason."""
+
+
+class ServerReply:
+    """The one answer to one request. ``request`` is None until it is read."""
+
+    __slots__ = ("_api", "_connection", "_correlation_id", "request", "version")
+
+    def __init__(self, connection: Answers, api: Api[Any, Any], version: int, correlation_id: int) -> None:
+        self._connection: Answers | None = connection
+        self._api = api
+        self._correlation_id = correlation_id
+        self.version = version
+        self.request: Any = None
+
+    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
+        """See dispatch.Reply."""
+        connection = self._connection
+        if connection is None:
+            raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
+        self._connection = None
+        if connection.is_advancing:  # what serves the request is measured with its reply
+            self._send(connection, outcome, throttle_ms)
+            return
+        begun = connection.stalls.begin()
+        self._send(connection, outcome, throttle_ms)
+        connection.stalls.end(self._api.name, begun)
+
+    def _send(self, connection: Answers, outcome: Any, throttle_ms: int) -> None:
+        api, version = self._api, self.version
+        if api.unanswered is not None and self.request is not None:
+            silence = api.unanswered(self.request, outcome)
+            if silence is not None:
+                connection.stay_silent(api.name, silence.failure, throttle_ms)
+                return
+        if api.frame_response is not None and not isinstance(outcome, ApiError):
+            framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
+            connection.answer(framed, throttle_ms)
+            return
+        if isinstance(outcome, ApiError):
+            body = api.refusal(version, self.request, outcome, throttle_ms)
+        else:
+            body = api.encode_response(version, outcome, throttle_ms)
+        tagged = api.has_tagged_response_header(version)
+        connection.answer(framing.response_frame(self._correlation_id, body, tagged=tagged), throttle_ms)
