@@ -123,7 +123,7 @@ def allocate(
     """Producer-id blocks per second, by number of clients; beside what the disk and stock pysyncobj do.
 
     Each client has one connection and asks again as soon as it has its block. blocks_per_s over
-    lmdb_commits_per_s is what group commit gains. Exit status 1: ids were given twice.
+    lmdb_commits_per_s is what group commit gains. Exit status 1: ids were given twice, or a row got none.
     """
     if bootstrap_controller is not None and (directory is not None or port is not None):
         raise WrongUsage(
@@ -147,7 +147,7 @@ def allocate(
         echo_json(allocated.figures)
     else:
         _print_allocated(allocated.figures, subject.leader, filesystem(directory or work))
-    return 1 if allocated.duplicates else 0
+    return 0 if allocated.is_sound else 1
 
 
 @bench.command()
@@ -288,8 +288,7 @@ def _print_allocated(figures: Mapping[str, Any], leader: int, disk: str) -> None
             row["clients"],
             f"{row['blocks_per_s']:.0f}",
             f"{row['blocks_per_s'] / lmdb_per_s:.2f}",
-            f"{row['p50_ms']:.2f}",
-            f"{row['p99_ms']:.2f}",
+            *("-" if row[each] is None else f"{row[each]:.2f}" for each in ("p50_ms", "p99_ms")),
             row["duplicates"],
             ", ".join(f"{_role(name, leader)} {used:.2f}" for name, used in row["cores"].items()),
         )

@@ -1,9 +1,10 @@
 """One client of the bench: a request, its answer, the next request, in Kafka's own frames over TCP.
 
 Closed loop   at most one request is under way; the next one leaves as soon as the answer has come.
-Moves on      refused (not the controller), lost or silent for ``timeout_s``: the next node, at once if nobody
-              answered, after a short pause if somebody did. A client that found a node silent or gone asks
-              the others for a while instead of waiting for it again and again.
+Moves on      refused (not the controller), lost or silent for ``timeout_s``: the next node, at once after a
+              first request that was not answered, else after a pause that doubles with each failure in a row,
+              up to ``pause_s_max``. A client that found a node silent or gone asks the others for a while
+              instead of waiting for it again and again.
 Verified      each answer's length, correlation id, tags and block; one that is wrong ends the load.
 Lean          frames are built once, an answer is read with one struct: the load must cost less than what it
               measures.
@@ -27,7 +28,9 @@ CLIENT_ID: Final = "fencepost-bench"
 PAUSE_S: Final = (
     0.005,
     0.015,
-)  # between refusals: sixteen clients then find a new leader within a millisecond
+)  # between failures: sixteen clients then find a new leader within a millisecond
+PAUSE_S_MAX: Final = 0.25  # where no leader is found: a thousand clients must not keep the others busy
+DOUBLINGS_MAX: Final = 8
 SUSPECT_S: Final = (0.3, 1.5)  # drawn anew each time, or all clients would wait for a silent node together
 CORRELATION_ID_BYTES: Final = slice(8, 12)  # of a framed request
 CORRELATION_ID_MAX: Final = 2**31 - 1
@@ -46,6 +49,7 @@ class Course:
     nodes: dict[int, tuple[str, int]]  # controller listeners by node id
     timeout_s: float
     rng: random.Random
+    pause_s_max: float = PAUSE_S_MAX
     attempts: list[Attempt] = field(default_factory=list)
     stopping: bool = False
     failure: str | None = None  # the first wrong answer
@@ -151,6 +155,7 @@ class Client:
         self._node = min(course.nodes)
         self._opening: asyncio.Task[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
+        self._failures = 0  # in a row
 
     def start(self, node: int) -> None:
         """Ask ``node`` first."""
@@ -183,6 +188,7 @@ class Client:
     ) -> None:
         """A verified answer; after a success the next request has left already."""
         if code == 0:
+            self._failures = 0
             attempt = Attempt(self.number, connection.node, sent_ns, received_ns, OK, start, length)
             self.course.attempts.append(attempt)
             self.idle = connection.sent_ns == 0
@@ -206,6 +212,10 @@ class Client:
         now_ns = time.monotonic_ns()
         self.course.attempts.append(Attempt(self.number, node, sent_ns, now_ns, UNKNOWN))
         self._suspect(node)
+        if self._failures > 0:
+            self._pause_and_ask()
+            return
+        self._failures = 1
         self._move()
         self._ask()
 
@@ -223,7 +233,9 @@ class Client:
 
     def _pause_and_ask(self) -> None:
         self._move()
-        delay_s = self.course.rng.uniform(*PAUSE_S)
+        delay_s = self.course.rng.uniform(*PAUSE_S) * 2**self._failures
+        delay_s = min(delay_s, self.course.pause_s_max * self.course.rng.uniform(0.5, 1.0))
+        self._failures = min(self._failures + 1, DOUBLINGS_MAX)
         self._pause = asyncio.get_running_loop().call_later(delay_s, self._ask)
 
     def _ask(self) -> None:

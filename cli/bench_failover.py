@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.bench_audit import Findings, compare
+from cli.bench_client import PAUSE_S
 from cli.bench_cluster import OwnCluster, controllers, own_guests
 from cli.bench_history import count_duplicates, first_successes, percentile, read_history
 from cli.bench_load import FirstSuccess, Flush, Measured, Setup, Start, Stop, Window
@@ -71,7 +72,7 @@ def measure(
     askers = own_guests(target, clients)
     kills: list[Kill] = []
     with child("load", "cli.bench_load") as load:
-        setup = Setup(*controllers(target), askers, str(history), TIMEOUT_S, {})
+        setup = Setup(*controllers(target), askers, str(history), TIMEOUT_S, {}, max(PAUSE_S))
         load.ask(setup, type(None))
         load.ask(Start(clients), int)
         load.ask(Window(0.0, WARM_UP_SECONDS), Measured)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from cli.bench_client import Client, Course
+from cli.bench_client import PAUSE_S_MAX, Client, Course
 from cli.bench_history import OK
 from cli.bench_process import Answer, write_answer
 from controller.producer_ids import AllocateProducerIds
@@ -40,6 +40,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
     history: str  # the file; attempts are appended
     timeout_s: float
     pids: dict[str, int]  # whose CPU time a Window measures, beside ours
+    pause_s_max: float = PAUSE_S_MAX
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -99,7 +100,7 @@ class _Load:
         self._pids = {**setup.pids, "load": os.getpid()}
 
     def _new_course(self) -> Course:
-        return Course(self._setup.nodes, self._setup.timeout_s, self._rng)
+        return Course(self._setup.nodes, self._setup.timeout_s, self._rng, self._setup.pause_s_max)
 
     async def execute(self, command: Command) -> Any:
         match command:

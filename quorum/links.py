@@ -41,12 +41,12 @@ from quorum.messages import FRAME_BYTES_MAX, decode
 from quorum.node_identity import id_text
 from records.invariant import CorruptData
 from records.types import NodeId
+from wire.accepting import stop_accepting
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
 HANDSHAKE_S: Final = 2.0  # from the first packet to the last word of the handshake
 LINGER_S: Final = 0.5
-ACCEPT_TURNS: Final = 3  # turns of the event loop from a socket's accept to its connection_made, and one more
 RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
 SAID_AGAIN_S: Final = 30.0
 SAID_MAX: Final = 256  # refusals remembered
@@ -81,15 +81,11 @@ class Links:
 
     async def stop(self) -> None:
         """Close every socket, those that are being accepted or dialled included."""
-        for listening in self._server.sockets if self._server is not None else ():
-            asyncio.get_running_loop().remove_reader(listening.fileno())
         for dialler in self._diallers:
             dialler.cancel()
         await asyncio.gather(*self._diallers, return_exceptions=True)
-        await _turns(ACCEPT_TURNS)  # asyncio forgets a socket whose server closes while it is accepted
         if self._server is not None:
-            self._server.close()
-        await _turns(ACCEPT_TURNS)  # uvloop accepts until the server is closed
+            await stop_accepting(self._server)
         for connection in tuple(self.open):
             connection.close()
         await asyncio.gather(*(connection.closed.wait() for connection in self.open))
@@ -196,11 +192,6 @@ class Links:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._seen[peer].wait()
-
-
-async def _turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 class _Framed(asyncio.Protocol):

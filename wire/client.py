@@ -66,6 +66,7 @@ class ControllerClient:
         self._connection: Connection | None = None
         self._suspect: Address | None = None  # the last one that failed us: asked last
         self._finding = asyncio.Lock()
+        self._obstacle: Exception | None = None  # the first failure of the search for the active controller
         self._closed = False
 
     @property
@@ -82,26 +83,27 @@ class ControllerClient:
         """The active controller's answer.
 
         Raises at once any ApiError but NotController and NotCoordinator; it speaks of the last attempt only.
-        After ``timeout_s`` raises what stood in the way: these two and NotConnected if no attempt was done,
-        RequestTimeout and ConnectionLost if nobody knows.
+        After ``timeout_s`` raises what first stood in the way: these two and NotConnected if no attempt was
+        done, RequestTimeout and ConnectionLost if one may have been.
         """
         deadline = self._clock() + timeout_s
         backoff_s = BACKOFF_S_MIN
+        first: Exception | None = None
         unknown: Exception | None = None  # an attempt that may have been done: the truth about all of them
         while True:
-            left_s = deadline - self._clock()
             try:
-                connection = await self._controller(left_s)
+                connection = await self._controller(deadline, timeout_s)
                 attempt_s = min(deadline - self._clock(), self._attempt_timeout_s)
-                return await self._attempt(connection, api, request, attempt_s)
+                if attempt_s > 0:  # or nothing is sent
+                    return await self._attempt(connection, api, request, attempt_s)
             except (NotController, NotCoordinator, NotConnected) as error:
-                failure: Exception = error
+                first = first or error
             except (ConnectionLost, RequestTimeout) as error:
-                failure = unknown = error
+                unknown = unknown or error
             left_s = deadline - self._clock()
             if left_s <= 0 or self._closed:
-                raise unknown or failure
-            await asyncio.sleep(min(self._rng.uniform(0, backoff_s), left_s))
+                raise unknown or first or self._not_found(timeout_s)
+            await asyncio.sleep(min(self._rng.uniform(backoff_s / 2, backoff_s), left_s))
             backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
 
     async def close(self) -> None:
@@ -127,10 +129,10 @@ class ControllerClient:
             self._connection = None
             self._suspect = connection.peer
 
-    async def _controller(self, timeout_s: float) -> Connection:
+    async def _controller(self, deadline: float, timeout_s: float) -> Connection:
         """A connection to the active controller. Raises NotController, NotConnected, ApiError."""
         try:
-            async with asyncio.timeout(timeout_s), self._finding:
+            async with asyncio.timeout(max(0.0, deadline - self._clock())), self._finding:
                 if self._closed:
                     raise NotConnected("the client is closed")
                 if self._connection is None or not self._connection.is_open:
@@ -138,16 +140,23 @@ class ControllerClient:
                     self._connection = await self._find()
                 return self._connection
         except TimeoutError as error:
-            raise NotConnected(f"no active controller found in {timeout_s:.3f} s") from error
+            raise self._not_found(timeout_s) from error
+
+    def _not_found(self, timeout_s: float) -> Exception:
+        """The time is over; the first address that failed meanwhile says why."""
+        return self._obstacle or NotConnected(f"no active controller found in {max(0.0, timeout_s):.3f} s")
 
     async def _find(self) -> Connection:
-        failure: Exception = NotConnected("no bootstrap address is given")
+        """Raises the first address's failure if no address leads to the active controller."""
+        self._obstacle = None
         for address in self._candidates():
             try:
-                return await self._follow(address)
+                connection = await self._follow(address)
+                self._obstacle = None
+                return connection
             except (NotController, NotConnected) as error:
-                failure = error
-        raise failure
+                self._obstacle = self._obstacle or error
+        raise self._obstacle or NotConnected("no bootstrap address is given")
 
     def _candidates(self) -> list[Address]:
         addresses = list(dict.fromkeys((*self._bootstrap, *self._learned)))[:ADDRESSES_MAX]

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from structlog.typing import FilteringBoundLogger
 
 from records.invariant import InvariantViolation, invariant
+from wire.accepting import stop_accepting
 from wire.admission import SWEEP_S, Admission
 from wire.descriptors import sockets_end
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
@@ -110,7 +111,7 @@ class Listener:
         self._stopping = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        self._server.close()
+        await stop_accepting(self._server)
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:

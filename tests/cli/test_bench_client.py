@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from cli.bench_client import Client, Course
+from cli.bench_client import PAUSE_S, PAUSE_S_MAX, Client, Course
 from controller.producer_ids import AllocateProducerIds
 from records.types import BrokerEpoch, BrokerId
 from wire.frame import parse_request_header, response_frame
@@ -150,6 +150,38 @@ def test_a_dead_node_is_passed_over_and_no_attempt() -> None:
     dead.serve = close_at_once  # type: ignore[method-assign]
     course = run([dead, alive], lambda course: len(course.attempts) >= 3)
     assert set(outcomes(course)) == {(2, "ok")}
+
+
+@pytest.mark.parametrize(("play", "expected"), MOVES)
+def test_where_no_node_grants_the_pauses_double(play: Play, expected: str) -> None:
+    """Or clients without a leader ask thousands of times a second, and fill the memory with attempts."""
+    course = run([Controller(play), Controller(play)], lambda course: len(course.attempts) >= 9)
+    assert {outcome for _, outcome in outcomes(course)} == {expected}
+    pauses_s = [(after.sent_ns - before.received_ns) / 1e9 for before, after in pairwise(course.attempts)]
+    at_once = 1 if expected == "unknown" and not play(0, 0) else 0
+    for number, pause_s in enumerate(pauses_s[at_once:], at_once):
+        assert pause_s >= min(PAUSE_S[0] * 2**number, PAUSE_S_MAX / 2) * 0.99, pauses_s
+
+
+def test_a_grant_ends_the_pauses() -> None:
+    def play(number: int, correlation_id: int) -> bytes:
+        return answer(correlation_id, start=10 * number, code=0 if number % 5 == 4 else 41)
+
+    course = run([Controller(play)], lambda course: len(course.attempts) >= 16)
+    after_a_grant = [
+        (after.sent_ns - refused.received_ns) / 1e9
+        for granted, refused, after in zip(
+            course.attempts, course.attempts[1:], course.attempts[2:], strict=False
+        )
+        if granted.outcome == "ok"
+    ]
+    longest = [
+        (after.sent_ns - before.received_ns) / 1e9
+        for before, after in pairwise(course.attempts)
+        if after.outcome == "ok"
+    ]
+    assert len(after_a_grant) >= 2
+    assert min(after_a_grant) < min(longest)  # 5 to 15 ms against 40 and more
 
 
 LIES = [

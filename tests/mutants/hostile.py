@@ -4,10 +4,44 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+CLIENT: Final = "tests/wire/test_controller_client.py::"
 CLOSING: Final = "tests/quorum/test_links_closing.py::"
 LINKS_FILE: Final = "quorum/links.py"
 
 HOSTILE: Final = (
+    # -- the client of the quorum ----------------------------------------------------------------------------
+    Mutant(
+        "no-backoff",
+        "the client of the quorum pauses longer after each attempt",
+        "wire/client.py",
+        "            backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)\n",
+        "",
+        (CLIENT + "test_attempts_are_apart_by_a_pause_that_doubles",),
+    ),
+    Mutant(
+        "no-pause",
+        "the client of the quorum pauses between attempts",
+        "wire/client.py",
+        "            await asyncio.sleep(min(self._rng.uniform(backoff_s / 2, backoff_s), left_s))\n",
+        "            await asyncio.sleep(0)\n",
+        (CLIENT + "test_attempts_are_apart_by_a_pause_that_doubles",),
+    ),
+    Mutant(
+        "first-cause-lost",
+        "what first stood in the way of a call is what its caller hears",
+        "wire/client.py",
+        "                raise unknown or first or self._not_found(timeout_s)\n",
+        '                raise unknown or NotConnected(f"no active controller found in {left_s:.3f} s")\n',
+        (CLIENT + "test_what_first_stood_in_the_way_is_what_the_caller_hears",),
+    ),
+    Mutant(
+        "bench-without-pauses",
+        "a client of the bench pauses where no node grants",
+        "cli/bench_client.py",
+        "        if self._failures > 0:\n            self._pause_and_ask()\n            return\n",
+        "",
+        ("tests/cli/test_bench_client.py::test_where_no_node_grants_the_pauses_double[hung-up]",),
+    ),
     # -- sockets between voters ------------------------------------------------------------------------------
     Mutant(
         "stop-returns-at-once",
@@ -28,9 +62,9 @@ HOSTILE: Final = (
     Mutant(
         "accepted-and-forgotten",
         "what asyncio accepts while its server closes is not forgotten",
-        LINKS_FILE,
-        "            asyncio.get_running_loop().remove_reader(listening.fileno())\n",
-        "            listening.fileno()\n",
+        "wire/accepting.py",
+        "        loop.remove_reader(listening.fileno())\n",
+        "        listening.fileno()\n",
         (CLOSING + "test_dialled_while_it_stops_no_socket_is_left[asyncio]",),
     ),
     Mutant(

@@ -1,6 +1,7 @@
 """The way to the active controller: found, lost, found again, and never a wrong word about a lost call."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,15 @@ from controller.errors import (
 from controller.producer_ids import AllocateProducerIds
 from records.types import NodeId
 from tests.wire.stage import ASK, Blocks, listening
-from wire.client import Address, ControllerClient, NotConnected, RequestTimeout
+from wire.accepting import stop_accepting
+from wire.client import (
+    BACKOFF_S_MAX,
+    BACKOFF_S_MIN,
+    Address,
+    ControllerClient,
+    NotConnected,
+    RequestTimeout,
+)
 from wire.dispatch import Context, Reply, Service
 from wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
@@ -204,6 +213,103 @@ def test_an_attempt_that_may_have_been_done_is_never_forgotten() -> None:
                 await call
 
     asyncio.run(story())
+
+
+def test_what_first_stood_in_the_way_is_what_the_caller_hears() -> None:
+    """Not that time ran out, and never that a negative time did."""
+
+    async def story() -> None:
+        for seed in range(20):
+            for timeout_s in (-1.0, 0.0, 0.001, 0.02, 0.05):
+                alone = ControllerClient([("127.0.0.1", 1)], rng=random.Random(seed))
+                with pytest.raises(NotConnected) as caught:
+                    await alone.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=timeout_s)
+                assert " -" not in str(caught.value)
+                if timeout_s >= 0.02:
+                    assert "no connection to 127.0.0.1:1: " in str(caught.value)
+                    assert "refused" in str(caught.value).lower() or "111" in str(caught.value)
+
+    asyncio.run(story())
+
+
+def test_a_search_that_is_cut_off_says_what_its_first_address_said() -> None:
+    """One node is gone, another one accepts and says nothing: the first is why, whatever the order."""
+
+    async def story() -> None:
+        async with foreign_silence() as silent:
+            for seed in range(8):
+                client = ControllerClient([("127.0.0.1", 1), silent], rng=random.Random(seed))
+                calls = [client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.1) for _ in range(3)]
+                for failure in await asyncio.gather(*calls, return_exceptions=True):
+                    assert isinstance(failure, NotConnected)
+                    assert "no connection to 127.0.0.1:1: " in str(failure) or "found in 0.100 s" in str(
+                        failure
+                    )
+                await client.close()
+
+    asyncio.run(story())
+
+
+class Clock:
+    """Time that passes only where the client sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.pauses_s: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        assert len(self.pauses_s) < 100, "time does not pass"
+        self.pauses_s.append(seconds)
+        self.now_s += seconds
+
+
+def test_attempts_are_apart_by_a_pause_that_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+
+    async def story() -> None:
+        client = ControllerClient([("127.0.0.1", 1)], rng=random.Random(1), clock=lambda: clock.now_s)
+        monkeypatch.setattr("wire.client.asyncio.sleep", clock.sleep)
+        with pytest.raises(NotConnected, match=r"no connection to 127\.0\.0\.1:1"):
+            await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
+
+    asyncio.run(story())
+    assert sum(clock.pauses_s) == pytest.approx(10)
+    for number, pause_s in enumerate(clock.pauses_s[:-1]):
+        most_s = min(BACKOFF_S_MIN * 2**number, BACKOFF_S_MAX)
+        assert most_s / 2 <= pause_s <= most_s
+    assert len(set(clock.pauses_s)) == len(clock.pauses_s)  # jitter
+
+
+def test_nothing_is_sent_when_the_time_is_over() -> None:
+    async def story() -> None:
+        async with quorum() as (them, client):
+            await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
+            with pytest.raises(NotConnected, match=r"in 0\.000 s"):
+                await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=-0.5)
+            assert len(them.nodes[2].blocks.asked) == 1
+
+    asyncio.run(story())
+
+
+@asynccontextmanager
+async def foreign_silence() -> AsyncIterator[Address]:
+    """A server that accepts and says nothing."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await reader.read()
+        await asyncio.sleep(0)
+
+    server = await asyncio.start_server(keep, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[:2]
+    finally:
+        await stop_accepting(server)
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 def test_a_closed_client_calls_no_more() -> None:
