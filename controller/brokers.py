@@ -252,10 +252,25 @@ def decide_unregister(view: View, request: UnregisterBroker) -> Decision[None]:
     return Decision((record,), None)
 
 
-def decide_expire(view: View, contacts: Contacts, now_ms: int) -> Decision[tuple[BrokerId, ...]]:
-    """Fence every unfenced broker whose session timed out; the response names them."""
-    silent = [b for _, b in view.items(BROKERS) if not b.fenced and not contacts.lives(b.broker_id, now_ms)]
-    return Decision(tuple(_change(b, FENCE) for b in silent), tuple(b.broker_id for b in silent))
+def silent(view: View, contacts: Contacts, now_ms: int) -> tuple[BrokerId, ...]:
+    """The unfenced brokers whose session timed out."""
+    return tuple(
+        broker_id
+        for broker_id, broker in view.items(BROKERS)
+        if not broker.fenced and not contacts.lives(broker_id, now_ms)
+    )
+
+
+def decide_expire(
+    view: View, contacts: Contacts, now_ms: int, broker_ids: tuple[BrokerId, ...] | None = None
+) -> Decision[tuple[BrokerId, ...]]:
+    """Fence every unfenced broker whose session timed out, of these or of all; the response names them."""
+    fenced = [
+        broker
+        for broker_id in silent(view, contacts, now_ms)
+        if (broker_ids is None or broker_id in broker_ids) and (broker := view.get(BROKERS, broker_id))
+    ]
+    return Decision(tuple(_change(b, FENCE) for b in fenced), tuple(b.broker_id for b in fenced))
 
 
 def _change(

@@ -23,6 +23,8 @@ ROLES: Final = ("follower", "candidate", "leader")
 OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")
 """Of a producer-id block: ``throttled`` was granted, connection muted; ``unknown`` may be committed."""
 
+CONCERN_CHARACTERS_MAX: Final = 100
+
 COMMIT_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 STALL_CHECK_SECONDS: Final = 0.02
 
@@ -55,6 +57,22 @@ class NodeMetrics:
             registry=registry,
         )
         self._blocks = {outcome: blocks.labels(outcome) for outcome in OUTCOMES}
+        self._decisions_failed = Counter(
+            "fencepost_decisions_failed_total",
+            "Decisions that broke an invariant or failed otherwise: each cost its own request",
+            ["concern"],
+            registry=registry,
+        )
+        self._answers_failed = Counter(
+            "fencepost_answers_failed_total",
+            "Answers that could not be given: each cost its own connection",
+            registry=registry,
+        )
+        self._quarantined = Gauge(
+            "fencepost_quarantined_rows",
+            "Rows that timers pass by, as a decision on them fails",
+            registry=registry,
+        )
         self._ids_left = Gauge(
             "fencepost_producer_ids_left", "Ids this broker can hand out without asking", registry=registry
         )
@@ -90,6 +108,18 @@ class NodeMetrics:
     def producer_id_blocks_total(self, outcome: str, count: int = 1) -> None:
         """Count answered requests for a block; ``outcome`` is one of OUTCOMES."""
         self._blocks[outcome].inc(count)
+
+    def decisions_failed_total(self, concern: str, count: int) -> None:
+        """Count decisions that failed before anything was proposed; ``concern`` names the decision."""
+        self._decisions_failed.labels(concern[:CONCERN_CHARACTERS_MAX]).inc(count)
+
+    def answers_failed_total(self, count: int) -> None:
+        """Count answers that could not be given."""
+        self._answers_failed.inc(count)
+
+    def quarantined_rows(self, count: int) -> None:
+        """Set how many rows are set aside."""
+        self._quarantined.set(count)
 
     def producer_ids_left(self, count: int) -> None:
         """Set how many ids the broker has at hand."""

@@ -69,7 +69,6 @@ class Proposer:
         on_active: Callable[[int], None],
         on_deposed: Callable[[], None],
         on_answering: Callable[[Sequence[Answer]], None],
-        on_violation: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
         self._node_id = node_id
@@ -81,7 +80,6 @@ class Proposer:
         self._on_active = on_active
         self._on_deposed = on_deposed
         self._on_answering = on_answering
-        self._on_violation = on_violation
         self._log = log or structlog.get_logger()
         self._pending: deque[Request] = deque()
         self._alone = 0  # so many of them, from the first on, get an entry each
@@ -98,6 +96,7 @@ class Proposer:
         self._clock_base_ms = 0
         self.stopping = False
         self.must_resign = False  # a control record of this leadership cannot be written
+        self.violated = False  # since quorum/succession.py last looked
         self.violations: Counter[str] = Counter()  # by concern, until the node's metrics take them
         self.answers_failed = 0  # likewise
         self.last_commit_s = 0.0  # seconds from proposal to apply of the last entry
@@ -204,10 +203,10 @@ class Proposer:
         return empty
 
     def _violated(self, request: Request, error: Exception) -> None:
-        """A request could not be decided. This node's state may be at fault, so its owner is called."""
+        """A request could not be decided; this node's state may be at fault."""
         self.violations[request.concern] += 1
         self._log.error("decision_failed", concern=request.concern, error=repr(error), exc_info=error)
-        self._on_violation()
+        self.violated = True
 
     def _propose_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Propose what ``decide`` returns. False: it returns nothing, or this node must resign."""

@@ -1,16 +1,15 @@
 """One voter without sockets or timers: journal, Raft core, image, proposer, archive, snapshots.
 
-The caller owns time and bytes. It calls ``received``, ``connected``, ``disconnected``, ``submit`` as
-things happen, ``turn`` after them (and again while ``turn`` says there is more), and ``beat`` every
-few milliseconds. A simulation drives the same object under virtual time.
+The caller (quorum/driver.py) owns time and bytes. It calls ``received``, ``connected``, ``submit`` and others
+as things happen, ``turn`` after them (again while it says there is more), and ``beat`` on a timer.
 
-The order inside ``turn`` is the safety argument of DESIGN 4:
+The order inside ``turn`` is the safety argument:
   1. flush the journal        nothing below may speak of what a crash could take back
   2. release acks and votes   "I have it" is true now
   3. tick the Raft core       it counts this node's entries: they are on disk
   4. apply what is committed  image, archive, fates; then the answers leave
   5. propose what waits       entries leave before this node's own flush, which is a later turn's;
-                              before the answers of step 4, too, if a crowd waits
+                              before the answers of step 4, too, if many requests wait
 """
 
 import random
@@ -35,8 +34,10 @@ from quorum.journal import NO_OP, Journal
 from quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
 from quorum.node_identity import id_text
 from quorum.proposer import Proposer
-from quorum.raft_log import APPLY_S_MAX, FOLLOWER, LEADER, RaftLog
+from quorum.quarantine import Quarantine
+from quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
+from quorum.succession import Succession
 from quorum.transport import PeerTransport, Send
 from records.entry import decode_entry, decode_records
 from records.levels import LEVEL_MAX, LevelTooHigh
@@ -45,8 +46,6 @@ from snapshots.reader import APPLIED
 from snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
-YIELD_S_MAX: Final = 1.0  # of handing leadership over
-YIELD_PERIOD_S: Final = 3600.0  # a node hands it over for a violation once in so long
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
 
@@ -129,6 +128,7 @@ class Replica:
         )
         self._transport.firewall = Firewall(self.raft, self.journal, self.electorate)
         self.firewall = self._transport.firewall
+        self.connected_peers: set[NodeId] = set()
         self.proposer = Proposer(
             config.node_id,
             self.raft,
@@ -136,22 +136,22 @@ class Replica:
             clock=clock,
             wall_ms=wall_ms,
             claim=self._claim,
-            on_active=on_active,
+            on_active=self._on_active,
             on_deposed=on_deposed,
             on_answering=on_answering,
-            on_violation=self._on_violation,
             log=self.log,
         )
+        self._succession = Succession(
+            self.peers, self.raft, self.proposer, self.electorate, self.connected_peers, clock, self.log
+        )
+        self._activated = on_active
+        self.quarantine = Quarantine(clock, self.proposer.now_ms)
         self.snapshotter = Snapshotter(self, background, clock)
         self._transport.on_behind = self.snapshotter.send_to
         self.snapshotter.recover()
         self._require_image()
-        self.connected_peers: set[NodeId] = set()
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
-        self._yields_until_s: float | None = None  # hands leadership over since a violation
-        self._yielded_s: float | None = None  # when it last began to
-        self._leaving = False  # a clean stop
         self._answers_deferred = False  # until the entry that the last turn proposed has left
 
     def _require_level(self) -> None:
@@ -249,8 +249,7 @@ class Replica:
         """The slow part of time: patience, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
-        if self._yields_until_s is not None:
-            self._yield(now)
+        self._succession.maintain()
         if now - self._flushed_s > FLUSH_WAIT_S and (self.store.dirty or self._applied != self._saved):
             self.flush()
         if self.raft.is_leader:
@@ -285,7 +284,7 @@ class Replica:
         return self.proposer.now_ms() if self.proposer.active else self._wall_ms()
 
     def wall_of(self, clock_s: float | None) -> int:
-        """A reading of this node's clock as milliseconds since the Unix epoch; -1 for None."""
+        """A reading of this node's clock, as ``now_ms``; -1 for None."""
         return -1 if clock_s is None else self.now_ms() - int((self._clock() - clock_s) * 1000)
 
     @property
@@ -324,22 +323,9 @@ class Replica:
             self.snapshotter.stop_sending()
             self.proposer.deposed()
 
-    def _on_violation(self) -> None:
-        """A decision failed, perhaps for this node's state: let another node lead, once an hour at most."""
-        now = self._clock()
-        if self.peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):
-            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX
-            self.log.warning("leadership_handed_over", reason="a decision failed", term=self.raft.term)
-
-    def _yield(self, now: float) -> None:
-        """Hand leadership over; go on leading if no other voter is ready to take it in time."""
-        if self._yields_until_s is None:
-            return
-        if self.raft.is_leader and now < self._yields_until_s:
-            self._hand_over()
-            return
-        self._yields_until_s = None
-        self.proposer.stopping = self._leaving
+    def _on_active(self, now_ms: int) -> None:
+        self.quarantine.begin()
+        self._activated(now_ms)
 
     def _claim(self, view: View) -> Any:
         level = levels.of_leader(view, self.log_level_formatted)
@@ -398,28 +384,14 @@ class Replica:
         self.proposer.skipped()
 
     def answer(self, peer: NodeId, message: Message) -> None:
-        """Send a message once the journal is flushed, in order with acks."""
+        """Send once the journal is flushed, in order with acks."""
         self._transport.answer(peer, message)
 
     # -- the end ----------------------------------------------------------------------------------
 
     def hand_over(self) -> bool:
-        """Stop proposing and ask the most caught-up voter to campaign. True once it was asked.
-
-        Call again, with turns between, until it returns True or patience ends: the entry in flight
-        must be done and the successor must hold the whole log.
-        """
-        self._leaving = True
-        return self._hand_over()
-
-    def _hand_over(self) -> bool:
-        self.proposer.stopping = True
-        if self.raft.role == FOLLOWER or not self.peers:
-            return True
-        if not self.proposer.idle:
-            return False
-        ready = [p for p in self.peers if p in self.connected_peers and self.electorate.counts(p)]
-        return any(self.raft.hand_over(peer) for peer in ready)
+        """See Succession.leave."""
+        return self._succession.leave()
 
     def close(self) -> None:
         """Everything to disk, and closed."""

@@ -5,6 +5,7 @@ batch is applied (quorum/proposer.py). What is answered at once does not depend 
 refused principal, and who leads as far as this node knows (DescribeCluster of controllers).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,11 +22,12 @@ from controller.quota import AllocationQuota
 from controller.view import View
 from quorum.config import NodeConfig
 from quorum.crash_points import Reach
-from quorum.draft import Answer, Decide
-from quorum.draft import Reply as Told
+from quorum.draft import Answer
 from quorum.metrics import OUTCOMES, NodeMetrics
 from quorum.migrator import Migrator
+from quorum.proposer import Submit
 from quorum.replica import Replica
+from quorum.sweep import Sweep
 from quorum.topic_server import TopicServer
 from quorum.zookeeper_port import ZookeeperPort
 from records.types import BrokerId, NodeId, Offset, Term
@@ -65,7 +67,7 @@ class ControllerServer:
         config: NodeConfig,
         cluster_id: str,
         replica: Replica,
-        submit: Callable[[Decide, Told], None],
+        submit: Submit,
         metrics: NodeMetrics,
         acls: Acls,
         controllers: Callable[[], dict[NodeId, tuple[str, int]]],
@@ -85,6 +87,7 @@ class ControllerServer:
         self._acls = acls
         self._controllers = controllers
         self._blocks = dict.fromkeys(OUTCOMES, 0)
+        self._sessions = Sweep("broker session", self._decide_expire, submit, replica.quarantine, log)
         self._begin(0)
         self.migrator = Migrator(
             cluster_id,
@@ -174,7 +177,15 @@ class ControllerServer:
                 self._blocks["throttled" if throttle_ms else "granted"] += 1
 
     def publish(self) -> None:
-        """Add what was counted to the metrics: once per beat, not once per request."""
+        """Add what was counted to the metrics: once per maintenance tick, not once per request."""
+        proposer = self._replica.proposer
+        if proposer.violations:
+            violations, proposer.violations = proposer.violations, Counter()
+            for concern, count in violations.items():
+                self._metrics.decisions_failed_total(concern, count)
+        failed, proposer.answers_failed = proposer.answers_failed, 0
+        self._metrics.answers_failed_total(failed)
+        self._metrics.quarantined_rows(len(self._replica.quarantine))
         for outcome, count in self._blocks.items():
             if count:
                 self._metrics.producer_id_blocks_total(outcome, count)
@@ -224,11 +235,17 @@ class ControllerServer:
         late, self._expired_ms = now_ms - self._expired_ms > STALL_MS, now_ms
         if late:
             self.contacts = Contacts(now_ms, self._config.broker_session_timeout_ms)
-        elif brokers.decide_expire(self._replica.image, self.contacts, now_ms).records:
-            self._submit(
-                lambda view, decided_ms: brokers.decide_expire(view, self.contacts, decided_ms),
-                _ignore_answer,
-            )
+            return
+        passed_by = self._sessions.passed_by()
+        silent = brokers.silent(self._replica.image, self.contacts, now_ms)
+        due = tuple(broker_id for broker_id in silent if str(broker_id) not in passed_by)
+        if due:
+            self._sessions.run(due, lambda _outcomes: None)
+
+    def _decide_expire(
+        self, view: View, now_ms: int, broker_ids: tuple[BrokerId, ...]
+    ) -> Decision[tuple[BrokerId, ...]]:
+        return brokers.decide_expire(view, self.contacts, now_ms, broker_ids)
 
     # -- describing ---------------------------------------------------------------------------------
 
@@ -341,7 +358,3 @@ class ControllerServer:
 def _cluster_node(broker: Broker) -> ClusterNode:
     endpoint = broker.endpoints[0]
     return ClusterNode(broker.broker_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
-
-
-def _ignore_answer(outcome: Any, throttle_ms: int = 0) -> None:
-    """Nobody waits: the sweep comes again."""

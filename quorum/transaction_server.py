@@ -62,6 +62,7 @@ from quorum.replica import Replica
 from quorum.transaction_counts import TransactionCounts
 from quorum.transaction_lists import Background, TransactionLists
 from quorum.transaction_timers import TransactionTimers, TransactionTimes
+from records.logged import cost_of, encode_record
 from records.types import ProducerId
 from wire.dispatch import Context, Reply, Service
 from wire.k22_init_producer_id import INIT_PRODUCER_ID
@@ -130,6 +131,7 @@ class TransactionServer:
             self._image,
             submit,
             call_later,
+            quarantine=replica.quarantine,
             clock=clock,
             counts=self.counts,
             markers=self.markers,
@@ -353,8 +355,13 @@ class _Adding:
 
 
 def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decision[Any]:
-    """Each id is there once, so that none sees what another one writes."""
+    """Each id is there once, so that none sees what another one writes.
+
+    What the entry has no room for is answered COORDINATOR_LOAD_IN_PROGRESS (14): brokers come again, and then
+    what is in already takes no room.
+    """
     records: list[Any] = []
+    room = view.room
     results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
     for each in request.transactions:
         try:
@@ -362,6 +369,10 @@ def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decis
                 decided = add_partitions.decide_verify(view, each)
             else:
                 decided = add_partitions.decide_add_partitions(view, each, now_ms=now_ms)
+            cost = sum(cost_of(record, encode_record(record)[1]) for record in decided.records)
+            if records and cost > room:
+                raise CoordinatorLoadInProgress("the entry is full; come back with what is left")
+            room -= cost
         except ApiError as refusal:
             results.append((each.transactional_id, add_partitions.same_for_all(each, refusal.code)))
         else:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from controller.decision import Decision
 from controller.transactions import describe, expiry
-from controller.transactions.expiry import Expired, TimedOut
+from controller.transactions.expiry import Due, Expired, TimedOut
 from controller.view import View
-from quorum.draft import Decide, Reply
 from quorum.marker_sender import CallLater, MarkerSender
+from quorum.proposer import Submit
+from quorum.quarantine import Quarantine
+from quorum.sweep import Sweep
 from quorum.transaction_counts import TransactionCounts
 
 FIRST_EXPIRY_S_MAX: Final = 60.0  # after activation: or a cluster whose leaders change would never forget
@@ -46,9 +49,10 @@ class TransactionTimers:
         self,
         times: TransactionTimes,
         image: Callable[[], View],
-        submit: Callable[[Decide, Reply], None],
+        submit: Submit,
         call_later: CallLater,
         *,
+        quarantine: Quarantine,
         clock: Callable[[], float],
         counts: TransactionCounts,
         markers: MarkerSender,
@@ -56,7 +60,8 @@ class TransactionTimers:
     ) -> None:
         self._times = times
         self._image = image
-        self._submit = submit
+        self._timeouts = Sweep("transaction timeout", self._decide_timeouts, submit, quarantine, log)
+        self._expiry = Sweep("transactional id expiry", self._decide_forget, submit, quarantine, log)
         self._call_later = call_later
         self._clock = clock
         self._counts = counts
@@ -69,7 +74,7 @@ class TransactionTimers:
         now_s = self._clock()
         self._leadership += 1
         self._activated_ms = now_ms
-        self._after: tuple[int, str] | None = None  # where the walk of expiry.decide_timeouts is
+        self._after: tuple[int, str] | None = None  # where the walk of expiry.due_timeouts is
         self._aborting = self._forgetting = self._walking = False
         self._timeouts_due_s = now_s + self._times.timeouts_interval_ms / 1000
         self._expiry_due_s = now_s + min(self._times.expiry_interval_ms / 1000, FIRST_EXPIRY_S_MAX)
@@ -103,60 +108,65 @@ class TransactionTimers:
 
     # -- timeouts -----------------------------------------------------------------------------------
 
-    def _decide_timeouts(self, view: View, now_ms: int) -> Any:
-        return expiry.decide_timeouts(
-            view,
+    def _abort(self, now_ms: int) -> None:
+        found = expiry.due_timeouts(
+            self._image(),
             now_ms,
             activated_ms=self._activated_ms,
             grace_ms=self._times.timeouts_interval_ms,
             after=self._after,
+            passed_by=self._timeouts.passed_by(),
         )
-
-    def _abort(self, now_ms: int) -> None:
-        looked = self._decide_timeouts(self._image(), now_ms)
-        if not looked.records:
-            self._after = looked.response.after
+        if not found.transactional_ids:
+            self._after = found.after
             return
         self._aborting = True
-        self._submit(self._decide_timeouts, partial(self._aborted, self._leadership))
+        self._timeouts.run(found.transactional_ids, partial(self._aborted, self._leadership, found))
 
-    def _aborted(self, leadership: int, outcome: Any, _throttle_ms: int = 0) -> None:
+    def _decide_timeouts(
+        self, view: View, now_ms: int, transactional_ids: tuple[str, ...]
+    ) -> Decision[TimedOut]:
+        return expiry.decide_timeouts(view, now_ms, transactional_ids, activated_ms=self._activated_ms)
+
+    def _aborted(self, leadership: int, found: Due, outcomes: tuple[TimedOut, ...]) -> None:
         if leadership != self._leadership:
             return
         self._aborting = False
-        if not isinstance(outcome, TimedOut):
+        if not outcomes:
             return  # the next sweep comes
-        self._after = outcome.after
-        self._counts.timed_out += len(outcome.transactional_ids)
-        for transactional_id in outcome.transactional_ids:
+        self._after = found.after
+        ids = [each for outcome in outcomes for each in outcome.transactional_ids]
+        self._counts.timed_out += len(ids)
+        for transactional_id in ids:
             self._markers.look(transactional_id)
-        if outcome.transactional_ids:
-            self._log.info(
-                "transactions_timed_out",
-                count=len(outcome.transactional_ids),
-                first=outcome.transactional_ids[0],
-            )
-        if outcome.more:
+        if ids:
+            self._log.info("transactions_timed_out", count=len(ids), first=ids[0])
+        if found.more or any(outcome.more for outcome in outcomes):
             self._timeouts_due_s = self._clock()
 
     # -- expiry -------------------------------------------------------------------------------------
 
     def _forget(self, leadership: int, now_ms: int) -> None:
-        """A slice: one entry. The next one is asked for when it is applied."""
+        """A slice: one entry. The next one follows when it is applied."""
         if leadership != self._leadership:
             return
-        expiration_ms = self._times.expiration_ms
-        self._forgetting = bool(expiry.decide_expire(self._image(), now_ms, expiration_ms).records)
+        found = expiry.decide_expire(
+            self._image(), now_ms, self._times.expiration_ms, passed_by=self._expiry.passed_by()
+        ).response
+        self._forgetting = bool(found.transactional_ids)
         if self._forgetting:
-            self._submit(
-                lambda view, at_ms: expiry.decide_expire(view, at_ms, expiration_ms),
-                partial(self._forgot, leadership, now_ms),
-            )
+            self._expiry.run(found.transactional_ids, partial(self._forgot, leadership, now_ms, found.more))
 
-    def _forgot(self, leadership: int, now_ms: int, outcome: Any, _throttle_ms: int = 0) -> None:
+    def _decide_forget(
+        self, view: View, now_ms: int, transactional_ids: tuple[str, ...]
+    ) -> Decision[Expired]:
+        expiration_ms = self._times.expiration_ms
+        return expiry.decide_forget(view, now_ms, transactional_ids, expiration_ms=expiration_ms)
+
+    def _forgot(self, leadership: int, now_ms: int, more: bool, outcomes: tuple[Expired, ...]) -> None:
         if leadership != self._leadership:
             return
-        self._forgetting = isinstance(outcome, Expired) and outcome.more
+        self._forgetting = more and bool(outcomes)
         if self._forgetting:
             self._call_later(EXPIRY_PAUSE_S, partial(self._forget, leadership, now_ms))
 

@@ -17,7 +17,10 @@ from controller.view import View
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
 
-PARTITIONS_MAX: Final = 10_000  # of one transaction; under 3 MB with the longest names, so it fits an entry
+PARTITIONS_MAX: Final = 10_000  # of one transaction
+TOPICS_MAX: Final = 2_000
+"""Of one transaction: 560 KB with the longest names. Each step of the transaction writes its whole row, and
+every node decodes it in one step of its loop (10 ms). What is too wide is refused when the row grows."""
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
@@ -77,8 +80,11 @@ def decide_add_partitions(view: View, request: AddPartitions, *, now_ms: int) ->
     if row.state is State.ONGOING and united == row.partitions:
         return Decision((), added)
     count = sum(len(each.partition_ids) for each in united)
-    if count > PARTITIONS_MAX:
-        raise InvalidRequest(f"a transaction of {count} partitions; at most {PARTITIONS_MAX}")
+    if count > PARTITIONS_MAX or len(united) > TOPICS_MAX:
+        raise InvalidRequest(
+            f"a transaction of {count} partitions in {len(united)} topics; at most {PARTITIONS_MAX} "
+            f"partitions in {TOPICS_MAX} topics: end it, and go on in the next one"
+        )
     ongoing = msgspec.structs.replace(
         row,
         state=State.ONGOING,

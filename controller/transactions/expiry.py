@@ -23,6 +23,7 @@ from controller.transactions.fencing import (
 )
 from controller.transactions.states import (
     DEADLINES,
+    EXPIRABLE_STATES,
     TRANSACTIONS,
     UPDATES,
     FenceCause,
@@ -31,20 +32,19 @@ from controller.transactions.states import (
     record_of,
 )
 from controller.view import View
-from records.invariant import InvariantViolation
-from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten
+from records.logged import cost_of, encode_record
+from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten, TransactionStateRecord
 
-TIMEOUTS_MAX: Final = 100  # aborted by one decision: some 10 ms of the loop
+TIMEOUTS_MAX: Final = 100  # found by one look; as many are aborted at once as an entry has room for
 SKEWED_MAX: Final = 1000  # open transactions looked at by one decision for the clock they began under
 EXPIRED_MAX: Final = 500  # forgotten by one decision: some 10 ms of the loop
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """What is being aborted. ``more``: ask again at once. ``after``: go on there next time."""
+    """What is being aborted. ``more``: the entry was full, so some are left over."""
 
     transactional_ids: tuple[str, ...]
     more: bool = False
-    after: tuple[int, str] | None = None
 
 
 class Expired(msgspec.Struct, frozen=True):
@@ -55,46 +55,82 @@ class Expired(msgspec.Struct, frozen=True):
     after: tuple[int, str] | None = None
 
 
-def decide_timeouts(
+class Due(msgspec.Struct, frozen=True):
+    """Ids that a sweep is to decide on. ``more``: look again at once. ``after``: go on there next time."""
+
+    transactional_ids: tuple[str, ...] = ()
+    more: bool = False
+    after: tuple[int, str] | None = None
+
+
+def due_timeouts(
     view: View,
     now_ms: int,
     *,
     activated_ms: int,
     grace_ms: int,
     after: tuple[int, str] | None = None,
-) -> Decision[TimedOut]:
-    """Abort what is open past its timeout, at most TIMEOUTS_MAX; nothing within ``grace_ms`` of activation.
+    passed_by: frozenset[str] = frozenset(),
+) -> Due:
+    """What is open past its timeout, at most TIMEOUTS_MAX; nothing within ``grace_ms`` of activation.
 
-    ``after``   what the last decision of this leadership answered: the walk over those whose clock was
-                ahead goes on from there, and begins anew after its end.
+    ``after``       what the last look of this leadership answered: the walk over those whose clock was
+                    ahead goes on from there, and begins anew after its end.
+    ``passed_by``   ids that are not to be tried now.
     """
     if now_ms < activated_ms + grace_ms:
-        return Decision((), TimedOut(()))
-    due: list[Transaction] = []
+        return Due()
+    due: list[str] = []
     for (deadline_ms, transactional_id), _ in view.scan(DEADLINES):
         if deadline_ms > now_ms or len(due) == TIMEOUTS_MAX:
             break
-        due.append(_ongoing(view, transactional_id))
+        if transactional_id not in passed_by:
+            due.append(transactional_id)
     if len(due) == TIMEOUTS_MAX:
-        return _timed_out(due, now_ms, more=True, after=after)
+        return Due(tuple(due), more=True, after=after)
     beyond = (now_ms + 1, "") if after is None else max(after, (now_ms + 1, ""))
     walked = list(islice(view.scan(DEADLINES, beyond), SKEWED_MAX))
     for (_, transactional_id), started_ms in walked:
-        if started_ms <= activated_ms or len(due) == TIMEOUTS_MAX:
+        if started_ms <= activated_ms or len(due) == TIMEOUTS_MAX or transactional_id in passed_by:
             continue
-        row = _ongoing(view, transactional_id)
-        inherited = row.started_epoch < view.header.controller_epoch
-        if inherited and activated_ms + row.transaction_timeout_ms <= now_ms:
-            due.append(row)
+        if _is_due(view, view.get(TRANSACTIONS, transactional_id), now_ms, activated_ms):
+            due.append(transactional_id)
     ended = len(walked) < SKEWED_MAX
-    return _timed_out(due, now_ms, more=False, after=None if ended else walked[-1][0])
+    return Due(tuple(due), after=None if ended else walked[-1][0])
 
 
-def _timed_out(
-    due: list[Transaction], now_ms: int, *, more: bool, after: tuple[int, str] | None
+def _is_due(view: View, row: Transaction | None, now_ms: int, activated_ms: int) -> bool:
+    if row is None or row.state is not State.ONGOING:
+        return False
+    if row.deadline_ms <= now_ms:
+        return True
+    inherited = row.started_epoch < view.header.controller_epoch
+    began_later = inherited and row.started_ms > activated_ms
+    return began_later and activated_ms + row.transaction_timeout_ms <= now_ms
+
+
+def decide_timeouts(
+    view: View, now_ms: int, transactional_ids: tuple[str, ...], *, activated_ms: int
 ) -> Decision[TimedOut]:
-    records = tuple(record_of(timed_out(row, now_ms)) for row in due)
-    return Decision(records, TimedOut(tuple(row.transactional_id for row in due), more, after))
+    """Abort those of these that are still open past their timeout: as many as the entry holds, at least one.
+
+    The response says which, and whether some are left over.
+    """
+    records: list[TransactionStateRecord] = []
+    aborted: list[str] = []
+    room = view.room
+    for transactional_id in transactional_ids:
+        row = view.get(TRANSACTIONS, transactional_id)
+        if row is None or not _is_due(view, row, now_ms, activated_ms):
+            continue
+        record = record_of(timed_out(row, now_ms))
+        cost = cost_of(record, encode_record(record)[1])
+        if records and cost > room:
+            return Decision(tuple(records), TimedOut(tuple(aborted), more=True))
+        room -= cost
+        records.append(record)
+        aborted.append(transactional_id)
+    return Decision(tuple(records), TimedOut(tuple(aborted)))
 
 
 def timed_out(row: Transaction, now_ms: int) -> Transaction:
@@ -122,17 +158,24 @@ def timed_out(row: Transaction, now_ms: int) -> Transaction:
 
 
 def decide_expire(
-    view: View, now_ms: int, expiration_ms: int, *, after: tuple[int, str] | None = None
+    view: View,
+    now_ms: int,
+    expiration_ms: int,
+    *,
+    after: tuple[int, str] | None = None,
+    passed_by: frozenset[str] = frozenset(),
 ) -> Decision[Expired]:
-    """Forget ids that nobody used for ``expiration_ms``, at most EXPIRED_MAX, the oldest first.
+    """Forget ids that are idle for ``expiration_ms``, at most EXPIRED_MAX, the oldest first.
 
-    ``after``   what the last decision of this sweep answered: what was forgotten is not walked over again.
+    ``after``       what the last decision of this sweep answered: it is not walked over again.
+    ``passed_by``   ids that are not to be tried now.
     """
     expired: list[tuple[int, str]] = []
     for key, _ in view.scan(UPDATES, after):
         if key[0] > now_ms - expiration_ms or len(expired) == EXPIRED_MAX:
             break
-        expired.append(key)
+        if key[1] not in passed_by:
+            expired.append(key)
     ids = tuple(transactional_id for _, transactional_id in expired)
     return Decision(
         tuple(TransactionForgotten(transactional_id) for transactional_id in ids),
@@ -140,8 +183,16 @@ def decide_expire(
     )
 
 
-def _ongoing(view: View, transactional_id: str) -> Transaction:
-    row = view.get(TRANSACTIONS, transactional_id)
-    if row is None or row.state is not State.ONGOING:
-        raise InvariantViolation(f"the index of deadlines has what is not open: {transactional_id!r}, {row}")
-    return row
+def decide_forget(
+    view: View, now_ms: int, transactional_ids: tuple[str, ...], *, expiration_ms: int
+) -> Decision[Expired]:
+    """Forget those of these ids that are still idle for ``expiration_ms``."""
+    rows = ((each, view.get(TRANSACTIONS, each)) for each in transactional_ids)
+    ids = tuple(
+        each
+        for each, row in rows
+        if row is not None
+        and row.state in EXPIRABLE_STATES
+        and max(0, row.updated_ms) <= now_ms - expiration_ms
+    )
+    return Decision(tuple(TransactionForgotten(each) for each in ids), Expired(ids))

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+QUARANTINED: Final = "tests/quorum/test_quarantine.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"
 
 ISOLATION: Final = (
@@ -104,16 +105,16 @@ ISOLATION: Final = (
     Mutant(
         "hands-over-at-each-violation",
         "a node hands leadership over for a violation once an hour",
-        "quorum/replica.py",
-        "        if self.peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):",
-        "        if self.peers:",
+        "quorum/succession.py",
+        "        if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):",
+        "        if self._peers:",
         (ISOLATED + "test_the_first_violation_of_a_leadership_hands_it_over_and_no_second_within_the_hour",),
     ),
     Mutant(
         "stops-for-ever",
         "a leader that nobody relieves in time goes on",
-        "quorum/replica.py",
-        "        self.proposer.stopping = self._leaving\n",
+        "quorum/succession.py",
+        "        self._proposer.stopping = self._leaving\n",
         "",
         (ISOLATED + "test_a_leader_whose_followers_are_gone_leads_on_after_a_violation",),
     ),
@@ -164,5 +165,52 @@ ISOLATION: Final = (
         "            if self._clock() > until_s:\n                break\n        return False",
         "        return False",
         (ISOLATED + "test_committed_entries_are_applied_for_so_long_at_a_time",),
+    ),
+    Mutant(
+        "sweep-blames-all",
+        "of a sweep's rows only those at fault are set aside",
+        "quorum/sweep.py",
+        "        elif len(keys) == 1:\n            self._set_aside(keys[0], outcome)\n",
+        "        elif keys:\n            for key in keys:\n                self._set_aside(key, outcome)\n",
+        (
+            QUARANTINED + "test_a_timeout_that_fails_sets_its_row_aside_and_all_others_are_aborted[decide]",
+            QUARANTINED + "test_a_timeout_that_fails_sets_its_row_aside_and_all_others_are_aborted[replay]",
+            QUARANTINED + "test_an_id_that_cannot_be_forgotten_does_not_keep_the_others",
+        ),
+    ),
+    Mutant(
+        "quarantined-for-ever",
+        "a row that is set aside is tried again",
+        "quorum/quarantine.py",
+        " if row.concern == concern and now_s < row.retry_at_s\n",
+        " if row.concern == concern\n",
+        (
+            QUARANTINED + "test_a_row_whose_fault_is_gone_is_done_and_set_aside_no_more",
+            QUARANTINED + "test_a_row_that_is_set_aside_is_tried_again_less_and_less_often",
+        ),
+    ),
+    Mutant(
+        "quarantine-unbounded",
+        "at the limit the oldest row makes room",
+        "quorum/quarantine.py",
+        "        if known is None and len(self._rows) >= QUARANTINED_MAX:\n",
+        "        if known is None and len(self._rows) > QUARANTINED_MAX:\n",
+        (QUARANTINED + "test_at_the_limit_the_oldest_makes_room_and_is_tried_again",),
+    ),
+    Mutant(
+        "timeouts-fill-any-entry",
+        "a sweep of timeouts writes what the entry has room for",
+        "controller/transactions/expiry.py",
+        "        if records and cost > room:\n",
+        "        if False:\n",
+        (QUARANTINED + "test_large_rows_time_out_in_several_entries_of_bounded_cost",),
+    ),
+    Mutant(
+        "topics-unbounded",
+        "a transaction has at most so many topics",
+        "controller/transactions/add_partitions.py",
+        "len(united) > TOPICS_MAX",
+        "len(united) > 2 * TOPICS_MAX",
+        ("tests/controller/transactions/test_add_partitions.py::test_a_transaction_has_a_bound_of_topics",),
     ),
 )

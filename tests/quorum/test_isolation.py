@@ -19,7 +19,7 @@ from controller.transactions.states import TRANSACTIONS
 from controller.view import View
 from quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
 from quorum.raft_log import APPLY_S_MAX, FOLLOWER, UNLED_S
-from quorum.replica import YIELD_PERIOD_S, YIELD_S_MAX
+from quorum.succession import YIELD_PERIOD_S, YIELD_S_MAX
 from records.batch import encode_batch
 from records.invariant import CorruptData, InvariantViolation
 from records.logged import ENTRY_COST_MAX, bytes_of, cost_of, encode_record

@@ -17,6 +17,7 @@ from controller.view import EmptyView, Overlay
 from quorum.config import NodeConfig, parse_properties
 from quorum.draft import Decide
 from quorum.metrics import NodeMetrics
+from quorum.quarantine import Quarantine
 from quorum.replica import Replica
 from quorum.server import ControllerServer
 from records.types import BrokerEpoch, BrokerId
@@ -48,12 +49,13 @@ class Stage:
         self.image = Overlay(EmptyView())
         self.image.put(MIGRATION, 0, Migration(phase, ensemble="zk"))
         self.submitted: list[tuple[Decide, Callable[[Any, int], None]]] = []
+        self.quarantine = Quarantine(lambda: 0.0, lambda: 0)
         self.port = ScriptedPort(ZnodeModel())
         self.server = ControllerServer(
             config(),
             "the-cluster",
             cast(Replica, self),
-            lambda decide, reply: self.submitted.append((decide, reply)),
+            self._submit,
             NodeMetrics(),
             ACLS,
             dict,
@@ -64,6 +66,9 @@ class Stage:
             log=Silence(),
         )
         self.server.activated(0)
+
+    def _submit(self, decide: Decide, reply: Callable[[Any, int], None], **_how: Any) -> None:
+        self.submitted.append((decide, reply))
 
     def ask(
         self, endpoint: Callable[[Any, Context, Reply], None], request: object, principal: str

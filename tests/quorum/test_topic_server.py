@@ -17,6 +17,7 @@ from controller.view import Overlay
 from quorum.config import parse_properties
 from quorum.draft import Decide
 from quorum.metrics import NodeMetrics
+from quorum.quarantine import Quarantine
 from quorum.replica import Replica
 from quorum.server import ControllerServer
 from quorum.topic_server import RESOURCES_MAX
@@ -42,7 +43,14 @@ class Stage:
         self.server = ControllerServer(
             config,
             "the-cluster",
-            cast(Replica, SimpleNamespace(image=self.image, raft=SimpleNamespace(leader_id=NodeId(1)))),
+            cast(
+                Replica,
+                SimpleNamespace(
+                    image=self.image,
+                    raft=SimpleNamespace(leader_id=NodeId(1)),
+                    quarantine=Quarantine(lambda: 0.0, lambda: 0),
+                ),
+            ),
             self._submit,
             NodeMetrics(),
             acls or Acls(),
@@ -55,7 +63,7 @@ class Stage:
         )
         self.server.activated(0)
 
-    def _submit(self, decide: Decide, reply: Callable[[Any, int], None]) -> None:
+    def _submit(self, decide: Decide, reply: Callable[[Any, int], None], **_how: Any) -> None:
         if not self.leads:
             reply(NotController("not I"), 0)
             return

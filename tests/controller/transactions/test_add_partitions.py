@@ -158,6 +158,15 @@ def test_a_transaction_has_a_bounded_number_of_partitions(monkeypatch: pytest.Mo
     assert coordinator.row().partitions == (partitions(AUDIT, 0), partitions(ORDERS, 0, 1))
 
 
+def test_a_transaction_has_a_bound_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(add_partitions, "TOPICS_MAX", 1)
+    coordinator = Coordinator(transaction())
+    coordinator.add(42, 5, partitions(ORDERS, 0, 1))
+    with pytest.raises(InvalidRequest, match="in 2 topics; at most"):
+        coordinator.add(42, 5, partitions(AUDIT, 0))
+    assert coordinator.row().partitions == (partitions(ORDERS, 0, 1),)
+
+
 @pytest.mark.parametrize("state", [*CLOSED, State.ONGOING], ids=lambda state: state.wire_name)
 def test_verification_tells_which_are_in(state: State) -> None:
     coordinator = Coordinator(transaction(state))

@@ -5,7 +5,7 @@ import pytest
 
 from controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
 from controller.transactions import expiry
-from controller.transactions.expiry import decide_expire, decide_timeouts
+from controller.transactions.expiry import decide_expire
 from controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
 from records.transaction_log import Fence
 from records.types import ProducerId, Term
@@ -176,12 +176,10 @@ def test_timeouts_are_decided_in_bounded_portions(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(expiry, "TIMEOUTS_MAX", 3)
     coordinator = crowd(7)
     coordinator.now_ms += TIMEOUT_MS
-    decided = [
-        coordinator.applied(decide_timeouts(coordinator.view, coordinator.now_ms, activated_ms=0, grace_ms=0))
-        for _ in range(3)
-    ]
+    coordinator.activated_ms = 0
+    looks, decided = zip(*(coordinator.sweep_timeouts() for _ in range(3)), strict=True)
     assert [d.transactional_ids for d in decided] == [("p-0", "p-1", "p-2"), ("p-3", "p-4", "p-5"), ("p-6",)]
-    assert [d.more for d in decided] == [True, True, False]
+    assert [d.more for d in looks] == [True, True, False]
 
 
 @pytest.mark.parametrize(("after_ms", "ids"), [(999, ()), (1000, (ID,))], ids=["within", "after"])
@@ -236,16 +234,9 @@ def test_those_of_another_clock_are_walked_in_portions(monkeypatch: pytest.Monke
     found: list[str] = []
     after = None
     for _ in range(4):
-        decision = decide_timeouts(
-            coordinator.view,
-            coordinator.now_ms,
-            activated_ms=coordinator.activated_ms,
-            grace_ms=0,
-            after=after,
-        )
-        answer = coordinator.applied(decision)
+        due, answer = coordinator.sweep_timeouts(after=after)
         found += answer.transactional_ids
-        after = answer.after
+        after = due.after
     assert found == [f"p-{number}" for number in range(5)]
 
 

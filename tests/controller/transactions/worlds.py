@@ -17,7 +17,14 @@ from controller.transactions.add_partitions import (
     decide_verify,
 )
 from controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
-from controller.transactions.expiry import Expired, TimedOut, decide_expire, decide_timeouts
+from controller.transactions.expiry import (
+    Due,
+    Expired,
+    TimedOut,
+    decide_expire,
+    decide_timeouts,
+    due_timeouts,
+)
 from controller.transactions.init_producer_id import (
     InitProducerId,
     InitProducerIdAnswer,
@@ -135,10 +142,19 @@ class Coordinator:
 
     def time_out(self, after_ms: int = 0, *, grace_ms: int = 0) -> tuple[str, ...]:
         self.now_ms += after_ms
-        answer: TimedOut = self.applied(
-            decide_timeouts(self.view, self.now_ms, activated_ms=self.activated_ms, grace_ms=grace_ms)
+        return self.sweep_timeouts(grace_ms=grace_ms)[1].transactional_ids
+
+    def sweep_timeouts(
+        self, *, grace_ms: int = 0, after: tuple[int, str] | None = None
+    ) -> tuple[Due, TimedOut]:
+        """What one sweep finds, and what of it is aborted."""
+        found = due_timeouts(
+            self.view, self.now_ms, activated_ms=self.activated_ms, grace_ms=grace_ms, after=after
         )
-        return answer.transactional_ids
+        decision = decide_timeouts(
+            self.view, self.now_ms, found.transactional_ids, activated_ms=self.activated_ms
+        )
+        return found, self.applied(decision)
 
     def expire(self, expiration_ms: int) -> tuple[str, ...]:
         answer: Expired = self.applied(decide_expire(self.view, self.now_ms, expiration_ms))

@@ -1,0 +1,77 @@
+"""How a leader hands leadership over: at a clean stop, and once when a decision fails.
+
+A failed decision may be the fault of this node's own state, which another node's state does not share. So the
+first one of a leadership hands over, unless this node did so within the last hour.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from quorum.electorate import Electorate
+from quorum.proposer import Proposer
+from quorum.raft_log import FOLLOWER, RaftLog
+from records.types import NodeId
+
+YIELD_S_MAX: Final = 1.0  # of trying to hand over after a failed decision; then it leads on
+YIELD_PERIOD_S: Final = 3600.0  # between two hand-overs for failed decisions
+
+
+class Succession:
+    """See the module. ``maintain`` every few milliseconds."""
+
+    def __init__(
+        self,
+        peers: Sequence[NodeId],
+        raft: RaftLog,
+        proposer: Proposer,
+        electorate: Electorate,
+        connected: Collection[NodeId],
+        clock: Callable[[], float],
+        log: Any,
+    ) -> None:
+        self._peers = peers
+        self._raft = raft
+        self._proposer = proposer
+        self._electorate = electorate
+        self._connected = connected
+        self._clock = clock
+        self._log = log
+        self._leaving = False
+        self._yields_until_s: float | None = None
+        self._yielded_s: float | None = None
+
+    def leave(self) -> bool:
+        """Hand over and do not propose any more. True once a voter was asked, or none needs to be.
+
+        The entry in flight must be done first, and the successor must hold the whole log: call again.
+        """
+        self._leaving = True
+        return self._hand_over()
+
+    def _violated(self) -> None:
+        now = self._clock()
+        if self._peers and (self._yielded_s is None or now - self._yielded_s >= YIELD_PERIOD_S):
+            self._yielded_s, self._yields_until_s = now, now + YIELD_S_MAX
+            self._log.warning("leadership_hand_over_begun", reason="a decision failed", term=self._raft.term)
+
+    def maintain(self) -> None:
+        """Go on handing over, if that is under way; lead on if no voter is ready to take over in time."""
+        if self._proposer.violated:
+            self._proposer.violated = False
+            self._violated()
+        if self._yields_until_s is None:
+            return
+        if self._raft.is_leader and self._clock() < self._yields_until_s:
+            self._hand_over()
+            return
+        self._yields_until_s = None
+        self._proposer.stopping = self._leaving
+
+    def _hand_over(self) -> bool:
+        self._proposer.stopping = True
+        if self._raft.role == FOLLOWER or not self._peers:
+            return True
+        if not self._proposer.idle:
+            return False
+        ready = [p for p in self._peers if p in self._connected and self._electorate.counts(p)]
+        return any(self._raft.hand_over(peer) for peer in ready)

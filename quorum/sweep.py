@@ -1,0 +1,96 @@
+"""Sweeps: decisions of timers over many rows, as one decision where that works, and row by row where not.
+
+A row that cannot be decided by itself either is set aside (quorum/quarantine.py); all others are done.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from controller.decision import Decision
+from controller.errors import ApiError, UnknownServerError
+from controller.view import View
+from quorum.draft import DecisionTooLarge
+from quorum.proposer import Submit
+from quorum.quarantine import Quarantine
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+DecideRows = Callable[[View, int, tuple[K, ...]], Decision[R]]
+"""(view, now_ms, keys of rows) -> what is written of them. It looks again: a row may have changed."""
+
+Done = Callable[[tuple[R, ...]], None]
+"""Called once, with the responses of what is applied: one, or one for each row, or none."""
+
+
+class Sweep(Generic[K, R]):
+    """One kind of rows. ``concern`` names it in the quarantine; ``key_text`` says a row's key there."""
+
+    def __init__(
+        self,
+        concern: str,
+        decide: DecideRows[K, R],
+        submit: Submit,
+        quarantine: Quarantine,
+        log: Any,
+        *,
+        key_text: Callable[[K], str] = str,
+        patient: bool = False,
+    ) -> None:
+        self.concern = concern
+        self._decide = decide
+        self._submit = submit
+        self._quarantine = quarantine
+        self._log = log
+        self._key_text = key_text
+        self._patient = patient
+
+    def passed_by(self) -> frozenset[str]:
+        """The keys, as text, of the rows that are not to be tried now."""
+        return self._quarantine.passed_by(self.concern)
+
+    def run(self, keys: tuple[K, ...], done: Done[R]) -> None:
+        """Decide these rows."""
+        self._ask(keys, partial(self._decided, keys, done))
+
+    def _ask(self, keys: tuple[K, ...], reply: Callable[[Any, int], None]) -> None:
+        def decide(view: View, now_ms: int) -> Decision[R]:
+            return self._decide(view, now_ms, keys)
+
+        decide.__qualname__ = self.concern
+        self._submit(decide, reply, patient=self._patient)
+
+    def _decided(
+        self, keys: tuple[K, ...], done: Done[R], outcome: R | ApiError, _throttle_ms: int = 0
+    ) -> None:
+        if not isinstance(outcome, ApiError):
+            for key in keys:
+                self._quarantine.remove(self.concern, self._key_text(key))
+            done((outcome,))
+        elif not isinstance(outcome, UnknownServerError | DecisionTooLarge):
+            done(())  # not decided, or not known to be: the next sweep looks again
+        elif len(keys) == 1:
+            self._set_aside(keys[0], outcome)
+            done(())
+        else:
+            self._one_by_one(keys, done)
+
+    def _one_by_one(self, keys: tuple[K, ...], done: Done[R]) -> None:
+        responses: list[R] = []
+        left = [len(keys)]
+
+        def decided(response: tuple[R, ...]) -> None:
+            responses.extend(response)
+            left[0] -= 1
+            if not left[0]:
+                done(tuple(responses))
+
+        for key in keys:
+            self._ask((key,), partial(self._decided, (key,), decided))
+
+    def _set_aside(self, key: K, failure: ApiError) -> None:
+        row = self._quarantine.add(self.concern, self._key_text(key), str(failure))
+        self._log.error(
+            "row_quarantined", concern=self.concern, key=row.key, reason=row.reason, failures=row.failures
+        )
