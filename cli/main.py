@@ -1,6 +1,6 @@
 """``fencepost``: the commands, each loaded only when it is typed.
 
-A node is started through here too, so this module imports nothing but click: what a node does not run,
+A node is started through here too, so this module imports little but click: what a node does not run,
 it does not load.
 Exit status  0 done, 1 findings or failed, 2 wrong usage, 3 could not read or outcome unknown,
              4 cluster authorization refused, 130 interrupted.
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, NoReturn
 
 import click
+
+from records.levels import LevelTooHigh
 
 
 class _Home(NamedTuple):
@@ -29,6 +31,7 @@ COMMANDS: Final = {
     "down": _Home("cli.cluster", "down"),
     "health": _Home("cli.health", "health"),
     "quorum": _Home("cli.quorum", "quorum"),
+    "features": _Home("cli.features", "features"),
     "topics": _Home("cli.topics", "topics"),
     "producer-ids": _Home("cli.producer_ids", "producer_ids"),
     "produce": _Home("cli.produce", "produce"),
@@ -43,6 +46,7 @@ COMMANDS: Final = {
     "demo": _Home("cli.demo", "demo", hidden=True),
 }
 
+UNREADABLE: Final = 3
 INTERRUPTED: Final = 130
 
 
@@ -85,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except LevelTooHigh as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(UNREADABLE)
     except BrokenPipeError:
         # The reader of our output left (``| head``). Nothing more can be said on stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,6 +39,7 @@ from quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
 from quorum.succession import Succession
 from quorum.transport import PeerTransport, Send
+from records.control import ControlRecord
 from records.entry import decode_entry, decode_records
 from records.levels import LEVEL_MAX, LevelTooHigh
 from records.types import LogIndex, NodeId, Term
@@ -339,14 +340,18 @@ class Replica:
             if directory is None or directory == known or peer not in self.connected_peers:
                 continue
             caught_up = self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index
-            if not caught_up or not self.proposer.submit_control(
-                partial(voters.decide_bind, node_id=peer, directory_id=directory)
-            ):
+            if not caught_up or not self.proposer.submit_control(partial(self._decide_bind, peer, directory)):
                 continue
             if known is None:
                 self.log.info("voter_readmitted", voter=peer, directory=id_text(directory))
             else:
                 self.log.info("voter_unbound", voter=peer, directory=id_text(known))
+
+    def _decide_bind(self, peer: NodeId, directory: uuid.UUID, view: View) -> tuple[ControlRecord, ...]:
+        """See ``voters.decide_bind``. A node that cannot read what is written never becomes a voter."""
+        if self._named_levels.get(peer, 0) < levels.in_force(view):
+            return ()
+        return voters.decide_bind(view, peer, directory)
 
     # -- log levels -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from controller import brokers, cluster_version, producer_ids
+from controller import brokers, cluster_version, levels, producer_ids
 from controller.authorization import Acls, Operation
 from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
 from controller.decision import Decision
@@ -54,6 +54,7 @@ from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from wire.k64_unregister_broker import UNREGISTER_BROKER
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.k20021_migrate import MIGRATE, Migrate
+from wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 LISTENER_NAME: Final = "CONTROLLER"
 STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second
@@ -130,6 +131,7 @@ class ControllerServer:
                 (DESCRIBE_CLUSTER, self.describe_cluster),
                 (METADATA, self.metadata),
                 (MIGRATE, self.migrate),
+                (LOG_LEVELS, self.log_levels),
             )
         }
         return {**own, **self.topics.service}
@@ -169,6 +171,19 @@ class ControllerServer:
         looks = request.command == "status"
         self._acls.require(context.principal, Operation.DESCRIBE if looks else Operation.ALTER)
         self.migrator.command(request, reply)
+
+    def log_levels(self, request: AskLogLevels, context: Context, reply: Reply) -> None:
+        """API key 20057: the log level in force, and raising it."""
+        wanted, own = request.log_level, self._config.node_id
+        self._acls.require(context.principal, Operation.DESCRIBE if wanted is None else Operation.ALTER)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            highest = self._replica.highest_levels
+            if wanted is None:
+                return levels.decide_describe(view, own, highest)
+            return levels.decide_upgrade(view, wanted, own, highest)
+
+        self._submit(decide, reply)
 
     def count(self, answers: Sequence[Answer]) -> None:
         """Count the blocks among answers that are about to leave: their entries are applied."""

@@ -31,22 +31,14 @@ Patience    a command is answered when it is done; a fence against many rivals m
 Allowed     to principals with ALTER on the cluster; status to those with DESCRIBE.
 """
 
-import struct
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError, InvalidRequest
-from records.invariant import CorruptData
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer
+from controller.errors import InvalidRequest
+from wire.json_api import json_api
 
 COMMANDS: Final = ("status", "bridge", "import", "fence", "finalize", "rollback")
-JSON_BYTES_MAX: Final = 64 * 1024
-
-_LENGTH: Final = struct.Struct(">i")
-_HEAD: Final = struct.Struct(">ihh")  # throttle ms | error | bytes of the message
 
 
 class Stopped(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,72 +89,11 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-def _decode_request(version: int, body: Buffer) -> Migrate:
-    raw, end = _block(body, 0)
-    if end != len(body):
-        raise CorruptData(f"Migrate: {len(body) - end} bytes too many")
-    try:
-        request = msgspec.json.decode(raw, type=Migrate)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"Migrate: {error}") from error
+def _require_known(request: Migrate) -> None:
     if request.command not in COMMANDS:
         raise InvalidRequest(
             f"unknown command {request.command[:100]!r}, expected one of {', '.join(COMMANDS)}"
         )
-    return request
 
 
-def _encode_request(version: int, request: Migrate) -> bytes:
-    raw = msgspec.json.encode(request)
-    return _LENGTH.pack(len(raw)) + raw
-
-
-def _encode_response(version: int, response: Migrated, throttle_ms: int) -> bytes:
-    raw = msgspec.json.encode(response)
-    return _HEAD.pack(throttle_ms, 0, 0) + _LENGTH.pack(len(raw)) + raw
-
-
-def _refusal(version: int, request: Migrate | None, error: ApiError, throttle_ms: int) -> bytes:
-    message = message_of(error).encode()
-    return _HEAD.pack(throttle_ms, error.code, len(message)) + message + _LENGTH.pack(0)
-
-
-def _decode_response(version: int, body: Buffer) -> Migrated:
-    try:
-        _, code, length = _HEAD.unpack_from(body)
-    except struct.error as error:
-        raise CorruptData(f"Migrate: {error}") from error
-    start = _HEAD.size + max(0, length)
-    if start > len(body):
-        raise CorruptData(f"Migrate: a message of {length} bytes, past the end")
-    raise_for(code, bytes(body[_HEAD.size : start]).decode("utf-8", "replace"))
-    raw, _ = _block(body, start)
-    try:
-        return msgspec.json.decode(raw, type=Migrated)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptData(f"Migrate: {error}") from error
-
-
-def _block(body: Buffer, position: int) -> tuple[Any, int]:
-    """The length-prefixed bytes at ``position``, and where they end. Raises CorruptData."""
-    try:
-        (length,) = _LENGTH.unpack_from(body, position)
-    except struct.error as error:
-        raise CorruptData(f"Migrate: {error}") from error
-    end = position + _LENGTH.size + length
-    if not 0 <= length <= JSON_BYTES_MAX or end > len(body):
-        raise CorruptData(f"Migrate: {length} bytes of JSON, {len(body) - position - _LENGTH.size} are there")
-    return bytes(body[position + _LENGTH.size : end]), end
-
-
-MIGRATE: Final[Api[Migrate, Migrated]] = Api(
-    key=20021,
-    name="Migrate",
-    versions=range(1),
-    flexible_from=NEVER_FLEXIBLE,
-    decode_request=_decode_request,
-    encode_response=_encode_response,
-    refusal=_refusal,
-    encode_request=_encode_request,
-    decode_response=_decode_response,
-)
+MIGRATE: Final = json_api(20021, "Migrate", Migrate, Migrated, require=_require_known)

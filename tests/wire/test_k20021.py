@@ -7,9 +7,9 @@ import pytest
 
 from controller.errors import InvalidRequest, NotController
 from records.invariant import CorruptData
+from wire.json_api import JSON_BYTES_MAX
 from wire.k20021_migrate import (
     COMMANDS,
-    JSON_BYTES_MAX,
     MIGRATE,
     LoggedFence,
     Migrate,
