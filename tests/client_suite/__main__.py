@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import click
 
 from cli.output import table
-from tests.client_suite import admin, java_tools, storms
+from tests.client_suite import admin, dump_log, java_tools, storms
 from tests.client_suite.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.client_suite.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed
 from tests.clients.real_cluster import RealCluster, real_cluster
@@ -90,6 +90,9 @@ def main(clients: tuple[str, ...], scenario: str, keep: bool) -> None:
         for name, told in java_tools.SCENARIOS.items():
             if scenario in name and "java" in (clients or PLAYERS):
                 results.tell("java", java_tools.VERSION, name, partial(told, cluster))
+        for name, (version_, dumps) in dump_log.SCENARIOS.items():
+            if scenario in name and "java" in (clients or PLAYERS):
+                results.tell("java", version_, name, partial(dumps, cluster))
     click.echo(f"\n{results.summary()}")
     if keep or results.failed():
         click.echo(f"Logs are in {folder}")

@@ -11,7 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import kio.schema.leader_change_message.v1 as leader_change
+import kio.schema.leader_change_message.v0 as leader_change_v0
+import kio.schema.leader_change_message.v1 as leader_change_v1
 from kio.records.readers import read_batch
 from kio.serial import entity_reader
 from kio.serial.readers import read_unsigned_varint
@@ -24,7 +25,10 @@ HOLES = "holes.json"
 
 _HEADER = struct.Struct(">qiibIh i")  # base offset, length, leader epoch, magic, CRC, attributes, last delta
 _PRODUCER_IDS = struct.Struct(">iqqB")  # broker id, broker epoch, first id that nobody has, no tagged fields
-_read_leader_change = entity_reader(leader_change.LeaderChangeMessage)
+_READ_LEADER_CHANGE = (
+    entity_reader(leader_change_v0.LeaderChangeMessage),
+    entity_reader(leader_change_v1.LeaderChangeMessage),
+)
 
 
 class Batch(NamedTuple):
@@ -54,6 +58,7 @@ class LeaderChange(NamedTuple):
     offset: int
     epoch: int
     leader_id: int
+    version: int  # of the record
 
 
 def batches(home: Path, since: int = 0) -> Iterator[Batch]:
@@ -138,8 +143,11 @@ def leader_changes(log: list[Batch]) -> Iterator[LeaderChange]:
             for record in read.records:
                 _, kind = struct.unpack(">hh", record.key or b"")
                 if kind == LEADER_CHANGE:
-                    message, _ = _read_leader_change(record.value or b"", 0)
-                    yield LeaderChange(int(record.offset), batch.epoch, int(message.leader_id))
+                    value = record.value or b""
+                    (version,) = struct.unpack_from(">h", value)
+                    message, size = _READ_LEADER_CHANGE[version](value, 0)
+                    assert size == len(value), f"{len(value) - size} bytes too many at {record.offset}"
+                    yield LeaderChange(int(record.offset), batch.epoch, int(message.leader_id), version)
 
 
 def split_frame(value: bytes) -> tuple[int, int, int, bytes]:

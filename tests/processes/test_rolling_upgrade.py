@@ -1,0 +1,159 @@
+"""From the version before log levels three nodes are upgraded one by one, under load; then the level rises.
+
+No id is handed out twice, every committed transaction is seen whole and once, and no node halts: also with
+nodes of both versions, whichever leads. This holds for every byte between nodes, not only for the log's.
+"""
+
+import itertools
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.broker_contact import brokers_of
+from cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
+from cli.main import fencepost
+from cli.output import Failed, Unreadable
+from cli.transactional_producer import Outcome
+from tests.processes import archive_reader, versions
+from tests.processes.checks import check_run
+from tests.processes.load import Load
+from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
+
+pytestmark = pytest.mark.slow
+
+BLOCKS = 20  # that must be allocated after each step
+COMMITS = 4  # and transactions committed
+ORDERS = list(itertools.permutations((1, 2, 3)))
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source of the version before log levels."""
+    return versions.earlier_tree(tmp_path_factory.mktemp("earlier"))
+
+
+class Work:
+    """Clients of both kinds, which must get on after every step."""
+
+    def __init__(self, load: Load, writers: Writers) -> None:
+        self._load = load
+        self._writers = writers
+
+    def allocates(self) -> None:
+        """So many blocks are allocated from now on, also with a node down."""
+        self._load.await_done(BLOCKS)
+
+    def goes_on(self) -> None:
+        """And transactions are committed: every partition is there again, each has one replica."""
+        before = self._writers.count()[Outcome.COMMITTED]
+        self.allocates()
+        wait_for(
+            f"{COMMITS} transactions are committed",
+            lambda: self._writers.count()[Outcome.COMMITTED] >= before + COMMITS,
+        )
+
+
+def refusal(nodes: Nodes) -> str:
+    """Why ``features upgrade --log-level 1`` does nothing; an older leader does not even know it."""
+    command = ("features", "upgrade", "--log-level", "1", "--dir", str(nodes.directory))
+    ended = CliRunner().invoke(fencepost, command, standalone_mode=False)
+    assert isinstance(ended.exception, Failed | Unreadable), f"{ended.exception!r}: {ended.output}"
+    return ended.exception.message
+
+
+def described(nodes: Nodes) -> tuple[int, dict[int, int | None]]:
+    said = nodes.read("features", "describe")
+    return said["log_level"], {each["node_id"]: each["log_level_max"] for each in said["voters"]}
+
+
+def versions_of_leader_changes(nodes: Nodes) -> list[int]:
+    log = archive_reader.merged([nodes.home(node_id) for node_id in nodes.node_ids], 0)
+    return [change.version for change in archive_reader.leader_changes(log)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(map(str, order)))
+def test_upgrade_node_by_node_under_load(earlier: Path, tmp_path: Path, order: tuple[int, ...]) -> None:
+    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
+        nodes.leader()
+        nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
+        target = brokers_of(nodes.cluster)
+        with Load(nodes, seed=order[0], clients=4, pause_s=0.02) as load, Writers(target) as writers:
+            work = Work(load, writers)
+            work.goes_on()
+            for step, node_id in enumerate(order):
+                stop(nodes, node_id, cleanly=step % 2 == 0)
+                said = refusal(nodes)
+                if step == len(order) - 1:  # the others are new, and so is who leads
+                    assert f"node {node_id} is not connected to the active controller: start it" in said
+                work.allocates()
+                versions.start(nodes, None, node_id)
+                work.goes_on()
+                if step < len(order) - 1:
+                    assert refusal(nodes), "with an old node"
+            nodes.await_followed()
+            wait_for("every voter reads level 1", lambda: described(nodes) == (0, dict.fromkeys(order, 1)))
+            assert set(versions_of_leader_changes(nodes)) == {1}, "version 0 is written before the raise"
+            said = json.loads(nodes.run("features", "upgrade", "--log-level", "1", "--format", "json"))
+            assert said["log_level"] == 1
+            work.goes_on()
+            leader = nodes.leader()
+            nodes.kill(leader)
+            work.allocates()
+            nodes.start(leader)
+            work.goes_on()
+            writers.stop()
+        check_run(nodes, load, 0)
+        verdict = check(target, writers.outcomes)
+        assert not verdict.faults, verdict.faults[:5]
+        changes = versions_of_leader_changes(nodes)
+        assert changes == sorted(changes, reverse=True), "version 1 before the raise, 0 after it"
+        assert set(changes) == {0, 1}
+        assert described(nodes)[0] == 1
+
+
+def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
+    """End a node's process, as an operator does, or as a crash."""
+    if cleanly:
+        nodes.send(node_id, signal.SIGTERM)
+        nodes.await_status(node_id, "dead")
+    else:
+        nodes.kill(node_id)
+
+
+def test_an_earlier_version_is_refused_by_name_after_the_raise(earlier: Path, tmp_path: Path) -> None:
+    """Its software put back on one node: the others go on without it, and say what to do."""
+    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
+        nodes.leader()
+        for each in nodes.node_ids:
+            nodes.kill(each)
+            versions.start(nodes, None, each)
+        wait_for("every voter reads level 1", lambda: described(nodes) == (0, {1: 1, 2: 1, 3: 1}))
+        nodes.run("features", "upgrade", "--log-level", "1")
+        nodes.kill(3)
+        marks = {node_id: nodes.log_size(node_id) for node_id in (1, 2)}
+        versions.start(nodes, earlier, 3)
+        for node_id, mark in marks.items():
+            event = nodes.await_event(node_id, "peer_refused", mark)
+            assert "node 3 reads log levels up to 0, this cluster is at 1: upgrade node 3" in event["reason"]
+        with Load(nodes, seed=1, clients=2) as load:
+            load.await_done(BLOCKS)
+        assert described(nodes) == (1, {1: 1, 2: 1, 3: None})
+        nodes.kill(3)
+        nodes.start(3)
+        wait_for("node 3 is back", lambda: described(nodes) == (1, {1: 1, 2: 1, 3: 1}))
+        check_run(nodes, load, 0)
+
+
+def test_a_new_cluster_is_at_the_highest_level(tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", NO_QUOTA) as nodes:
+        nodes.leader()
+        wait_for("level 1", lambda: described(nodes)[0] == 1)
+        leader = nodes.leader()
+        nodes.kill(leader)
+        nodes.leader()
+        nodes.start(leader)
+        nodes.await_followed()
+        assert set(versions_of_leader_changes(nodes)) == {0}
