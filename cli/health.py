@@ -2,12 +2,19 @@
 
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 
-from cli.contact import Target, ask, find_target, target_options
+from cli.contact import Target, find_target, run, target_options
 from cli.output import JSON, Failed, NotAuthorized, echo_json, format_option
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from cli.transaction_output import set_aside_row, set_aside_sentence
+from controller.errors import ApiError, ErrorCode
+from wire.client import ControllerClient
+from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
+from wire.k20066_list_set_aside import LIST_SET_ASIDE, ListSetAside, SetAsideList
+
+ROWS_SHOWN_MAX: Final = 20
 
 
 @click.command(short_help="Say whether the quorum commits.")
@@ -25,17 +32,18 @@ def health(
 
     The question is about the brokers: an answer that depends on the image leaves only when an entry of its
     batch is applied, an empty one if need be, so the answer itself is a committed proposal.
+
+    What the active controller set aside is listed, too, and is no reason to be unhealthy: wedged
+    transactions, and rows whose timers fail.
     """
     target = find_target(directory, bootstrap_controller, command_config)
-    began = time.monotonic()
     try:
-        cluster = ask(target, DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=timeout_s)
+        cluster, elapsed_ms, set_aside = run(target, lambda client: _look(client, timeout_s))
     except NotAuthorized:
         raise
     except click.ClickException as error:
         _print_unhealthy(target, error.message, output_format)
         raise Failed(f"not healthy: {error.message}") from error
-    elapsed_ms = (time.monotonic() - began) * 1000
     if output_format == JSON:
         echo_json(
             {
@@ -44,6 +52,8 @@ def health(
                 "leader": cluster.controller_id,
                 "brokers": len(cluster.brokers),
                 "commit_ms": round(elapsed_ms, 3),
+                "set_aside": set_aside.total,
+                "set_aside_rows": [set_aside_row(each) for each in set_aside.rows[:ROWS_SHOWN_MAX]],
             }
         )
         return
@@ -51,6 +61,29 @@ def health(
         f"healthy: node {cluster.controller_id} leads, {len(cluster.brokers)} brokers are live, "
         f"found the leader and committed in {elapsed_ms:.1f} ms"
     )
+    now_ms = time.time_ns() // 1_000_000
+    for each in set_aside.rows[:ROWS_SHOWN_MAX]:
+        click.echo(set_aside_sentence(each, now_ms=now_ms))
+    if set_aside.total > ROWS_SHOWN_MAX:
+        click.echo(
+            f"and {set_aside.total - ROWS_SHOWN_MAX} more are set aside: see 'transactions find-hanging'"
+        )
+
+
+async def _look(
+    client: ControllerClient, timeout_s: float
+) -> tuple[DescribeClusterAnswer, float, SetAsideList]:
+    """The brokers, which need a commit; its milliseconds; what is set aside, where the controller tells."""
+    began = time.monotonic()
+    cluster = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=timeout_s)
+    elapsed_ms = (time.monotonic() - began) * 1000
+    try:
+        set_aside = await client.call(LIST_SET_ASIDE, ListSetAside(), timeout_s=timeout_s)
+    except ApiError as error:
+        if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            raise
+        set_aside = SetAsideList()
+    return cluster, elapsed_ms, set_aside
 
 
 def _print_unhealthy(target: Target, reason: str, output_format: str) -> None:

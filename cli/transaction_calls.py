@@ -5,7 +5,7 @@ Those that coordinate none say NOT_COORDINATOR here; that some broker does is re
 """
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cli.broker_contact import Brokers
 from controller.errors import (
@@ -27,7 +27,12 @@ from wire.errors import error_for
 from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20027_force_markers import FORCE_MARKERS, ForceMarkers
 from wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation
+from wire.k20066_list_set_aside import LIST_SET_ASIDE, WEDGED, ListSetAside, SetAsideList
+
+ANY_ID: Final = "any"
+"""One node coordinates every id."""
 
 
 class Listed(NamedTuple):
@@ -43,6 +48,12 @@ class Described(NamedTuple):
     coordinator_id: int
     transaction: DescribedTransaction
     explanation: Explanation | None
+
+    @property
+    def wedged(self) -> tuple[str, ...]:
+        """The partitions that refuse its marker."""
+        rows = () if self.explanation is None else self.explanation.set_aside
+        return tuple(each.partition for each in rows if each.kind == WEDGED)
 
 
 class Terminated(NamedTuple):
@@ -117,10 +128,21 @@ async def _explained(brokers: Brokers, transactional_id: str) -> Explanation | N
     except UnsupportedVersion:
         return None
     except ApiError as error:  # what it explains was described already: that is worth printing
-        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        if error.code in (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             return None
         raise
     return answer[1]
+
+
+async def list_set_aside(brokers: Brokers) -> SetAsideList:
+    """What the coordinator does not get done; empty where it is of a version that does not say."""
+    try:
+        _, listed = await brokers.patiently(
+            lambda: brokers.ask_coordinator(ANY_ID, LIST_SET_ASIDE, ListSetAside())
+        )
+    except UnsupportedVersion:
+        return SetAsideList()
+    return listed
 
 
 async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: bool) -> Terminated:
@@ -132,6 +154,10 @@ async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: b
     before = await describe_transaction(brokers, transactional_id)
     if dry_run:
         return Terminated(before, None)
+    if before.wedged:  # its outcome stays: the marker that is refused is sent again, forced
+        await brokers.patiently(
+            lambda: brokers.ask_coordinator(transactional_id, FORCE_MARKERS, ForceMarkers(transactional_id))
+        )
     request = InitProducerId(transactional_id, before.transaction.transaction_timeout_ms)
     _, now = await brokers.patiently(
         lambda: brokers.ask_coordinator(transactional_id, INIT_PRODUCER_ID, request)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from cli.transaction_calls import Described, Terminated
+from wire.k20066_list_set_aside import WEDGED, SetAside
 
 
 def description(described: Described, *, now_ms: int) -> dict[str, Any]:
@@ -35,7 +36,35 @@ def description(described: Described, *, now_ms: int) -> dict[str, Any]:
             }
             for each in fences
         ],
+        "SetAside": [] if explanation is None else [set_aside_row(each) for each in explanation.set_aside],
     }
+
+
+def set_aside_row(row: SetAside) -> dict[str, Any]:
+    """One row of what the coordinator set aside, as ``find-hanging`` and ``health`` print it, too."""
+    topic, _, index = row.partition.rpartition("-")
+    return {
+        "Kind": row.kind,
+        "Concern": row.concern,
+        "Key": row.key,
+        "Topic": topic or None,
+        "Partition": int(index) if topic else None,
+        "ErrorCode": row.code or None,
+        "Reason": row.reason,
+        "SinceMs": row.since_ms,
+    }
+
+
+def set_aside_sentence(row: SetAside, *, now_ms: int) -> str:
+    """The same for people."""
+    where = f" on {row.partition}" if row.partition else ""
+    for_s = max(0, now_ms - row.since_ms) // 1000
+    way_out = (
+        f"; 'fencepost transactions force-terminate --transactional-id {row.key}' ends it as it was decided"
+        if row.kind == WEDGED
+        else ""
+    )
+    return f"{row.kind} for {for_s} s: {row.concern} of {row.key}{where}: {row.reason}{way_out}"
 
 
 def termination(terminated: Terminated) -> dict[str, Any]:
@@ -63,6 +92,9 @@ def sentence(terminated: Terminated) -> str:
         if not would
         else "Its transaction is being aborted already",
     }.get(before.state, f"No transaction was open ({before.state})")
+    if terminated.before.wedged:
+        named = ", ".join(terminated.before.wedged)
+        fate += f" (it was wedged on {named}: its marker {'would be' if would else 'is'} forced there)"
     fenced = f"producer {before.producer_id} with epoch {before.producer_epoch}"
     if now is None:
         return f"{before.transactional_id}: {fate}; {fenced} would be fenced."

@@ -196,6 +196,15 @@ async def write_marker(brokers: Brokers, marker: TxnMarker) -> None:
             for name, results in topics:
                 for index, code in results:
                     if code != ErrorCode.NONE:
-                        raise error_for(code, f"{name}-{index} refuses the marker: error {code}")
+                        raise error_for(code, f"{name}-{index} refuses the marker: {_refusal(code, marker)}")
 
     await brokers.patiently(ask)
+
+
+def _refusal(code: int, marker: TxnMarker) -> str:
+    if code != ErrorCode.INVALID_TXN_STATE:
+        return f"error {code}"
+    return (
+        f"the coordinator has a transaction of producer {marker.producer_id} open there, and will end it as "
+        "it is decided; 'fencepost transactions list --producer-id' names it, 'force-terminate' ends it"
+    )

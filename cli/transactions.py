@@ -14,11 +14,23 @@ from typing import Any, Final
 
 import click
 
-from cli.broker_contact import BrokerTarget, broker_options, find_brokers, run
+from cli.broker_contact import Brokers, BrokerTarget, broker_options, find_brokers, run
 from cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, table
-from cli.transaction_calls import describe_transaction, force_terminate, list_transactions
-from cli.transaction_output import description, sentence, termination
+from cli.transaction_calls import (
+    describe_transaction,
+    force_terminate,
+    list_set_aside,
+    list_transactions,
+)
+from cli.transaction_output import (
+    description,
+    sentence,
+    set_aside_row,
+    set_aside_sentence,
+    termination,
+)
 from cli.transaction_partitions import (
+    Search,
     abort_marker,
     admins_marker,
     find_hanging,
@@ -27,6 +39,7 @@ from cli.transaction_partitions import (
 )
 from controller.transactions.describe import ListTransactions
 from records.types import ProducerId
+from wire.k20066_list_set_aside import SetAside, SetAsideList
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000
@@ -146,7 +159,7 @@ def describe(target: BrokerTarget, transactional_id: str, output_format: str) ->
     if output_format == JSON:
         echo_json(row)
         return
-    told = row.pop("Explanation"), row.pop("Fences")
+    told = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
     click.echo(table(tuple(row), [_shown(row)]))
     if told[0]:
@@ -209,23 +222,29 @@ def find_hanging_(
 ) -> int:
     """Find transactions that are open on a partition and that no coordinator will ever end.
 
-    Exit status 1: there are some. 'abort --topic --partition --start-offset' ends one. 3: partitions have no
-    leader, so what is open on them is not known.
+    Also what the coordinator set aside: transactions that are wedged, as a partition refuses their marker,
+    and rows whose timers fail.
+
+    Exit status 1: there are some. 'abort --topic --partition --start-offset' ends one that hangs,
+    'force-terminate' one that is wedged. 3: partitions have no leader, so what is open on them is not known.
     """
     if partition is not None and topic is None:
         raise WrongUsage("--partition needs --topic")
     now_ms = _now_ms()
-    found, unled = run(
-        target,
-        lambda brokers: find_hanging(
+
+    async def find(brokers: Brokers) -> tuple[Search, SetAsideList]:
+        search = await find_hanging(
             brokers,
             topic=topic,
             partition=partition,
             broker_id=broker_id,
             idle_ms_max=minutes * MINUTE_MS,
             now_ms=now_ms,
-        ),
-    )
+        )
+        return search, await list_set_aside(brokers)
+
+    (found, unled), set_aside = run(target, find)
+    aside = [each for each in set_aside.rows if _is_of(each, topic, partition)]
     rows = [
         {
             "Topic": each.topic,
@@ -240,14 +259,25 @@ def find_hanging_(
         for each in found
     ]
     columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset")
-    _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+    if output_format == JSON:
+        echo_json([*rows, *map(set_aside_row, aside)])
+    else:
+        _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+        for each in aside:
+            click.echo(set_aside_sentence(each, now_ms=now_ms))
     if unled:
         named = ", ".join(f"{name}-{index}" for name, index in unled[:UNLED_NAMED_MAX])
         more = f" and {len(unled) - UNLED_NAMED_MAX} more" if len(unled) > UNLED_NAMED_MAX else ""
         raise Unreadable(
             f"not looked at, as nobody leads them: {named}{more}; start their brokers, and look again"
         )
-    return 1 if found else 0
+    return 1 if found or aside else 0
+
+
+def _is_of(row: SetAside, topic: str | None, partition: int | None) -> bool:
+    """The row concerns what was asked for; one without a partition does unless a topic was named."""
+    named, _, index = row.partition.rpartition("-")
+    return topic in (None, named) and (partition is None or str(partition) == index)
 
 
 @transactions.command()
@@ -312,7 +342,10 @@ def abort(
 @_cluster_options
 @format_option
 def force_terminate_(target: BrokerTarget, transactional_id: str, dry_run: bool, output_format: str) -> None:
-    """Abort the transaction of one id, whoever holds it, and fence its producer."""
+    """Abort the transaction of one id, whoever holds it, and fence its producer.
+
+    One that is prepared already keeps its outcome: where a partition refuses its marker, that is forced.
+    """
     terminated = run(target, lambda brokers: force_terminate(brokers, transactional_id, dry_run=dry_run))
     if output_format == JSON:
         echo_json(termination(terminated))

@@ -3,6 +3,7 @@
 Source   Kafka TransactionMarkerRequestCompletionHandler; spec/kafka.md B5.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ TopicPartition = tuple[str, int]
 DONE: Final = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, 43}  # 43: UNSUPPORTED_FOR_MESSAGE_FORMAT
 )
-TAKEN_OVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+REFUSED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 RETRIED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -29,7 +30,8 @@ RETRIED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Of a partition's answer. What is in none of the three is our bug, or its: asked again, and said aloud."""
+"""Of a partition's answer. REFUSED is a wedge (quorum/wedges.py): Kafka gives such a marker up, and the
+transaction with it. What is in none of the three is a defect here or there: sent again, and logged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,8 +61,8 @@ def partitions_of(marker: Marker) -> set[TopicPartition]:
     return {(each.topic, index) for each in marker.partitions for index in each.partition_ids}
 
 
-def txn_marker(marker: Marker, parts: list[TopicPartition]) -> TxnMarker:
-    """As it is sent to the leader of these partitions."""
+def txn_marker(marker: Marker, parts: Iterable[TopicPartition], *, forced: bool = False) -> TxnMarker:
+    """As it is sent to the leader of these partitions; ``forced``: over a higher epoch."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in parts:
         by_topic.setdefault(topic, []).append(index)
@@ -71,4 +73,5 @@ def txn_marker(marker: Marker, parts: list[TopicPartition]) -> TxnMarker:
         topics=tuple((topic, tuple(indexes)) for topic, indexes in by_topic.items()),
         coordinator_epoch=marker.coordinator_epoch,
         image_version=marker.version,
+        forced=forced,
     )

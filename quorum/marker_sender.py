@@ -7,7 +7,8 @@ Group       one request per broker is under way; what comes meanwhile goes with 
             broker holds up the transactions that touch it, and no others.
 Progress    is of one leadership: the next one sends all markers again, which a partition that has one already
             answers without a second (the image version of the PrepareX in each marker tells it).
-Outcomes    spec/kafka.md B5. What is retried is resolved again: the leader may be elsewhere by then.
+Outcomes    spec/kafka.md B5, but that no job is given up: a marker that is refused is wedged
+            (quorum/wedges.py). What is retried is resolved again: the leader may be elsewhere by then.
 Effects     no socket, clock or timer here: ``send`` and ``call_later`` are given (quorum/marker_links.py).
 
 Source      Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler; DESIGN 6.
@@ -28,20 +29,19 @@ from controller.transactions.states import PREPARED
 from controller.view import View
 from quorum.marker_job import (
     DONE,
+    REFUSED,
     RETRIED,
-    TAKEN_OVER,
     Job,
     TopicPartition,
     decide_complete_all,
     partitions_of,
-    txn_marker,
 )
 from quorum.proposer import Submit
-from records.types import BrokerId, ImageVersion
+from quorum.wedges import Wedges
+from records.types import BrokerId
 from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 
 JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
-DROPPED_MAX: Final = 10_000  # transactions that a partition would not let us end
 WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else
 PARTITIONS_MAX: Final = 5_000  # in one request
 COMPLETIONS_MAX: Final = 200  # in one decision: some 10 ms of the loop, and little of an entry
@@ -76,6 +76,7 @@ class MarkerSender:
         *,
         on_completing: Callable[[str], None],
         on_completed: Callable[[Marker], None],
+        now_ms: Callable[[], int],
         log: Any,
     ) -> None:
         self._image = image
@@ -84,6 +85,7 @@ class MarkerSender:
         self._call_later = call_later
         self._on_completing = on_completing
         self._on_completed = on_completed
+        self._now_ms = now_ms
         self._log = log
         self._leadership = 0  # counts up: what was begun in an earlier one is void
         self._begin()
@@ -92,7 +94,7 @@ class MarkerSender:
     def _begin(self) -> None:
         self._leadership += 1
         self._jobs: dict[str, Job] = {}
-        self._dropped: dict[str, ImageVersion] = {}
+        self.wedges = Wedges(self._now_ms, self._log)
         self._lanes: dict[BrokerId, Lane] = {}
         self._finished: list[Job] = []  # nothing is missing: to be completed together
         self._flush_wanted = False
@@ -156,7 +158,7 @@ class MarkerSender:
         view = self._image()
         rows = list(islice(view.scan(PREPARED, self._walked), WALK_ROWS_MAX))
         for transactional_id, version in rows:
-            if len(self._jobs) >= JOBS_MAX:
+            if self._is_full:
                 self._walking = False  # goes on where it was, when it is asked for again
                 return
             known = self._jobs.get(transactional_id)
@@ -178,10 +180,9 @@ class MarkerSender:
         known = self._jobs.get(transactional_id)
         if known is not None and known.marker.version >= marker.version:
             return
-        if self._dropped.get(transactional_id) == marker.version:
-            return
-        if known is None and len(self._jobs) >= JOBS_MAX:
+        if known is None and self._is_full:
             return  # the walk finds it
+        self.wedges.forget(transactional_id)
         job = Job(marker, partitions_of(marker))
         self._jobs[transactional_id] = job
         if job.missing:
@@ -216,6 +217,11 @@ class MarkerSender:
         if leadership == self._leadership and self._is_current(job):
             self._route(job, tuple(part for part in parts if part in job.missing))
             self._complete_finished()
+
+    @property
+    def _is_full(self) -> bool:
+        """Wedged transactions have a bound of their own: they keep no others waiting."""
+        return len(self._jobs) - len(self.wedges) >= JOBS_MAX
 
     def _is_current(self, job: Job) -> bool:
         return self._jobs.get(job.marker.transactional_id) is job
@@ -256,8 +262,8 @@ class MarkerSender:
             self._call_later(0.0, partial(done, LookupError(f"broker {broker_id} is not registered")))
             return
         endpoint = broker.endpoints[0]
-        request = WriteTxnMarkers(tuple(txn_marker(job.marker, parts) for job, parts in sent.values()))
-        self._send(broker_id, endpoint.host, endpoint.port, request, done)
+        made = tuple(each for job, parts in sent.values() for each in self.wedges.markers(job, parts))
+        self._send(broker_id, endpoint.host, endpoint.port, WriteTxnMarkers(made), done)
 
     # -- answers ------------------------------------------------------------------------------------
 
@@ -322,9 +328,8 @@ class MarkerSender:
             code = codes.get(part, ErrorCode.UNKNOWN_SERVER_ERROR)
             if code in DONE:
                 self._written(job, part)
-            elif code in TAKEN_OVER:
-                self._drop(broker_id, job, part, code)
-                return
+            elif code in REFUSED:
+                self._wedge(broker_id, job, part, code)
             else:
                 if (
                     code not in RETRIED and not job.tries
@@ -336,22 +341,30 @@ class MarkerSender:
         else:
             job.tries = 0
 
-    def _drop(self, broker_id: BrokerId, job: Job, part: TopicPartition, code: int) -> None:
-        """Somebody newer took over there: not ours to end any more, in this leadership."""
-        transactional_id = job.marker.transactional_id
-        self._log.warning(
-            "markers_dropped",
-            broker_id=broker_id,
-            transactional_id=transactional_id,
-            partition=part,
-            code=int(code),
-        )
-        del self._jobs[transactional_id]
-        if len(self._dropped) < DROPPED_MAX:
-            self._dropped[transactional_id] = job.marker.version
+    def _wedge(self, broker_id: BrokerId, job: Job, part: TopicPartition, code: int) -> None:
+        """The partition refuses: it is shown, and tried again ever more slowly."""
+        delay_s, turn = self.wedges.refused(broker_id, job, part, code)
+        self._call_later(delay_s, partial(self._try_wedge, self._leadership, job, part, turn))
+        oldest = self.wedges.past_the_bound()
+        if oldest is not None:
+            del self._jobs[oldest.marker.transactional_id]  # the walk finds it
+
+    def force(self, transactional_id: str) -> tuple[TopicPartition, ...]:
+        """Send the markers that partitions refuse again, forced. Returns the partitions; () if none does."""
+        wedged = self.wedges.force(transactional_id)
+        if wedged is None:
+            return ()
+        job, sent_now = wedged
+        self._route_again(self._leadership, job, sent_now)
+        return self.wedges.parts(job)
+
+    def _try_wedge(self, leadership: int, job: Job, part: TopicPartition, turn: int) -> None:
+        if leadership == self._leadership and self.wedges.is_due(job, part, turn):
+            self._route_again(leadership, job, (part,))
 
     def _written(self, job: Job, part: TopicPartition) -> None:
         job.missing.discard(part)
+        self.wedges.ended(job, part)
         if not job.missing:
             self._finished.append(job)
 
@@ -380,5 +393,6 @@ class MarkerSender:
         for job, done in zip(jobs, applied, strict=True):
             if self._is_current(job):
                 del self._jobs[job.marker.transactional_id]
+                self.wedges.forget(job.marker.transactional_id)
             if done:
                 self._on_completed(job.marker)

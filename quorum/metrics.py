@@ -204,6 +204,13 @@ class _TransactionMetrics:
             "Markers not known to be written",
             registry=registry,
         )
+        set_aside = Gauge(
+            "fencepost_set_aside",
+            "What the active controller does not get done, and tries again slowly: ListSetAside says why",
+            ["kind"],
+            registry=registry,
+        )
+        self._wedged, self._quarantined = set_aside.labels("wedged"), set_aside.labels("quarantined")
 
     def take(self, counts: TransactionCounts) -> None:
         """See NodeMetrics.transactions."""
@@ -219,6 +226,8 @@ class _TransactionMetrics:
         self._open_max.set(counts.open_ms_max / 1000)
         self._held.set(counts.held)
         self._markers.set(counts.markers_waiting)
+        self._wedged.set(counts.wedged)
+        self._quarantined.set(counts.quarantined)
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop, metrics: NodeMetrics) -> Callable[[], None]:

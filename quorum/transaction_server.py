@@ -1,4 +1,4 @@
-"""The transaction coordinator's endpoints: API keys 22 (with an id), 24, 26, 65, 66 and 20065.
+"""The transaction coordinator's endpoints: API keys 22 (with an id), 24, 26, 65, 66, and set_aside.py's.
 
 Where       the active controller's, on its controller listener and on its node's client listener. Elsewhere
             they answer NOT_COORDINATOR (16); while the leadership begins, COORDINATOR_LOAD_IN_PROGRESS (14).
@@ -30,7 +30,6 @@ from controller.errors import (
     NotCoordinator,
     RequestTimedOut,
     StorageFull,
-    TransactionalIdNotFound,
 )
 from controller.transactions import add_partitions, describe, end_txn, init_producer_id, states
 from controller.transactions.add_partitions import (
@@ -46,7 +45,6 @@ from controller.transactions.describe import (
     Selection,
 )
 from controller.transactions.end_txn import EndTxn
-from controller.transactions.explain import CAUSES, explain
 from controller.transactions.init_producer_id import InitProducerId
 from controller.transactions.markers import Marker
 from controller.transactions.states import PREPARED_STATES
@@ -59,6 +57,7 @@ from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
 from quorum.marker_sender import CallLater, MarkerSender, Send
 from quorum.proposer import Submit
 from quorum.replica import Replica
+from quorum.set_aside import SetAsideServer
 from quorum.transaction_counts import TransactionCounts
 from quorum.transaction_lists import Background, TransactionLists
 from quorum.transaction_timers import TransactionTimers, TransactionTimes
@@ -71,12 +70,6 @@ from wire.k26_end_txn import END_TXN
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
 from wire.k20024_announce_partitions import Announcement
-from wire.k20065_explain_transaction import (
-    EXPLAIN_TRANSACTION,
-    ExplainTransaction,
-    Explanation,
-    FenceTold,
-)
 
 TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
 TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop
@@ -124,8 +117,10 @@ class TransactionServer:
             call_later,
             on_completing=self._release,
             on_completed=self._completed,
+            now_ms=replica.proposer.now_ms,
             log=log,
         )
+        self.set_aside = SetAsideServer(submit, acls, self.markers, self._tell)
         self._timers = TransactionTimers(
             times,
             self._image,
@@ -141,7 +136,7 @@ class TransactionServer:
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        return {
+        own = {
             api.key: (api, endpoint)
             for api, endpoint in (
                 (INIT_PRODUCER_ID, self.init_producer_id),
@@ -149,9 +144,9 @@ class TransactionServer:
                 (END_TXN, self.end_txn),
                 (DESCRIBE_TRANSACTIONS, self.describe),
                 (LIST_TRANSACTIONS, self.list_transactions),
-                (EXPLAIN_TRANSACTION, self.explain),
             )
         }
+        return {**own, **self.set_aside.service}
 
     # -- leadership ---------------------------------------------------------------------------------
 
@@ -176,6 +171,7 @@ class TransactionServer:
             self._decide(waiting)
         self._timers.beat(now_ms)
         self.counts.held, self.counts.markers_waiting = len(self._held), self.markers.waiting
+        self.counts.wedged = self.markers.wedges.partitions
 
     def sweep(self, _now_ms: int) -> None:
         """See driver.Service: its timers are finer than that."""
@@ -232,7 +228,8 @@ class TransactionServer:
 
     def _ask(self, transactional_id: str, decide: Decide, reply: Reply, hold_s: float) -> None:
         waiting = Waiting(transactional_id, decide, reply, self._clock() + hold_s)
-        if self.markers.is_pending(transactional_id) and self._held.hold(waiting):
+        is_stuck = self.markers.wedges.is_stuck(transactional_id)
+        if not is_stuck and self.markers.is_pending(transactional_id) and self._held.hold(waiting):
             return  # an entry would only say 51
         self._decide(waiting)
 
@@ -254,6 +251,8 @@ class TransactionServer:
         waiting.tries += 1
         if waiting.tries >= TRIES_MAX or self._clock() >= waiting.until_s:
             return False
+        if self.markers.wedges.is_stuck(waiting.transactional_id):
+            return False  # nothing ends it before somebody does something
         if not self._collides(waiting.transactional_id):
             self._decide(waiting)
             return True
@@ -301,10 +300,6 @@ class TransactionServer:
     def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:
         rows = (describe.describe(view, each, self.markers.written) for each in request.transactional_ids)
         return Decision((), DescribeTransactionsAnswer(tuple(rows)))
-
-    def explain(self, request: ExplainTransaction, context: Context, reply: Reply) -> None:
-        """API key 20065: why a transaction is where it is."""
-        self._submit(partial(_decide_explain, request), partial(self._tell, reply))
 
     def list_transactions(self, request: ListTransactions, context: Context, reply: Reply) -> None:
         """API key 66. An entry proves that this node leads; then another thread reads what is on disk."""
@@ -383,14 +378,3 @@ def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decis
 
 def _no_producer_id() -> ProducerId:
     raise CoordinatorNotAvailable("this node has no broker role, so no producer ids of its own to give")
-
-
-def _decide_explain(request: ExplainTransaction, view: View, now_ms: int) -> Decision[Any]:
-    row = states.get(view, request.transactional_id)
-    if row is None:
-        raise TransactionalIdNotFound(f"nothing is known of {request.transactional_id!r}")
-    fences = tuple(
-        FenceTold(each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by)
-        for each in row.fences
-    )
-    return Decision((), Explanation(explain(row, now_ms), fences))

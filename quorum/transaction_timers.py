@@ -89,6 +89,7 @@ class TransactionTimers:
         """The leadership is over. What is open is told by the next one."""
         self._begin(0)
         self._counts.open_ms_max = self._counts.held = self._counts.markers_waiting = 0
+        self._counts.wedged = self._counts.quarantined = 0
 
     def beat(self, now_ms: int) -> None:
         """Begin what is due and not under way."""

@@ -8,7 +8,8 @@ response    throttle ms i32 | error i16 | length i16 | message | length i32 |
             {"explanation": "...",
              "fences": [{"at_ms": 1760000000000, "cause": "new instance", "producer_id": 42,
                          "epoch": 3,                  the epoch that may not write any more
-                         "client_id": "orders-2"}]}   who fenced it; the newest last
+                         "client_id": "orders-2"}],   who fenced it; the newest last
+             "set_aside": [...]}                       its rows of ListSetAside (20066)
 Refused     as in DescribeTransactions: 105 for an unknown id, 16 and 14 where it is not coordinated.
 """
 
@@ -21,6 +22,7 @@ from controller.errors import ApiError, InvalidRequest
 from records.invariant import CorruptData
 from wire.dispatch import NEVER_FLEXIBLE, Api
 from wire.errors import message_of, raise_for
+from wire.k20066_list_set_aside import SetAside
 from wire.schema import Buffer
 
 JSON_BYTES_MAX: Final = 64 * 1024
@@ -52,6 +54,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     explanation: str
     fences: tuple[FenceTold, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
 
 
 def _decode_request(version: int, body: Buffer) -> ExplainTransaction:

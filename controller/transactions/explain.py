@@ -8,6 +8,7 @@ from typing import Final
 from controller.transactions.states import PREPARED_STATES, FenceCause, State, Transaction
 from records.transaction_log import NO_PRODUCER_ID, Fence
 
+NAMED_MAX: Final = 5  # partitions in one sentence
 CAUSES: Final[dict[int, str]] = {
     FenceCause.NEW_INSTANCE: "a new instance",
     FenceCause.TIMEOUT: "its timeout",
@@ -16,9 +17,26 @@ CAUSES: Final[dict[int, str]] = {
 """What took an epoch away, as people read it."""
 
 
-def explain(row: Transaction, now_ms: int) -> str:
-    """One sentence: where the transaction stands, since when, and why."""
-    parts = [_standing(row, now_ms)]
+Refusing = tuple[str, int, int]
+"""A partition that refuses the marker, the code, and since when."""
+
+
+def explain(
+    row: Transaction,
+    now_ms: int,
+    *,
+    refusing: tuple[Refusing, ...] = (),
+    failing: tuple[tuple[str, int], ...] = (),
+) -> str:
+    """One sentence: where the transaction stands, since when, and why.
+
+    ``failing``: why the coordinator's own timers set the row aside, and since when.
+    """
+    parts = [_standing(row, now_ms, refusing)]
+    parts += (
+        f"the coordinator set it aside {_span(now_ms - since_ms)} ago and tries it again: {reason}"
+        for reason, since_ms in failing
+    )
     if row.state in (State.EMPTY, State.COMPLETE_ABORT, State.COMPLETE_COMMIT) and row.fences:
         parts.append(_fence(row.fences[-1], now_ms))
     if row.timed_out and row.state is not State.PREPARE_ABORT:
@@ -31,7 +49,7 @@ def explain(row: Transaction, now_ms: int) -> str:
     return "; ".join(parts) + "."
 
 
-def _standing(row: Transaction, now_ms: int) -> str:
+def _standing(row: Transaction, now_ms: int, refusing: tuple[Refusing, ...]) -> str:
     since = _span(now_ms - row.updated_ms)
     who = f"producer {row.producer_id}, epoch {row.producer_epoch}"
     if row.state is State.EMPTY:
@@ -44,11 +62,24 @@ def _standing(row: Transaction, now_ms: int) -> str:
         )
     if row.state in PREPARED_STATES:
         ended, why = ("committed", "") if row.state is State.PREPARE_COMMIT else ("aborted", _why(row))
-        return (
-            f"the transaction was {ended} {since} ago{why}; markers are being written to {_partitions(row)}"
-        )
+        begin = f"the transaction was {ended} {since} ago{why}; "
+        if refusing:
+            return begin + _wedged(refusing, now_ms)
+        return f"{begin}markers are being written to {_partitions(row)}"
     ended = "committed" if row.state is State.COMPLETE_COMMIT else "aborted"
     return f"the last transaction of {who} was {ended}, complete since {since}, and none is open"
+
+
+def _wedged(refusing: tuple[Refusing, ...], now_ms: int) -> str:
+    named = ", ".join(
+        f"{partition} (error {code}, for {_span(now_ms - since_ms)})"
+        for partition, code, since_ms in refusing[:NAMED_MAX]
+    )
+    more = f" and {len(refusing) - NAMED_MAX} more" if len(refusing) > NAMED_MAX else ""
+    return (
+        f"it is wedged: its marker is refused by {named}{more}, where a newer epoch of that producer has "
+        "written; 'fencepost transactions force-terminate' ends it there as it was decided"
+    )
 
 
 def _why(row: Transaction) -> str:

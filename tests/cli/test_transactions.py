@@ -49,7 +49,15 @@ from wire.k61_describe_producers import (
 )
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation, FenceTold
+from wire.k20066_list_set_aside import (
+    LIST_SET_ASIDE,
+    QUARANTINED,
+    WEDGED,
+    SetAside,
+    SetAsideList,
+)
 
 Capture = pytest.CaptureFixture[str]
 NOW_MS = 1_760_000_000_000
@@ -475,6 +483,98 @@ def test_who_may_not_is_status_4(cluster: Cluster) -> None:
 
     cluster.answers({DESCRIBE_TRANSACTIONS: described_as(OPEN), INIT_PRODUCER_ID: refuse})
     assert cluster.run("force-terminate", "--transactional-id", "orders").status == 4
+
+
+# -- what is set aside ------------------------------------------------------------------------------------
+
+WEDGE = SetAside(
+    kind=WEDGED,
+    concern="marker",
+    key="orders",
+    partition="t-0",
+    code=47,
+    reason="why",
+    since_ms=NOW_MS - 5_000,
+)
+QUARANTINE = SetAside(
+    kind=QUARANTINED, concern="timeout", key="bob", reason="epoch 32767", since_ms=NOW_MS - 9_000
+)
+WEDGE_ROW = {
+    "Kind": "wedged",
+    "Concern": "marker",
+    "Key": "orders",
+    "Topic": "t",
+    "Partition": 0,
+    "ErrorCode": 47,
+    "Reason": "why",
+    "SinceMs": NOW_MS - 5_000,
+}
+PREPARED = DescribedTransaction(
+    "orders", state="PrepareCommit", producer_id=ProducerId(42), transaction_timeout_ms=60_000
+)
+
+
+def set_aside(*rows: SetAside) -> Answer:
+    return lambda request: SetAsideList(rows, len(rows))
+
+
+def test_a_description_names_what_is_set_aside(cluster: Cluster) -> None:
+    why = Explanation("it is wedged", (), (WEDGE,))
+    cluster.answers({DESCRIBE_TRANSACTIONS: described_as(PREPARED), EXPLAIN_TRANSACTION: lambda request: why})
+    assert cluster.document("describe", "--transactional-id", "orders")["SetAside"] == [WEDGE_ROW]
+    assert "it is wedged" in cluster.run("describe", "--transactional-id", "orders").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        pytest.param((), ["orders", "bob"], id="all"),
+        pytest.param(("--topic", "t"), ["orders"], id="of-its-topic"),
+        pytest.param(("--topic", "t", "--partition", 0), ["orders"], id="of-its-partition"),
+        pytest.param(("--topic", "t", "--partition", 1), [], id="of-another-partition"),
+    ],
+)
+def test_what_is_set_aside_is_found(cluster: Cluster, words: tuple[object, ...], keys: list[str]) -> None:
+    cluster.answers(
+        {
+            DESCRIBE_PRODUCERS: lambda request: DescribeProducersAnswer(()),
+            LIST_SET_ASIDE: set_aside(WEDGE, QUARANTINE),
+        }
+    )
+    status = 1 if keys else 0
+    found = cluster.document("find-hanging", *words, status=status)
+    assert [each["Key"] for each in found] == keys
+    said = cluster.run("find-hanging", *words)
+    assert said.status == status
+    assert ("wedged for 5 s: marker of orders on t-0: why; 'fencepost" in said.stdout) == ("orders" in keys)
+    assert ("quarantined for 9 s: timeout of bob: epoch 32767\n" in said.stdout) == ("bob" in keys)
+
+
+def test_force_terminate_of_a_wedged_transaction_forces_its_marker(cluster: Cluster) -> None:
+    why = Explanation("it is wedged", (), (WEDGE,))
+    cluster.answers(
+        {
+            DESCRIBE_TRANSACTIONS: described_as(PREPARED),
+            EXPLAIN_TRANSACTION: lambda request: why,
+            FORCE_MARKERS: lambda request: ForcedMarkers(("t-0",)),
+            INIT_PRODUCER_ID: lambda request: InitProducerIdAnswer(ProducerId(42), 5),
+        }
+    )
+    dry = cluster.run("force-terminate", "--transactional-id", "orders", "--dry-run")
+    assert "wedged on t-0: its marker would be forced there" in dry.stdout
+    assert not any(isinstance(each, ForceMarkers) for each in cluster.broker.asked)
+    said = cluster.run("force-terminate", "--transactional-id", "orders")
+    assert "wedged on t-0: its marker is forced there" in said.stdout, said.stderr
+    assert [type(each) for each in cluster.broker.asked[-2:]] == [ForceMarkers, InitProducerId]
+
+
+def test_an_abort_of_what_the_coordinator_will_end_says_what_to_do(cluster: Cluster) -> None:
+    def refused(request: WriteTxnMarkers) -> WriteTxnMarkersAnswer:
+        return WriteTxnMarkersAnswer(((42, (("t", ((0, 48),)),)),))
+
+    cluster.answers({DESCRIBE_PRODUCERS: producers, WRITE_TXN_MARKERS: refused})
+    said = cluster.run("abort", "--topic", "t", "--partition", 0, "--start-offset", 100)
+    assert (said.status, "force-terminate" in said.stderr) == (1, True)
 
 
 SENTENCES = [

@@ -16,6 +16,7 @@ from controller.authorization import Acls
 from controller.brokers import Contacts, Endpoint, Heartbeat, RegisterBroker
 from controller.decision import Decision
 from controller.errors import ApiError, ErrorCode
+from controller.topics import TOPICS
 from controller.transactions import states
 from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from controller.transactions.end_txn import EndTxn
@@ -25,7 +26,7 @@ from quorum.marker_sender import Done
 from quorum.proposer import PATIENCE_S
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
-from records.schema import PartitionRecord, TopicRecord
+from records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
 from records.transaction_log import TopicPartitions
 from records.types import BrokerId, ProducerId
 from tests.quorum.rig import CLUSTER, Rig, Silence
@@ -75,6 +76,23 @@ class Sent:
             for topic, indexes in marker.topics
             for index in indexes
         ]
+
+    def done_with(self, codes: dict[int, int]) -> None:
+        """Answer by producer id: NONE where none is given."""
+        self.done(
+            WriteTxnMarkersAnswer(
+                tuple(
+                    (
+                        marker.producer_id,
+                        tuple(
+                            (topic, tuple((index, codes.get(marker.producer_id, 0)) for index in indexes))
+                            for topic, indexes in marker.topics
+                        ),
+                    )
+                    for marker in self.request.markers
+                )
+            )
+        )
 
     def answer(self, codes: dict[tuple[str, int], int] | int = 0) -> None:
         """Answer: one code for all, or by partition (NONE where none is given)."""
@@ -229,6 +247,13 @@ class Bench:
             lambda _view, _now: Decision((TopicRecord(name=name, topic_id=topic_id), *partitions), None)
         )
 
+    def remove(self, name: str) -> None:
+        """Delete a topic."""
+        topic = self.rig[1].image.get(TOPICS, name)
+        assert topic is not None
+        removed = RemoveTopicRecord(topic_id=topic.topic_id)
+        self.decide(lambda _view, _now: Decision((removed,), None))
+
     def decide(self, decide: Any) -> Any:
         """Any decision; returns its response. Raises its ApiError."""
         answer = Answer()
@@ -267,12 +292,14 @@ class Bench:
         request = EndTxn(transactional_id, ProducerId(pair[0]), pair[1], committed)
         return self.ask(self.server.end_txn, request)
 
-    def begun(self, transactional_id: str, *indexes: int, timeout_ms: int = 60_000) -> tuple[int, int]:
+    def begun(
+        self, transactional_id: str, *indexes: int, timeout_ms: int = 60_000, topic: str = TOPIC
+    ) -> tuple[int, int]:
         """A producer with an open transaction; its producer id and epoch."""
         answer = self.init(transactional_id, timeout_ms=timeout_ms)
         self.settle()
         pair = (answer.told().producer_id, answer.told().producer_epoch)
-        added = self.add(transactional_id, pair, *indexes)
+        added = self.add(transactional_id, pair, *indexes, topic=topic)
         self.settle()
         ((_, result),) = added.told().results
         assert {code for _, codes in result.errors for _, code in codes} == {ErrorCode.NONE}

@@ -91,30 +91,6 @@ def test_codes_that_mean_done(bench: Bench, code: int) -> None:
     assert bench.state("alice") == "CompleteCommit"
 
 
-@pytest.mark.parametrize("code", [47, 52], ids="code-{}".format)
-def test_where_somebody_newer_took_over_it_is_not_ours_to_end(bench: Bench, code: int) -> None:
-    prepared(bench, "alice")
-    first, second = bench.take_sent()
-    first.answer(code)
-    second.answer()
-    bench.wait(5 * RETRY_S_MAX)
-    assert (bench.take_sent(), bench.state("alice")) == ([], "PrepareCommit")
-    bench.server.deposed()
-    bench.server.activated(0)
-    bench.settle()
-    assert len(bench.take_sent()) == 2, "another leadership tries anew"
-
-
-def test_markers_that_wait_are_dropped_with_their_transaction(bench: Bench) -> None:
-    prepared(bench, "bob", indexes=(1,))
-    (under_way,) = bench.take_sent()
-    prepared(bench, "alice")  # to broker 1 now, to broker 2 with the next request
-    bench.take_sent()[0].answer(47)
-    under_way.answer()
-    bench.settle()
-    assert bench.take_sent() == []
-
-
 def test_a_lost_request_is_sent_again_with_what_came_meanwhile(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
     (first,) = bench.take_sent()

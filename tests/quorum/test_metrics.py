@@ -51,7 +51,15 @@ def test_a_scrape_shows_what_was_set() -> None:
 def test_a_scrape_shows_the_coordinators_numbers() -> None:
     metrics = NodeMetrics()
     counts = TransactionCounts(
-        committed=3, aborted=2, timed_out=1, fenced=1, held=4, markers_waiting=5, open_ms_max=61_500
+        committed=3,
+        aborted=2,
+        timed_out=1,
+        fenced=1,
+        held=4,
+        markers_waiting=5,
+        wedged=6,
+        quarantined=7,
+        open_ms_max=61_500,
     )
     metrics.transactions(counts)
     assert (counts.committed, counts.held) == (0, 4), "totals are taken once"
@@ -65,6 +73,8 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
     assert samples["fencepost_active_transaction_open_time_max_seconds"] == 61.5
     assert samples["fencepost_transaction_requests_held"] == 4
     assert samples["fencepost_transaction_markers_waiting"] == 5
+    assert samples['fencepost_set_aside{kind="wedged"}'] == 6
+    assert samples['fencepost_set_aside{kind="quarantined"}'] == 7
 
 
 def test_a_loop_that_stood_still_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

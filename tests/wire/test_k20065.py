@@ -16,14 +16,24 @@ from wire.k20065_explain_transaction import (
     Explanation,
     FenceTold,
 )
+from wire.k20066_list_set_aside import WEDGED, SetAside
 
 API = EXPLAIN_TRANSACTION
-TOLD = Explanation("It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),))
+WEDGE = SetAside(
+    kind=WEDGED, concern="marker", key="tx", reason="why", since_ms=5, partition="orders-0", code=47
+)
+TOLD = Explanation(
+    "It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),), (WEDGE,)
+)
 DOCUMENT = {
     "explanation": "It is open.",
     "fences": [
         {"at_ms": 1_760_000_000_000, "cause": "new instance", "producer_id": 42, "epoch": 3,
          "client_id": "orders-2"},
+    ],
+    "set_aside": [
+        {"kind": "wedged", "concern": "marker", "key": "tx", "reason": "why", "since_ms": 5,
+         "partition": "orders-0", "code": 47},
     ],
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 import pytest
 
 from controller.errors import ConcurrentTransactions
-from controller.transactions.explain import explain
+from controller.transactions.explain import NAMED_MAX, explain
 from controller.transactions.states import State
 from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
 
@@ -46,6 +46,27 @@ def test_ended_by_its_producer(committed: bool, word: str) -> None:
     assert told(coordinator) == (
         f"the last transaction of producer 1000, epoch 0 was {word}, complete since 2 h, and none is open."
     )
+
+
+def test_wedged() -> None:
+    coordinator = opened()
+    coordinator.end(1000, 0, committed=True)
+    coordinator.now_ms += 90_000
+    row = coordinator.row()
+    refusing = tuple((f"t-{index}", 47, coordinator.now_ms - 2_000) for index in range(NAMED_MAX + 1))
+    begin = (
+        "the transaction was committed 90.0 s ago; it is wedged: its marker is refused by t-0 "
+        "(error 47, for 2.0 s)"
+    )
+    end = (
+        ", where a newer epoch of that producer has written; 'fencepost transactions force-terminate' ends "
+        "it there as it was decided."
+    )
+    assert explain(row, coordinator.now_ms, refusing=refusing[:1]) == begin + end
+    all_of_them = explain(row, coordinator.now_ms, refusing=refusing)
+    assert f"t-{NAMED_MAX - 1} (error 47, for 2.0 s) and 1 more{end}" in all_of_them
+    assert f"t-{NAMED_MAX} " not in all_of_them
+    assert "being written" not in all_of_them
 
 
 def test_timed_out() -> None:

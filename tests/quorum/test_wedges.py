@@ -1,0 +1,366 @@
+"""A marker that a partition refuses: shown, tried again, forced; never forgotten, never turned round."""
+
+from itertools import pairwise
+
+import pytest
+
+import quorum.marker_sender
+import quorum.wedges
+from controller.authorization import Acls
+from controller.errors import ErrorCode
+from quorum.marker_sender import RETRY_S_MAX
+from quorum.wedges import RETRY_S
+from tests.quorum.conftest import MakeRig
+from tests.quorum.coordinator import CLIENT, TOPIC, Bench, Sent
+from tests.quorum.test_marker_sender import prepared
+from wire.dispatch import Context
+from wire.k20027_force_markers import ForcedMarkers, ForceMarkers
+from wire.k20065_explain_transaction import ExplainTransaction, Explanation
+from wire.k20066_list_set_aside import QUARANTINED, ROWS_MAX, ListSetAside, SetAside, SetAsideList
+
+OLD = ErrorCode.INVALID_PRODUCER_EPOCH
+CODES = [pytest.param(code, id=f"code-{code}") for code in (47, 52)]
+
+
+def wedge(bench: Bench, code: int = OLD, *ids: str, committed: bool = True) -> None:
+    """Transactions on both partitions; the first one's leader refuses."""
+    prepared(bench, *(ids or ("alice",)), committed=committed)
+    refusing, other = bench.take_sent()
+    refusing.answer(code)
+    other.answer()
+    bench.settle()
+
+
+def listed(bench: Bench) -> SetAsideList:
+    answer = bench.ask(bench.server.set_aside.list_set_aside, ListSetAside())
+    bench.settle()
+    told = answer.told()
+    assert isinstance(told, SetAsideList)
+    return told
+
+
+def explained(bench: Bench, transactional_id: str = "alice") -> Explanation:
+    answer = bench.ask(bench.server.set_aside.explain, ExplainTransaction(transactional_id))
+    bench.settle()
+    told = answer.told()
+    assert isinstance(told, Explanation)
+    return told
+
+
+def force(bench: Bench, transactional_id: str = "alice") -> object:
+    answer = bench.ask(bench.server.set_aside.force, ForceMarkers(transactional_id))
+    bench.settle()
+    return answer.told()
+
+
+def flags(sent: Sent) -> list[tuple[bool, bool, tuple[str, ...]]]:
+    """(forced, committed, partitions) of each marker."""
+    return [
+        (
+            each.forced,
+            each.committed,
+            tuple(f"{topic}-{i}" for topic, indexes in each.topics for i in indexes),
+        )
+        for each in sent.request.markers
+    ]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_it_is_shown_with_partition_code_and_time(bench: Bench, code: int) -> None:
+    before_ms = bench.rig[1].proposer.now_ms()
+    wedge(bench, code)
+    bench.beat()
+    (row,) = listed(bench).rows
+    assert (row.kind, row.concern, row.key, row.partition, row.code) == (
+        "wedged", "marker", "alice", f"{TOPIC}-0", code,
+    )  # fmt: skip
+    assert before_ms <= row.since_ms <= bench.rig[1].proposer.now_ms()
+    assert ErrorCode(code).name in row.reason
+    assert bench.server.counts.wedged == 1
+    since_ms = row.since_ms
+    bench.wait(5.0)
+    for sent in bench.take_sent():
+        sent.answer(code)
+    bench.settle()
+    (row,) = listed(bench).rows
+    assert row.since_ms == since_ms, "since when it is wedged, not since the last try"
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_nothing_claims_that_markers_are_being_written(bench: Bench, committed: bool) -> None:
+    prepared(bench, "alice", committed=committed)
+    assert "markers are being written to 2 partitions" in explained(bench).explanation
+    refusing, other = bench.take_sent()
+    refusing.answer(OLD)
+    other.answer()
+    bench.settle()
+    told = explained(bench)
+    assert "being written" not in told.explanation
+    assert f"{TOPIC}-0 (error 47, for" in told.explanation
+    assert "force-terminate" in told.explanation
+    assert [each.partition for each in told.set_aside] == [f"{TOPIC}-0"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_other_partitions_and_other_transactions_get_their_markers(bench: Bench, code: int) -> None:
+    prepared(bench, "alice", "bob")
+    refusing, other = bench.take_sent()
+    alice = bench.row("alice").producer_id
+    refusing.answer({(TOPIC, 0): 0})
+    bench.settle()
+    prepared(bench, "carol", indexes=(1,))
+    other.done_with({alice: code})
+    bench.settle()
+    for sent in bench.take_sent():
+        sent.answer()
+    bench.settle()
+    assert {each: bench.state(each) for each in ("alice", "bob", "carol")} == {
+        "alice": "PrepareCommit", "bob": "CompleteCommit", "carol": "CompleteCommit",
+    }  # fmt: skip
+    assert [each.partition for each in listed(bench).rows] == [f"{TOPIC}-1"]
+
+
+def test_it_is_tried_again_ever_more_slowly_and_ends_when_it_may(bench: Bench) -> None:
+    wedge(bench)
+    tries: list[float] = []
+    for _ in range(2_000):  # 1,000 s
+        for sent in bench.take_sent():
+            assert flags(sent) == [(False, True, (f"{TOPIC}-0",))]
+            tries.append(bench.rig.now)
+            sent.answer(OLD)
+        bench.wait(0.5, step_s=0.5)
+    gaps = [after - before for before, after in pairwise(tries)]
+    assert 8 <= len(tries) <= 13
+    assert all(after > 1.5 * before for before, after in pairwise(gaps) if after < 500)
+    bench.wait(quorum.wedges.RETRY_S_MAX, step_s=5.0)
+    (sent,) = bench.take_sent()
+    sent.answer()
+    bench.settle()
+    assert (bench.state("alice"), listed(bench)) == ("CompleteCommit", SetAsideList())
+    bench.beat()
+    assert bench.server.counts.wedged == 0
+
+
+def test_a_deleted_topic_frees_it(bench: Bench) -> None:
+    wedge(bench)
+    bench.remove(TOPIC)
+    bench.wait(2 * RETRY_S)
+    assert (bench.state("alice"), listed(bench).rows) == ("CompleteCommit", ())
+
+
+# -- leaders change ----------------------------------------
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("changes", [1, 2], ids=["there", "there-and-back"])
+def test_the_job_survives_a_change_of_leadership(bench: Bench, code: int, changes: int) -> None:
+    wedge(bench, code)
+    for _ in range(changes):
+        bench.server.deposed()
+        bench.beat()
+        assert (bench.server.counts.wedged, tuple(bench.server.markers.wedges.rows())) == (0, ())
+        bench.wait(2 * RETRY_S)
+        assert bench.take_sent() == [], "what was put off is of the leadership that is over"
+        bench.server.activated(0)
+        bench.settle()
+        refusing, other = bench.take_sent()
+        refusing.answer(code)
+        other.answer()
+        bench.settle()
+        assert [each.partition for each in listed(bench).rows] == [f"{TOPIC}-0"]
+    bench.server.deposed()
+    bench.server.activated(0)
+    bench.settle()
+    for sent in bench.take_sent():
+        sent.answer()
+    bench.settle()
+    assert (bench.state("alice"), listed(bench).rows) == ("CompleteCommit", ())
+
+
+# -- forced ----------------------------------------
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_the_same_marker_is_sent_again_forced(bench: Bench, committed: bool) -> None:
+    wedge(bench, committed=committed)
+    version = bench.row("alice").prepared_version
+    assert force(bench) == ForcedMarkers((f"{TOPIC}-0",))
+    (sent,) = bench.take_sent()
+    assert flags(sent) == [(True, committed, (f"{TOPIC}-0",))]
+    assert [each.image_version for each in sent.request.markers] == [version]
+    assert force(bench) == ForcedMarkers((f"{TOPIC}-0",))
+    bench.wait(2 * RETRY_S)
+    assert bench.take_sent() == [], "it is on its way, once"
+    sent.answer()
+    bench.settle()
+    assert bench.state("alice") == ("CompleteCommit" if committed else "CompleteAbort")
+    assert listed(bench).rows == ()
+
+
+def test_what_was_not_refused_is_not_forced(bench: Bench) -> None:
+    prepared(bench, "alice")
+    refusing, _unanswered = bench.take_sent()
+    refusing.answer(OLD)
+    bench.settle()
+    assert force(bench) == ForcedMarkers((f"{TOPIC}-0",))
+    (sent,) = bench.take_sent()
+    assert flags(sent) == [(True, True, (f"{TOPIC}-0",))]
+
+
+def test_forced_and_plain_partitions_of_one_broker_share_a_request(bench: Bench) -> None:
+    bench.create("two", 1, 1)
+    pair = bench.begun("alice", 0, 1, topic="two")
+    bench.end("alice", pair)
+    bench.settle()
+    (sent,) = bench.take_sent()
+    sent.answer({("two", 0): OLD, ("two", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER})
+    bench.settle()
+    blocking_pair = bench.begun("bob", 0)
+    bench.end("bob", blocking_pair)
+    bench.settle()
+    (blocking,) = bench.take_sent()
+    force(bench)
+    bench.wait(RETRY_S_MAX)
+    blocking.answer()
+    bench.settle()
+    (both,) = bench.take_sent()
+    assert sorted(flags(both)) == [(False, True, ("two-1",)), (True, True, ("two-0",))]
+    both.answer()
+    bench.settle()
+    assert bench.state("alice") == "CompleteCommit"
+
+
+def test_a_broker_that_cannot_be_forced_leaves_it_wedged(bench: Bench) -> None:
+    """One of an older version skips the tag."""
+    wedge(bench)
+    force(bench)
+    (sent,) = bench.take_sent()
+    sent.answer(OLD)
+    bench.settle()
+    assert [each.partition for each in listed(bench).rows] == [f"{TOPIC}-0"]
+    bench.wait(3 * RETRY_S)
+    (again,) = bench.take_sent()
+    assert flags(again) == [(False, True, (f"{TOPIC}-0",))], "force is for one try"
+
+
+def test_a_forced_marker_whose_broker_was_lost_is_still_forced(bench: Bench) -> None:
+    wedge(bench)
+    force(bench)
+    (lost,) = bench.take_sent()
+    lost.done(ConnectionError("it died"))
+    bench.wait(RETRY_S_MAX)
+    (again,) = bench.take_sent()
+    assert flags(again) == [(True, True, (f"{TOPIC}-0",))]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "outcome"),
+    [
+        pytest.param(False, ForcedMarkers(), id="nothing-is-wedged"),
+        pytest.param(None, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, id="no-such-id"),
+    ],
+)
+def test_where_there_is_nothing_to_force_nothing_is_sent(
+    bench: Bench, prepare: bool | None, outcome: object
+) -> None:
+    if prepare is not None:
+        prepared(bench, "alice")
+    sent = len(bench.take_sent())
+    assert force(bench) == outcome
+    assert (bench.take_sent(), sent) == ([], 0 if prepare is None else 2)
+
+
+def test_while_it_is_forced_a_new_instance_waits_for_it(bench: Bench) -> None:
+    wedge(bench)
+    assert told_51(bench), "wedged: nothing would end it"
+    force(bench)
+    waiting = bench.init("alice")
+    bench.settle()
+    assert waiting.told() == ...
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert waiting.told().producer_epoch == 1
+
+
+def told_51(bench: Bench) -> bool:
+    answer = bench.init("alice")
+    bench.settle()
+    return bool(answer.told() == ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+# -- bounds ----------------------------------------
+
+
+def test_wedged_transactions_keep_no_others_waiting(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.marker_sender, "JOBS_MAX", 2)
+    wedge(bench, OLD, "alice", "bob")
+    prepared(bench, "carol", "dave", indexes=(1,))
+    for sent in bench.take_sent():
+        sent.answer()
+    bench.settle()
+    assert {bench.state(each) for each in ("carol", "dave")} == {"CompleteCommit"}
+
+
+@pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
+def test_past_the_bound_the_oldest_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, past: int
+) -> None:
+    monkeypatch.setattr(quorum.wedges, "WEDGED_MAX", 3 - past)
+    wedge(bench, OLD, "alice", "bob", "carol")
+    assert [each.key for each in listed(bench).rows] == ["alice", "bob", "carol"][past:]
+    bench.wait(1.1)  # the walk
+    retried = {marker.producer_id for sent in bench.take_sent() for marker in sent.request.markers}
+    assert (bench.row("alice").producer_id in retried) or not past
+
+
+def test_a_list_has_a_bound_and_says_how_many_there_are(bench: Bench) -> None:
+    wedge(bench)
+    bench.server.set_aside.quarantined = lambda: (
+        SetAside(kind=QUARANTINED, concern="timeout", key=f"id-{n:04}", reason="why", since_ms=n)
+        for n in range(ROWS_MAX)
+    )
+    answer = listed(bench)
+    assert (len(answer.rows), answer.total) == (ROWS_MAX, ROWS_MAX + 1)
+
+
+def test_a_quarantined_row_is_shown_and_explained(bench: Bench) -> None:
+    bench.begun("alice", 0)
+    now_ms = bench.rig[1].proposer.now_ms()
+    bench.server.set_aside.quarantined = lambda: (
+        SetAside(kind=QUARANTINED, concern="timeout", key="alice", reason="epoch 32767", since_ms=now_ms),
+    )
+    assert [each.kind for each in listed(bench).rows] == [QUARANTINED]
+    assert "set it aside 0.0 s ago and tries it again: epoch 32767" in explained(bench).explanation
+    assert "set it aside" not in explained_of_another(bench)
+
+
+def explained_of_another(bench: Bench) -> str:
+    bench.begun("bob", 1)
+    return explained(bench, "bob").explanation
+
+
+# -- who may ----------------------------------------
+
+ACLS = Acls.parse("User:operator ALTER\nUser:looker DESCRIBE\nUser:broker CLUSTER_ACTION\n")
+MAY = {
+    "20065": {"User:operator", "User:looker", "User:broker"},
+    "20066": {"User:operator", "User:looker", "User:broker"},
+    "20027": {"User:operator"},
+}
+
+
+@pytest.mark.parametrize("who", ["User:operator", "User:looker", "User:broker", "User:mallory"])
+def test_who_may_look_and_who_may_force(make_rig: MakeRig, who: str) -> None:
+    bench = Bench(make_rig(1), acls=ACLS)
+    bench.lead()
+    context = Context(who, CLIENT.listener, CLIENT.client_id, CLIENT.peer)
+    server = bench.server.set_aside
+    asked = {
+        "20065": bench.ask(server.explain, ExplainTransaction("alice"), context),
+        "20066": bench.ask(server.list_set_aside, ListSetAside(), context),
+        "20027": bench.ask(server.force, ForceMarkers("alice"), context),
+    }
+    bench.settle()
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    allowed = {key for key, answer in asked.items() if answer.told() != denied}
+    assert allowed == {key for key, principals in MAY.items() if who in principals}

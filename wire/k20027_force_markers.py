@@ -1,0 +1,34 @@
+"""ForceMarkers, API key 20027, version 0: end a wedged transaction as it was decided.
+
+A private API, for ``fencepost transactions force-terminate``. Where a partition refuses the marker of a
+prepared transaction (47), the same marker is sent again, forced: it applies over a higher epoch. The outcome
+stays what it is.
+
+request     length i32 | {"transactional_id": "orders-1"}
+response    as wire/private_json.py says | {"partitions": ["payments-3"]}   forced now; empty: none was wedged
+Refused     105 for an unknown id, 16 and 14 where it is not coordinated.
+"""
+
+from typing import Final
+
+import msgspec
+
+from wire.dispatch import Api
+from wire.private_json import json_api
+
+
+class ForceMarkers(msgspec.Struct, frozen=True):
+    """API key 20027."""
+
+    transactional_id: str
+
+
+class ForcedMarkers(msgspec.Struct, frozen=True):
+    """The partitions that are sent their marker again."""
+
+    partitions: tuple[str, ...] = ()
+
+
+FORCE_MARKERS: Final[Api[ForceMarkers, ForcedMarkers]] = json_api(
+    20027, "ForceMarkers", ForceMarkers, ForcedMarkers
+)
