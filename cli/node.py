@@ -32,6 +32,7 @@ from cli.storage import read_config
 from quorum.active_controller import EXIT_HALTED, Controller
 from quorum.config import ConfigError, NodeConfig
 from quorum.metrics import NodeMetrics, watch_loop
+from quorum.metrics_port import MetricsPort
 from quorum.node_identity import (
     Identity,
     StorageError,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from cli.zookeeper_port import LivePort
 
 STOP_SECONDS_MAX: Final = 10.0
+NO_AUTHORIZER: Final = (
+    "whoever connects may do everything; authorizer.acls.file lists who administers the cluster"
+)
 LEVELS: Final = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -159,12 +163,19 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
     loop.set_exception_handler(lambda _loop, context: _not_caught(context, log))
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
+    if config.acls_file is None:
+        listeners = ", ".join(str(each.name) for each in config.listeners)
+        log.warning("authorizer_missing", listeners=listeners, next=NO_AUTHORIZER)
     metrics = NodeMetrics(log)
     memory = RequestMemory(config.queued_request_bytes_max)
     async with AsyncExitStack() as stack:
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
-            stack.callback(metrics.serve(config.metrics_port))
+            port = MetricsPort(
+                metrics.registry, log=log, limits=config.listener_limits, stalls=metrics.stalls
+            )
+            await port.start(config.metrics_port)
+            stack.push_async_callback(port.stop)
         parts: list[Part] = []
         controller: Controller | None = None
         if config.is_controller:

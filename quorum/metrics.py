@@ -1,7 +1,7 @@
 """What a node says of itself: Prometheus metrics on a loopback port.
 
 Cost        setting a number is under a microsecond; nothing here blocks, allocates per label at run time,
-            or is read by a decision. Serving is on the library's own thread.
+            or is read by a decision. ``metrics_port`` serves them.
 Names       ``fencepost_`` and the unit last; counters end in ``_total`` (Prometheus' rules).
 """
 
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
@@ -18,7 +18,6 @@ from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
 from wire.stalls import Stalls
 
-HOST: Final = "127.0.0.1"  # loopback only, as every listener
 ROLES: Final = ("follower", "candidate", "leader")
 OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")
 """Of a producer-id block: ``throttled`` was granted, connection muted; ``unknown`` may be committed."""
@@ -30,11 +29,11 @@ STALL_CHECK_SECONDS: Final = 0.02
 
 
 class NodeMetrics:
-    """One node's numbers. Setters may be called before ``serve``, or without it."""
+    """One node's numbers, in ``registry``."""
 
     def __init__(self, log: FilteringBoundLogger | None = None) -> None:
         registry = CollectorRegistry()
-        self._registry = registry
+        self.registry = registry
         self._role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
         self._leader_id = Gauge(
             "fencepost_raft_leader_id", "Node id of the leader, -1 if unknown", registry=registry
@@ -134,17 +133,6 @@ class NodeMetrics:
         if seconds > self._stall_seconds_max:
             self._stall_seconds_max = seconds
             self._stall.set(seconds)
-
-    def serve(self, port: int) -> Callable[[], None]:
-        """Answer scrapes on 127.0.0.1:``port`` (0 = any free one). Returns what stops it. Raises OSError."""
-        server, thread = start_http_server(port, addr=HOST, registry=self._registry)
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return stop
 
 
 class _StallMetrics(Collector):

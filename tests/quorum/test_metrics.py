@@ -1,25 +1,19 @@
 """What a scrape shows."""
 
 import asyncio
-import urllib.request
 from collections.abc import Callable
 
 import pytest
+from prometheus_client import generate_latest
 
 from quorum.metrics import NodeMetrics, watch_loop
 from quorum.transaction_counts import TransactionCounts
 from records.types import NodeId, Offset, Term
-from tests.ports import free_port
 
 
-def scrape(metrics: NodeMetrics, port: int) -> dict[str, float]:
-    """Serve once, scrape once: sample name with labels -> value."""
-    stop = metrics.serve(port)
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-    finally:
-        stop()
+def scrape(metrics: NodeMetrics) -> dict[str, float]:
+    """Sample name with labels -> value."""
+    lines = generate_latest(metrics.registry).decode().splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
 
@@ -34,7 +28,7 @@ def test_a_scrape_shows_what_was_set() -> None:
     metrics.producer_ids_left(12)
     metrics.loop_stalled(0.2)
     metrics.loop_stalled(0.1)
-    samples = scrape(metrics, free_port())
+    samples = scrape(metrics)
     assert samples['fencepost_raft_role{fencepost_raft_role="leader"}'] == 1
     assert samples['fencepost_raft_role{fencepost_raft_role="follower"}'] == 0
     assert samples["fencepost_raft_leader_id"] == 2
@@ -65,7 +59,7 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
     assert (counts.committed, counts.held) == (0, 4), "totals are taken once"
     counts.committed = 1
     metrics.transactions(counts)
-    samples = scrape(metrics, free_port())
+    samples = scrape(metrics)
     assert samples['fencepost_transactions_completed_total{outcome="committed"}'] == 4
     assert samples['fencepost_transactions_completed_total{outcome="aborted"}'] == 2
     assert samples["fencepost_transactions_timed_out_total"] == 1
@@ -97,9 +91,9 @@ def test_a_loop_that_stood_still_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_scrape_shows_what_held_the_loop() -> None:
     metrics = NodeMetrics()
-    assert not [name for name in scrape(metrics, free_port()) if name.startswith("fencepost_loop_stall_ms")]
+    assert not [name for name in scrape(metrics) if name.startswith("fencepost_loop_stall_ms")]
     metrics.stalls.longest_s["Produce"] = 0.03
     metrics.stalls.flush.longest_s = 0.2
-    samples = scrape(metrics, free_port())
+    samples = scrape(metrics)
     assert samples['fencepost_loop_stall_ms{work="Produce"}'] == pytest.approx(30)
     assert samples["fencepost_flush_ms_max"] == pytest.approx(200)
