@@ -5,7 +5,7 @@ folder may not import (DESIGN 1): whatever has these attributes will do.
 """
 
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from broker.log.shapes import LogConfig
@@ -14,8 +14,7 @@ from wire.auth import UsersSyntaxError, parse_users
 from wire.client import Address
 from wire.limits import ListenerLimits
 from wire.secret_proof import ClusterSecret, parse_secret
-
-SECRETS_BYTES_MAX: Final = 1024 * 1024  # of a file with users or a password
+from wire.setting_files import SettingFileError, read_setting_file
 
 
 class BrokerConfig(Protocol):
@@ -125,9 +124,11 @@ def own_credentials(config: BrokerConfig) -> tuple[str, str] | None:
     """User name and password for the controllers; None: anonymous. Raises SettingsError."""
     if config.sasl_username is None or config.sasl_password_file is None:
         return None
-    password = _read(config.sasl_password_file).rstrip("\r\n")
+    password = _read("sasl.password.file", config.sasl_password_file).rstrip("\r\n")
     if not password:
-        raise SettingsError(f"{config.sasl_password_file}: expected a password, the file is empty")
+        raise SettingsError(
+            f"sasl.password.file={config.sasl_password_file}: expected a password, it is empty"
+        )
     return config.sasl_username, password
 
 
@@ -135,10 +136,9 @@ def cluster_secret(config: BrokerConfig, identity: BrokerIdentity) -> ClusterSec
     """What this node proves to the coordinator, and the coordinator to it. Raises SettingsError."""
     if config.secret_file is None:
         raise SettingsError("quorum.secret.file is missing: a broker believes the coordinator that proves it")
+    text = _read("quorum.secret.file", config.secret_file)
     try:
-        secret = parse_secret(_read(config.secret_file))
-    except SettingsError:
-        raise
+        secret = parse_secret(text)
     except ValueError as error:
         raise SettingsError(f"quorum.secret.file={config.secret_file}: {error}") from error
     return ClusterSecret(secret=secret, cluster_id=identity.cluster_id, node_id=config.node_id)
@@ -149,9 +149,9 @@ def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, st
     if config.security_protocol(listener_name) != "SASL_PLAINTEXT" or config.sasl_users_file is None:
         return None
     try:
-        return parse_users(_read(config.sasl_users_file))
+        return parse_users(_read("sasl.plain.users.file", config.sasl_users_file))
     except UsersSyntaxError as error:
-        raise SettingsError(f"{config.sasl_users_file}: {error}") from error
+        raise SettingsError(f"sasl.plain.users.file={config.sasl_users_file}: {error}") from error
 
 
 def cluster_acls(config: BrokerConfig) -> Acls:
@@ -159,7 +159,9 @@ def cluster_acls(config: BrokerConfig) -> Acls:
     if config.acls_file is None:
         return Acls()
     try:
-        return Acls.parse(_read(config.acls_file), config.super_users)
+        return Acls.parse(
+            _read("authorizer.acls.file", config.acls_file, is_secret=False), config.super_users
+        )
     except AclSyntaxError as error:
         raise SettingsError(f"authorizer.acls.file={config.acls_file}: {error}") from error
 
@@ -177,12 +179,8 @@ def log_config(config: BrokerConfig) -> LogConfig:
     )
 
 
-def _read(file: Path) -> str:
+def _read(setting: str, file: Path, *, is_secret: bool = True) -> str:
     try:
-        with file.open("rb") as stream:
-            content = stream.read(SECRETS_BYTES_MAX + 1)
-        if len(content) > SECRETS_BYTES_MAX:
-            raise SettingsError(f"{file} is larger than {SECRETS_BYTES_MAX} bytes")
-        return content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} cannot be read: {error}") from error
+        return read_setting_file(setting, file, is_secret=is_secret)
+    except SettingFileError as error:
+        raise SettingsError(str(error)) from error

@@ -20,6 +20,7 @@ from controller.errors import ApiError, ErrorCode, NotController
 from quorum.config import SASL_PLAINTEXT, Address, parse_address
 from wire.client import ConnectionLost, ControllerClient, NotConnected, RequestTimeout
 from wire.dispatch import Api, Q, R
+from wire.setting_files import SettingFileError, read_setting_file
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ def target_of(cluster: LocalCluster) -> Target:
         if listener is None or config.security_protocol(listener.name) != SASL_PLAINTEXT:
             continue
         if config.sasl_username is not None and config.sasl_password_file is not None:
-            password = _read(config.sasl_password_file)
+            password = _secret(config.sasl_password_file)
             return Target(cluster.controllers, (config.sasl_username, password), cluster)
     return Target(cluster.controllers, None, cluster)
 
@@ -100,7 +101,14 @@ def read_credentials(file: Path) -> tuple[str, str]:
     username, password_file = (pairs.get(key, "").strip() for key in _CREDENTIAL_KEYS)
     if not username or not password_file:
         raise WrongUsage(f"{file}: expected {' and '.join(_CREDENTIAL_KEYS)}")
-    return username, _read(file.absolute().parent / password_file)
+    return username, _secret(file.absolute().parent / password_file)
+
+
+def _secret(file: Path) -> str:
+    try:
+        return read_setting_file("sasl.password.file", file, is_secret=True).strip()
+    except SettingFileError as error:
+        raise Unreadable(str(error)) from error
 
 
 def _read(file: Path) -> str:

@@ -32,6 +32,7 @@ from quorum.node_identity import (
 from records.types import Log, NodeId
 from snapshots.reader import Reader
 from wire.secret_proof import parse_secret
+from wire.setting_files import SettingFileError, read_setting_file
 
 
 @click.group()
@@ -152,9 +153,14 @@ def _write_secret(config: NodeConfig, given: Path | None) -> dict[str, str]:
     if file is None:
         raise WrongUsage(EVERY_NODE_PROVES)
     try:
-        wanted = None if given is None else parse_secret(given.read_text("utf-8"))
+        wanted = (
+            None if given is None else parse_secret(read_setting_file("--secret-file", given, is_secret=True))
+        )
         if file.exists():
-            if wanted not in (None, parse_secret(file.read_text("utf-8"))):
+            if wanted not in (
+                None,
+                parse_secret(read_setting_file("quorum.secret.file", file, is_secret=True)),
+            ):
                 raise Failed(
                     f"{file} holds another secret than {given}; remove the one that is not this cluster's"
                 )
@@ -164,10 +170,16 @@ def _write_secret(config: NodeConfig, given: Path | None) -> dict[str, str]:
         write_durably(file, text + "\n", mode=0o600)
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"the cluster's secret: {error}") from error
+    except SettingFileError as error:
+        raise Failed(str(error)) from error
     except ValueError as error:
         raise WrongUsage(f"{file if given is None else given}: {error}") from error
     how = "made; the other nodes need the same file" if wanted is None else f"copied from {given}"
     return {"secret_file": str(file), "secret": how}
+
+
+def _read_secret(setting: str, file: Path) -> bytes:
+    return parse_secret(read_setting_file(setting, file, is_secret=True))
 
 
 def _describe(config: NodeConfig) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from quorum.zookeeper_port import (
     Znode,
 )
 from records.types import ProducerId
+from wire.setting_files import SettingFileError, read_setting_file, require_private
 
 if TYPE_CHECKING:
     from bridge.zookeeper import ZooKeeper  # it needs kazoo, which only those who upgrade install
@@ -52,7 +53,7 @@ def access_of(config: NodeConfig) -> Access:
             "username": config.zookeeper_sasl_username,
             "password": _password(config.zookeeper_sasl_password_file),
         }
-    store = config.zookeeper_keystore
+    store = _keystore(config.zookeeper_keystore)
     tls = access.Tls(ca=config.zookeeper_truststore, certificate=store, key=store)
     return Access(
         connect=connect,
@@ -64,9 +65,20 @@ def access_of(config: NodeConfig) -> Access:
 
 def _password(file: Path) -> str:
     try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"zookeeper.sasl.password.file={file}: cannot be read: {error}") from error
+        return read_setting_file("zookeeper.sasl.password.file", file, is_secret=True).strip()
+    except SettingFileError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _keystore(file: Path | None) -> Path | None:
+    """The file of this client's key, which the TLS library reads."""
+    if file is None:
+        return None
+    try:
+        require_private("zookeeper.ssl.keystore.location", file)
+    except SettingFileError as error:
+        raise ConfigError(str(error)) from error
+    return file
 
 
 def seen(content: bytes | None, version: int) -> Znode | Unreadable:

@@ -10,14 +10,16 @@ from quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
 from quorum.config_checks import EVERY_NODE_PROVES
 from wire.auth import UsersSyntaxError, parse_users
 from wire.secret_proof import parse_secret
+from wire.setting_files import SettingFileError, read_setting_file
 
 
 def read_secret(config: NodeConfig) -> bytes:
     """The cluster's secret. Raises ConfigError."""
     if config.secret_file is None:
         raise ConfigError(EVERY_NODE_PROVES)
+    text = _read("quorum.secret.file", config.secret_file)
     try:
-        return parse_secret(_read("quorum.secret.file", config.secret_file))
+        return parse_secret(text)
     except ValueError as error:
         raise ConfigError(f"quorum.secret.file={config.secret_file}: {error}") from error
 
@@ -27,7 +29,9 @@ def read_acls(config: NodeConfig) -> Acls:
     if config.acls_file is None:
         return Acls(super_users=frozenset(config.super_users))
     try:
-        return Acls.parse(_read("authorizer.acls.file", config.acls_file), config.super_users)
+        return Acls.parse(
+            _read("authorizer.acls.file", config.acls_file, is_secret=False), config.super_users
+        )
     except AclSyntaxError as error:
         raise ConfigError(f"authorizer.acls.file={config.acls_file}: {error}") from error
 
@@ -52,12 +56,12 @@ def read_own(config: NodeConfig) -> tuple[str, str] | None:
         return None
     password = _read("sasl.password.file", config.sasl_password_file).rstrip("\r\n")
     if not password:
-        raise ConfigError(f"sasl.password.file={config.sasl_password_file}: expected a password, it is empty")
+        raise ConfigError(f"sasl.password.file={config.sasl_password_file}: expected a password in it")
     return config.sasl_username, password
 
 
-def _read(key: str, file: Path) -> str:
+def _read(setting: str, file: Path, *, is_secret: bool = True) -> str:
     try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {error}") from error
+        return read_setting_file(setting, file, is_secret=is_secret)
+    except SettingFileError as error:
+        raise ConfigError(str(error)) from error

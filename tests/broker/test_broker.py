@@ -25,6 +25,7 @@ from controller.errors import (
 from records.types import ProducerId
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, play
 from tests.broker.whole_broker import DIRECTORY_ID, Stage, config_for, stage
+from tests.secret_files import write_secret
 from wire.errors import SaslAuthenticationFailed
 from wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
 from wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
@@ -368,8 +369,8 @@ def test_a_taken_port_is_an_oserror_at_start() -> None:
 
 def test_a_broker_speaks_as_its_own_principal_and_asks_its_clients_for_theirs(tmp_path: Path) -> None:
     async def story() -> None:
-        (tmp_path / "password").write_text("hunter2\n")
-        (tmp_path / "users").write_text("# who may\nalice=secret\n")
+        write_secret(tmp_path / "password", "hunter2\n")
+        write_secret(tmp_path / "users", "# who may\nalice=secret\n")
         controller = FakeController(credentials={"broker-1": "hunter2"})
         settings: dict[str, Any] = {
             "sasl_username": "broker-1",

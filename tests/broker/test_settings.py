@@ -7,14 +7,15 @@ import pytest
 from broker.settings import SettingsError, client_credentials, own_credentials
 from quorum.config import Address, ListenerAddress, NodeConfig
 from records.types import NodeId
+from tests.secret_files import write_secret
 
 
 def config(tmp_path: Path, users: str | None = None, password: str | None = None) -> NodeConfig:
     users_file, password_file = tmp_path / "users", tmp_path / "password"
     if users is not None:
-        users_file.write_text(users)
+        write_secret(users_file, users)
     if password is not None:
-        password_file.write_text(password)
+        write_secret(password_file, password)
     return NodeConfig(
         node_id=NodeId(1),
         roles=("broker",),
@@ -69,11 +70,11 @@ def test_a_file_that_is_empty_missing_binary_or_huge_is_named(tmp_path: Path) ->
     with pytest.raises(SettingsError, match="password: expected a password"):
         own_credentials(found)
     (tmp_path / "password").write_bytes(b"\xff\xfe")
-    with pytest.raises(SettingsError, match="password cannot be read"):
+    with pytest.raises(SettingsError, match="password: cannot be read"):
         own_credentials(found)
     (tmp_path / "password").write_bytes(b"x" * (1024 * 1024 + 1))
     with pytest.raises(SettingsError, match="larger than"):
         own_credentials(found)
     (tmp_path / "password").unlink()
-    with pytest.raises(SettingsError, match="password cannot be read"):
+    with pytest.raises(SettingsError, match="password: cannot be read"):
         own_credentials(found)

@@ -10,6 +10,7 @@ from quorum.node_identity import format_directory
 from records.types import NodeId
 from tests.cli.fencepost import fencepost, fencepost_json
 from tests.ports import cluster_port, free_port
+from tests.secret_files import write_secret
 
 pytestmark = pytest.mark.slow
 
@@ -18,10 +19,10 @@ pytestmark = pytest.mark.slow
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Users with passwords, of whom ``broker`` may act on the cluster and ``mallory`` may do nothing."""
     folder = tmp_path_factory.mktemp("secrets")
-    (folder / "users").write_text("broker=b-secret\nmallory=m-secret\n")
+    write_secret(folder / "users", "broker=b-secret\nmallory=m-secret\n")
     (folder / "acls").write_text("User:broker CLUSTER_ACTION\n")
-    (folder / "broker").write_text("b-secret\n")
-    (folder / "mallory").write_text("m-secret\n")
+    write_secret(folder / "broker", "b-secret\n")
+    write_secret(folder / "mallory", "m-secret\n")
     (folder / "mallory.properties").write_text("sasl.username=mallory\nsasl.password.file=mallory\n")
     (folder / "stranger.properties").write_text("sasl.username=nobody\nsasl.password.file=mallory\n")
     return folder

@@ -32,6 +32,7 @@ from snapshots.snapshot import listed
 from snapshots.store import Store
 from tests.cli.fencepost import here
 from tests.records.strategies import batch_of
+from tests.secret_files import write_secret
 from tests.snapshots.archives import filled
 
 Capture = pytest.CaptureFixture[str]
@@ -141,7 +142,7 @@ def test_a_secret_that_cannot_be_meant_is_refused_and_left(
 ) -> None:
     for name, text in (("secret", own), ("given", given)):
         if text is not None:
-            (tmp_path / name).write_text(text)
+            write_secret(tmp_path / name, text)
     said = formatted(tmp_path, capsys, "--secret-file", tmp_path / "given")
     assert (said.status != 0, complaint in said.stderr) == (True, True), said.stderr
     assert (tmp_path / "secret").exists() == (own is not None)

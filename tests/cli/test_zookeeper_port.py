@@ -36,6 +36,7 @@ from quorum.zookeeper_port import (
     Znode,
 )
 from records.types import PRODUCER_ID_MAX, ProducerId
+from tests.secret_files import write_secret
 
 versions = st.integers(0, 2**31 - 2)
 block_ends = st.just(-1) | st.integers(0, PRODUCER_ID_MAX - 1)
@@ -110,7 +111,8 @@ def config(folder: Path, *lines: str) -> NodeConfig:
 
 
 def test_the_settings_say_how_to_reach_it(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("post\n")
+    write_secret(tmp_path / "password", "post\n")
+    write_secret(tmp_path / "mine.pem", "a key")
     found = access_of(
         config(
             tmp_path,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.real_cluster import COMMAND_SECONDS_MAX, RealCluster, fencepost, real_cluster
+from tests.secret_files import write_secret
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +21,9 @@ USERS = {"insider": "inside-word", "outsider": "outside-word"}
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """Its nodes are the insider, who may do everything; the outsider is known, and may do nothing."""
     folder = tmp_path_factory.mktemp("secured")
-    (folder / "users").write_text("".join(f"{name}={word}\n" for name, word in USERS.items()))
+    write_secret(folder / "users", "".join(f"{name}={word}\n" for name, word in USERS.items()))
     (folder / "acls").write_text("User:insider CLUSTER_ACTION\nUser:insider DESCRIBE\n")
-    (folder / "password").write_text(USERS["insider"])
+    write_secret(folder / "password", USERS["insider"])
     overrides = (
         "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
         f"sasl.plain.users.file={folder / 'users'}",
@@ -38,7 +39,7 @@ def formatted_broker(cluster: RealCluster, folder: Path, node_id: int, user: str
     """The configuration of one more broker, its directory formatted."""
     port = cluster.port + 10 * node_id  # beside the cluster's own
     folder.mkdir()
-    (folder / "password").write_text(USERS[user])
+    write_secret(folder / "password", USERS[user])
     config = folder / "node.properties"
     config.write_text(
         f"node.id={node_id}\n"

@@ -28,6 +28,7 @@ from tests.processes.nodes import (
     wait_for,
 )
 from tests.processes.raw_client import RawClient, allocation, producer_id, register
+from tests.secret_files import write_secret
 
 pytestmark = pytest.mark.slow
 
@@ -42,9 +43,9 @@ NOT_AUTHORIZED, STALE_EPOCH = 31, 77
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     folder = tmp_path_factory.mktemp("guarded")
-    (folder / "users").write_text(f"{'='.join(BROKER)}\n{'='.join(GUEST)}\n")
+    write_secret(folder / "users", f"{'='.join(BROKER)}\n{'='.join(GUEST)}\n")
     (folder / "acls").write_text("User:broker CLUSTER_ACTION\nUser:guest DESCRIBE\n")
-    (folder / "password").write_text(f"{BROKER[1]}\n")
+    write_secret(folder / "password", f"{BROKER[1]}\n")
     settings = (
         "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
         f"sasl.plain.users.file={folder / 'users'}",
@@ -78,7 +79,7 @@ def lone_broker(
 ) -> tuple[Path, tuple[str, int]]:
     """The configuration of a process that is a broker only, in a directory of its own, and its address."""
     folder.mkdir()
-    (folder / "password").write_text(user[1])
+    write_secret(folder / "password", user[1])
     config = folder / "node.properties"
     address = ("127.0.0.1", free_port())
     controllers = [

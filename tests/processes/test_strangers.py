@@ -36,6 +36,7 @@ from tests.processes.nodes import (
     start_process,
     wait_for,
 )
+from tests.secret_files import write_secret
 from wire.client import Connection
 from wire.k62_broker_registration import BROKER_REGISTRATION
 
@@ -257,7 +258,7 @@ def test_a_node_with_another_secret_is_refused_by_name(
 ) -> None:
     leader, epoch = undisturbed(nodes)
     secret = tmp_path / "secret"
-    secret.write_text("0123456789abcdef0123456789abcdef")
+    write_secret(secret, "0123456789abcdef0123456789abcdef")
     marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
     config = stranger(nodes, tmp_path / "guesser", 3, cluster_id=nodes.cluster.cluster_id, secret=secret)
     start_process(tmp_path / "guesser", config, strangers)

@@ -22,6 +22,7 @@ from quorum.node_identity import format_directory, id_text, random_id
 from records.types import NodeId
 from tests.ports import free_port
 from tests.quorum.stage import ONE, TWO, Replies
+from tests.secret_files import write_secret
 
 WAIT_S: Final = 20.0  # far more than anything here takes
 Usage = namedtuple("Usage", "free")
@@ -69,7 +70,7 @@ def controller_of(tmp_path: Path) -> Callable[[], Controller]:
 
     def make() -> Controller:
         secret = tmp_path / "secret"
-        secret.write_text("the secret of this cluster\n")
+        write_secret(secret, "the secret of this cluster\n")
         secret.chmod(0o600)
         listener, raft = free_port(), free_port()
         config = parse_properties(
