@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from controller import levels, voters
+from controller.clocks import SeenClocks
 from controller.replay import Applied, Superseded, apply
 from controller.view import ImageHeader, Overlay, View
 from quorum.archiver import Archiver
@@ -39,6 +40,7 @@ from quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
 from quorum.snapshotter import Background, Snapshotter
 from quorum.succession import Succession
 from quorum.transport import PeerTransport, Send
+from records.batch import batch_header
 from records.control import ControlRecord
 from records.entry import decode_entry, decode_records
 from records.levels import LEVEL_MAX, LevelTooHigh
@@ -103,6 +105,7 @@ class Replica:
         applied = self.store.meta_get(APPLIED)
         index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
         self._applied = (LogIndex(index), Term(term))
+        self._seen_clocks = SeenClocks()
         self._saved = None if applied is None else self._applied  # what is on disk of it
         self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
         self._transport = PeerTransport(send)
@@ -288,6 +291,10 @@ class Replica:
         """A reading of this node's clock, as ``now_ms``; -1 for None."""
         return -1 if clock_s is None else self.now_ms() - int((self._clock() - clock_s) * 1000)
 
+    def slowest_ms(self) -> int | None:
+        """The time by the slowest clock that this node has seen lead: see controller/clocks.py."""
+        return self._seen_clocks.slowest_ms(int(self._clock() * 1000))
+
     @property
     def image(self) -> View:
         """The image, as of the applied index."""
@@ -300,6 +307,9 @@ class Replica:
                 self.proposer.own_no_op_applied()
             return
         entry = decode_entry(command[1:])
+        if entry.batches and term == self.raft.term:
+            stamp_ms = batch_header(entry.batches[0][1]).max_timestamp_ms
+            self._seen_clocks.observe(term, stamp_ms, int(self._clock() * 1000))
         decided = self.proposer.decided(entry)
         batches, overlay = decided or (decode_records(entry), Overlay(self.store.image))
         overlay.header = self.store.image.header

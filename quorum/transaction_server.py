@@ -128,6 +128,7 @@ class TransactionServer:
             call_later,
             quarantine=replica.quarantine,
             clock=clock,
+            slowest_ms=replica.slowest_ms,
             counts=self.counts,
             markers=self.markers,
             log=log,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from controller import clocks
 from controller.decision import Decision
 from controller.transactions import describe, expiry
 from controller.transactions.expiry import Due, Expired, TimedOut
@@ -54,6 +55,7 @@ class TransactionTimers:
         *,
         quarantine: Quarantine,
         clock: Callable[[], float],
+        slowest_ms: Callable[[], int | None],
         counts: TransactionCounts,
         markers: MarkerSender,
         log: Any,
@@ -64,6 +66,7 @@ class TransactionTimers:
         self._expiry = Sweep("transactional id expiry", self._decide_forget, submit, quarantine, log)
         self._call_later = call_later
         self._clock = clock
+        self._slowest_ms = slowest_ms
         self._counts = counts
         self._markers = markers
         self._log = log
@@ -151,18 +154,19 @@ class TransactionTimers:
         """A slice: one entry. The next one follows when it is applied."""
         if leadership != self._leadership:
             return
-        found = expiry.decide_expire(
-            self._image(), now_ms, self._times.expiration_ms, passed_by=self._expiry.passed_by()
-        ).response
+        idle = self._idle(now_ms)
+        found = expiry.decide_expire(self._image(), idle, passed_by=self._expiry.passed_by()).response
         self._forgetting = bool(found.transactional_ids)
         if self._forgetting:
             self._expiry.run(found.transactional_ids, partial(self._forgot, leadership, now_ms, found.more))
 
+    def _idle(self, now_ms: int) -> clocks.IdleStamps:
+        return clocks.idle_stamps(now_ms, self._activated_ms, self._times.expiration_ms, self._slowest_ms())
+
     def _decide_forget(
         self, view: View, now_ms: int, transactional_ids: tuple[str, ...]
     ) -> Decision[Expired]:
-        expiration_ms = self._times.expiration_ms
-        return expiry.decide_forget(view, now_ms, transactional_ids, expiration_ms=expiration_ms)
+        return expiry.decide_forget(view, self._idle(now_ms), transactional_ids)
 
     def _forgot(self, leadership: int, now_ms: int, more: bool, outcomes: tuple[Expired, ...]) -> None:
         if leadership != self._leadership:

@@ -3,17 +3,19 @@
 Timeout     PrepareAbort at the next epoch. The instance goes on: the row remembers the epoch that it holds,
             and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced). Until then no
             producer has it.
-Clocks      ``now_ms`` is this leader's; ``started_ms`` may be a former leader's, whose clock went otherwise.
-            The time left is clamped to [0, timeout]: a transaction of a former leadership that seems to
-            begin after this one's activation began at the activation.
+Clocks      ``now_ms`` is this leader's; ``started_ms`` and ``updated_ms`` may be a former leader's, whose
+            clock went otherwise (controller/clocks.py). The time left to a transaction is clamped to
+            [0, timeout]; an id is forgotten when it was idle for sure.
 Source      KIP-588; Kafka TransactionStateManager; spec/kafka.md B6; DESIGN 2 (time).
 """
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 import msgspec
 
+from controller import clocks
 from controller.decision import Decision
 from controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
@@ -105,8 +107,8 @@ def _is_due(view: View, row: Transaction | None, now_ms: int, activated_ms: int)
     if row.deadline_ms <= now_ms:
         return True
     inherited = row.started_epoch < view.header.controller_epoch
-    began_later = inherited and row.started_ms > activated_ms
-    return began_later and activated_ms + row.transaction_timeout_ms <= now_ms
+    began_ms = clocks.began_ms(row.started_ms, activated_ms, inherited=inherited)
+    return began_ms + row.transaction_timeout_ms <= now_ms
 
 
 def decide_timeouts(
@@ -159,23 +161,17 @@ def timed_out(row: Transaction, now_ms: int) -> Transaction:
 
 def decide_expire(
     view: View,
-    now_ms: int,
-    expiration_ms: int,
+    idle: clocks.IdleStamps,
     *,
     after: tuple[int, str] | None = None,
     passed_by: frozenset[str] = frozenset(),
 ) -> Decision[Expired]:
-    """Forget ids that are idle for ``expiration_ms``, at most EXPIRED_MAX, the oldest first.
+    """Forget ids that were last used at an idle stamp, at most EXPIRED_MAX, the oldest first.
 
     ``after``       what the last decision of this sweep answered: it is not walked over again.
     ``passed_by``   ids that are not to be tried now.
     """
-    expired: list[tuple[int, str]] = []
-    for key, _ in view.scan(UPDATES, after):
-        if key[0] > now_ms - expiration_ms or len(expired) == EXPIRED_MAX:
-            break
-        if key[1] not in passed_by:
-            expired.append(key)
+    expired = list(islice((key for key in _idle(view, idle, after) if key[1] not in passed_by), EXPIRED_MAX))
     ids = tuple(transactional_id for _, transactional_id in expired)
     return Decision(
         tuple(TransactionForgotten(transactional_id) for transactional_id in ids),
@@ -183,16 +179,26 @@ def decide_expire(
     )
 
 
+def _idle(view: View, idle: clocks.IdleStamps, after: tuple[int, str] | None) -> Iterator[tuple[int, str]]:
+    """The keys of UPDATES beyond ``after`` whose stamps are idle, in their order."""
+    for key, _ in view.scan(UPDATES, after):
+        if key[0] > idle.last_ms:
+            break
+        yield key
+    if idle.first_future_ms is not None:
+        future = (idle.first_future_ms, "")
+        for key, _ in view.scan(UPDATES, future if after is None else max(after, future)):
+            yield key
+
+
 def decide_forget(
-    view: View, now_ms: int, transactional_ids: tuple[str, ...], *, expiration_ms: int
+    view: View, idle: clocks.IdleStamps, transactional_ids: tuple[str, ...]
 ) -> Decision[Expired]:
-    """Forget those of these ids that are still idle for ``expiration_ms``."""
+    """Forget those of these ids that were still last used at an idle stamp."""
     rows = ((each, view.get(TRANSACTIONS, each)) for each in transactional_ids)
     ids = tuple(
         each
         for each, row in rows
-        if row is not None
-        and row.state in EXPIRABLE_STATES
-        and max(0, row.updated_ms) <= now_ms - expiration_ms
+        if row is not None and row.state in EXPIRABLE_STATES and idle.holds(max(0, row.updated_ms))
     )
     return Decision(tuple(TransactionForgotten(each) for each in ids), Expired(ids))

@@ -10,6 +10,10 @@ GIVEN_OUT: Final = "tests/controller/transactions/test_given_out.py::"
 LAW: Final = GIVEN_OUT + "test_only_pairs_that_were_given_out_are_accepted[from-seed-0]"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
+CLOCKS: Final = "tests/controller/test_clocks.py::"
+EXPIRY: Final = "tests/controller/transactions/test_expiry.py::"
+SEEN: Final = "tests/quorum/test_seen_clocks.py::"
+CLOCKS_FILE: Final = "controller/clocks.py"
 EXPIRY_FILE: Final = "controller/transactions/expiry.py"
 
 EPOCHS: Final = (
@@ -100,6 +104,62 @@ EPOCHS: Final = (
             GIVEN_OUT
             + "test_an_end_of_v2_that_is_tried_again_after_a_timeout_at_32766_has_a_new_producer_id",
         ),
+    ),
+    # -- clocks ----------------------------------------------------------------------------------------------
+    Mutant(
+        "expiry-believes-its-own-clock",
+        "a leader whose clock is ahead forgets no id that was just used",
+        CLOCKS_FILE,
+        "    return IdleStamps(min(now_ms, slowest_ms) - idle_ms, None)\n",
+        "    return IdleStamps(now_ms - idle_ms, None)\n",
+        (
+            CLOCKS + "test_nothing_is_forgotten_that_was_used_and_all_that_is_idle_is"
+            "[seed-0-skew-691200000-ms]",
+            EXPIRY + "test_a_leader_whose_clock_differs_forgets_no_id_that_was_just_used[8-days]",
+        ),
+    ),
+    Mutant(
+        "expiry-without-another-clock",
+        "a leader that saw no other clock ages what it inherits by its own time alone",
+        CLOCKS_FILE,
+        "        return IdleStamps(-1, None)\n",
+        "        return IdleStamps(now_ms - idle_ms, None)\n",
+        (
+            EXPIRY + "test_a_leader_whose_clock_differs_forgets_no_id_that_was_just_used[8-days]",
+            SEEN + "test_a_leader_whose_clock_jumped_ahead_forgets_no_id_and_later_forgets_what_is_idle",
+        ),
+    ),
+    Mutant(
+        "future-ids-live-for-ever",
+        "a leader that stays forgets idle ids that were stamped in the future",
+        CLOCKS_FILE,
+        "        return IdleStamps(now_ms - idle_ms, now_ms + 1)\n",
+        "        return IdleStamps(now_ms - idle_ms, None)\n",
+        (
+            CLOCKS + "test_nothing_is_forgotten_that_was_used_and_all_that_is_idle_is"
+            "[seed-0-skew-86400000000-ms]",
+            EXPIRY + "test_a_leader_that_stays_forgets_what_is_idle_whatever_its_clock_says[-8-days]",
+        ),
+    ),
+    Mutant(
+        "slowest-clock-forgotten",
+        "the slowest clock seen counts for as long as the node lives",
+        CLOCKS_FILE,
+        "            self._others_behind_ms = max(others, self._behind_ms)\n",
+        "            self._others_behind_ms = self._behind_ms\n",
+        (
+            CLOCKS + "test_the_slowest_clock_of_all_leaderships_counts",
+            CLOCKS + "test_nothing_is_forgotten_that_was_used_and_all_that_is_idle_is"
+            "[seed-0-skew-691200000-ms]",
+        ),
+    ),
+    Mutant(
+        "a-late-stamp-counts",
+        "of one leadership the stamp counts that was least late",
+        CLOCKS_FILE,
+        "            self._behind_ms = min(self._behind_ms, behind_ms)\n",
+        "            self._behind_ms = max(self._behind_ms, behind_ms)\n",
+        (CLOCKS + "test_of_one_leadership_the_stamp_that_was_least_late_counts",),
     ),
     # -- sequences -------------------------------------------------------------------------------------------
     Mutant(

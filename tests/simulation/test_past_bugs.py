@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.log.producer_state import Producer, ProducerStates
+from controller.clocks import IdleStamps
 from controller.errors import CoordinatorLoadInProgress, ErrorCode
 from controller.transactions import states
 from controller.transactions.expiry import EXPIRED_MAX, decide_expire
@@ -159,12 +160,12 @@ def test_kafka_16229_transactional_ids_expire_in_slices() -> None:
     for number in range(EXPIRED_MAX + 1):
         row = Transaction(f"id-{number:06}", ProducerId(number), 0, 1000, State.EMPTY, updated_ms=0)
         states.replay(view, states.record_of(row))
-    decided = decide_expire(view, now_ms=10, expiration_ms=10)
+    decided = decide_expire(view, IdleStamps(0, None))
     assert len(decided.records) == EXPIRED_MAX
     for record in decided.records:
         assert isinstance(record, TransactionForgotten)
         states.replay_forgotten(view, record)
-    assert len(decide_expire(view, now_ms=10, expiration_ms=10).records) == 1
+    assert len(decide_expire(view, IdleStamps(0, None)).records) == 1
 
 
 # -- others ----------------------------------------------------------------------------------------------

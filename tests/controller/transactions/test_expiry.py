@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from controller import clocks
+from controller.decision import Decision
 from controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
 from controller.transactions import expiry
-from controller.transactions.expiry import decide_expire
+from controller.transactions.expiry import Expired, decide_expire, decide_forget
 from controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
 from records.transaction_log import Fence
 from records.types import ProducerId, Term
@@ -243,6 +245,11 @@ def test_those_of_another_clock_are_walked_in_portions(monkeypatch: pytest.Monke
 # -- ids that nobody uses --------------------------------------------------------------------------------
 
 
+def expire_slice(coordinator: Coordinator, after: tuple[int, str] | None = None) -> Decision[Expired]:
+    idle = clocks.idle_stamps(coordinator.now_ms, coordinator.activated_ms, 0, None)
+    return decide_expire(coordinator.view, idle, after=after)
+
+
 @pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
 def test_only_an_id_without_a_transaction_expires(state: State) -> None:
     coordinator = Coordinator(transaction(state))
@@ -253,10 +260,10 @@ def test_only_an_id_without_a_transaction_expires(state: State) -> None:
 def test_ids_are_forgotten_in_bounded_portions_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "EXPIRED_MAX", 3)
     coordinator = crowd(4, open_=False)
-    first = coordinator.applied(decide_expire(coordinator.view, coordinator.now_ms, 0))
+    first = coordinator.applied(expire_slice(coordinator))
     assert (first.transactional_ids, first.more) == (("p-0", "p-1", "p-2"), True)
     assert first.after == (NOW_MS + 2, "p-2")
-    second = coordinator.applied(decide_expire(coordinator.view, coordinator.now_ms, 0, after=first.after))
+    second = coordinator.applied(expire_slice(coordinator, first.after))
     assert (second.transactional_ids, second.more) == (("p-3",), False)
     assert coordinator.expire(0) == ()
 
@@ -266,3 +273,73 @@ def test_use_keeps_an_id() -> None:
     coordinator.now_ms += 1000
     coordinator.init(of="p-0")
     assert coordinator.expire(1000) == ("p-1",)
+
+
+DAY_MS = 24 * 3_600_000
+EXPIRATION_MS = 7 * DAY_MS
+
+
+@pytest.mark.parametrize("days", [8, -8, 1000], ids="{}-days".format)
+def test_a_leader_whose_clock_differs_forgets_no_id_that_was_just_used(days: int) -> None:
+    """Eight days ahead forgot every idle id at its first sweep."""
+    coordinator = crowd(3, open_=False)
+    failed_over(coordinator, days * DAY_MS)
+    assert coordinator.expire(EXPIRATION_MS) == ()
+    before_ms = NOW_MS
+    for led_ms in (1, DAY_MS, EXPIRATION_MS - DAY_MS - 2):
+        coordinator.now_ms += led_ms
+        before_ms += led_ms
+        assert coordinator.expire(EXPIRATION_MS) == ()
+        assert coordinator.expire(EXPIRATION_MS, slowest_ms=before_ms) == ()
+
+
+@pytest.mark.parametrize("days", [0, 8, -8, 1000], ids="{}-days".format)
+def test_a_leader_that_stays_forgets_what_is_idle_whatever_its_clock_says(days: int) -> None:
+    """Of the past and of the future, in portions; what was used under it has its whole time."""
+    coordinator = crowd(3, open_=False)
+    failed_over(coordinator, days * DAY_MS)
+    coordinator.now_ms += DAY_MS
+    coordinator.init(of="p-1")
+    coordinator.now_ms += EXPIRATION_MS - DAY_MS - 1
+    assert coordinator.expire(EXPIRATION_MS) == ()
+    coordinator.now_ms += 1
+    assert coordinator.expire(EXPIRATION_MS) == ("p-0", "p-2")
+    coordinator.now_ms += DAY_MS
+    assert coordinator.expire(EXPIRATION_MS) == ("p-1",)
+
+
+def test_ids_of_the_future_are_forgotten_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "EXPIRED_MAX", 2)
+    coordinator = crowd(5, open_=False)
+    failed_over(coordinator, -8 * DAY_MS)
+    coordinator.init(of="p-2")
+    coordinator.now_ms += EXPIRATION_MS
+    found: list[str] = []
+    after = None
+    for _ in range(3):
+        idle = clocks.idle_stamps(coordinator.now_ms, coordinator.activated_ms, EXPIRATION_MS, None)
+        decision = decide_expire(coordinator.view, idle, after=after)
+        answer = coordinator.applied(decision)
+        found += answer.transactional_ids
+        after = answer.after
+    assert found == ["p-2", "p-0", "p-1", "p-3", "p-4"]
+
+
+def test_by_the_slowest_clock_seen_a_leader_forgets_at_once() -> None:
+    coordinator = crowd(3, open_=False)
+    failed_over(coordinator, 8 * DAY_MS)
+    slowest_ms = NOW_MS + EXPIRATION_MS
+    assert coordinator.expire(EXPIRATION_MS, slowest_ms=slowest_ms) == ("p-0",)
+    assert coordinator.expire(EXPIRATION_MS, slowest_ms=slowest_ms + 1) == ("p-1",)
+
+
+def test_an_id_that_is_used_between_the_look_and_the_decision_stays() -> None:
+    coordinator = crowd(3, open_=False)
+    idle = clocks.idle_stamps(coordinator.now_ms + EXPIRATION_MS, 0, EXPIRATION_MS, None)
+    found = decide_expire(coordinator.view, idle).response.transactional_ids
+    coordinator.now_ms += 1000
+    coordinator.init(of="p-1")
+    assert coordinator.applied(decide_forget(coordinator.view, idle, found)).transactional_ids == (
+        "p-0",
+        "p-2",
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from controller import clocks
 from controller.decision import Decision
 from controller.replay import replay_record
 from controller.transactions import states
@@ -22,6 +23,7 @@ from controller.transactions.expiry import (
     Expired,
     TimedOut,
     decide_expire,
+    decide_forget,
     decide_timeouts,
     due_timeouts,
 )
@@ -156,9 +158,12 @@ class Coordinator:
         )
         return found, self.applied(decision)
 
-    def expire(self, expiration_ms: int) -> tuple[str, ...]:
-        answer: Expired = self.applied(decide_expire(self.view, self.now_ms, expiration_ms))
-        return answer.transactional_ids
+    def expire(self, expiration_ms: int, slowest_ms: int | None = None) -> tuple[str, ...]:
+        idle = clocks.idle_stamps(self.now_ms, self.activated_ms, expiration_ms, slowest_ms)
+        found = decide_expire(self.view, idle).response.transactional_ids
+        answer: Expired = self.applied(decide_forget(self.view, idle, found))
+        assert answer.transactional_ids == found
+        return found
 
 
 def partitions(topic: str, *indexes: int) -> TopicPartitions:
