@@ -11,7 +11,7 @@ End       ``fatal`` gets a reason when the cluster refuses this broker, or when 
 import asyncio
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Final
 
@@ -35,6 +35,7 @@ from controller.authorization import ANONYMOUS
 from controller.brokers import Endpoint, RegisterBroker
 from records.invariant import InvariantViolation
 from records.types import BrokerId, ProducerId
+from snapshots.store import STORE_FAILURES
 from wire.client import ControllerClient
 from wire.dispatch import Service
 from wire.k60_describe_cluster import ClusterNode
@@ -68,6 +69,7 @@ class Broker:
         coordinator: Service | None = None,
         stalls: Stalls | None = None,
         memory: RequestMemory | None = None,
+        count_failed: Callable[[str], None] = lambda _request: None,
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
@@ -144,6 +146,8 @@ class Broker:
             memory=memory,
             secret=secret,
             stalls=self._stalls,
+            halting=STORE_FAILURES,
+            count_failed=count_failed,
         )
 
     async def start(self) -> None:

@@ -42,7 +42,7 @@ from quorum.node_identity import (
     without_store,
 )
 from records.invariant import InvariantViolation
-from snapshots.store import ImageLost, StoreInUse
+from snapshots.store import STORE_FAILURES, ImageLost, StoreInUse
 from wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
@@ -185,7 +185,14 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         if config.is_broker:
             coordinator = None if controller is None else controller.transactions.service
             broker = Broker(
-                config, identity, log, metrics, coordinator=coordinator, stalls=metrics.stalls, memory=memory
+                config,
+                identity,
+                log,
+                metrics,
+                coordinator=coordinator,
+                stalls=metrics.stalls,
+                memory=memory,
+                count_failed=metrics.requests_failed_total,
             )
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
@@ -247,12 +254,12 @@ async def _stop(part: Part, log: FilteringBoundLogger) -> None:
 
 
 def _not_caught(context: dict[str, Any], log: FilteringBoundLogger) -> None:
-    """An exception that reached the event loop: a broken invariant halts, as everywhere (STYLE 4).
+    """An exception that reached the event loop: a broken invariant halts, and so does what the store raises.
 
-    Anything else has cost the connection or task that raised it, which the loop has ended; nobody else.
+    Anything else has cost the connection or task that raised it, which the loop has ended.
     """
     error = context.get("exception")
-    if isinstance(error, InvariantViolation):
+    if isinstance(error, (InvariantViolation, *STORE_FAILURES)):
         log.critical("node_halted", where="event loop", error=repr(error), exc_info=error)
         os._exit(EXIT_HALTED)
     log.error("exception_not_caught", where=context.get("message"), error=repr(error), exc_info=error)

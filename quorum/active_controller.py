@@ -44,6 +44,7 @@ from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.levels import LevelTooHigh
 from records.types import Log, NodeId
+from snapshots.store import STORE_FAILURES
 from wire.listener import Listener
 from wire.request_memory import RequestMemory
 from wire.secret_proof import ClusterSecret
@@ -182,6 +183,8 @@ class Controller:
             memory=memory,
             secret=secret,
             stalls=self._metrics.stalls,
+            halting=STORE_FAILURES,
+            count_failed=self._metrics.requests_failed_total,
         )
 
     def _require_own_store(self) -> None:

@@ -11,7 +11,8 @@ Source    spec/kafka.md E3, consequence 2; to a client it is a slow answer.
 from dataclasses import dataclass
 from typing import Final
 
-from quorum.draft import Decide, Reply
+from quorum.draft import Decide
+from wire.dispatch import Reply
 
 HELD_MAX: Final = 10_000
 HOLD_S_MAX: Final = 3.0

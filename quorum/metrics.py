@@ -62,6 +62,12 @@ class NodeMetrics:
             ["concern"],
             registry=registry,
         )
+        self._requests_failed = Counter(
+            "fencepost_requests_failed_total",
+            "Requests that failed in a way that is a bug: each cost its own reply or connection",
+            ["request"],
+            registry=registry,
+        )
         self._answers_failed = Counter(
             "fencepost_answers_failed_total",
             "Answers that could not be given: each cost its own connection",
@@ -111,6 +117,10 @@ class NodeMetrics:
     def decisions_failed_total(self, concern: str, count: int) -> None:
         """Count decisions that failed before anything was proposed; ``concern`` names the decision."""
         self._decisions_failed.labels(concern[:CONCERN_CHARACTERS_MAX]).inc(count)
+
+    def requests_failed_total(self, request: str) -> None:
+        """Count a request that failed outside its decision; ``request`` is its name."""
+        self._requests_failed.labels(request).inc()
 
     def answers_failed_total(self, count: int) -> None:
         """Count answers that could not be given."""

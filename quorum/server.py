@@ -31,7 +31,7 @@ from quorum.sweep import Sweep
 from quorum.topic_server import TopicServer
 from quorum.zookeeper_port import ZookeeperPort
 from records.types import BrokerId, NodeId, Offset, Term
-from wire.dispatch import Context, Reply, Service
+from wire.dispatch import Context, Reply, Service, Then
 from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
 from wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
@@ -142,7 +142,7 @@ class ControllerServer:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         if not self.migrator.is_bridge:
-            self._submit(partial(self._decide_allocate, request), reply)
+            self._submit(partial(self._decide_allocate, request), reply, closing=reply)
             return
 
         def answer(outcome: Any, throttle_ms: int = 0) -> None:
@@ -183,7 +183,7 @@ class ControllerServer:
                 return levels.decide_describe(view, own, highest)
             return levels.decide_upgrade(view, wanted, own, highest)
 
-        self._submit(decide, reply)
+        self._submit(decide, reply, closing=reply)
 
     def count(self, answers: Sequence[Answer]) -> None:
         """Count the blocks among answers that are about to leave: their entries are applied."""
@@ -219,7 +219,7 @@ class ControllerServer:
             self.contacts.heard(request.broker_id, now_ms)
             return decided
 
-        self._submit(decide, reply)
+        self._submit(decide, reply, closing=reply)
 
     def heartbeat(self, request: Heartbeat, context: Context, reply: Reply) -> None:
         """API key 63."""
@@ -231,12 +231,12 @@ class ControllerServer:
             status = replace(decided.response, cluster_version=cluster_version.current(view))
             return Decision(decided.records, status)
 
-        self._submit(decide, reply)
+        self._submit(decide, reply, closing=reply)
 
     def unregister(self, request: UnregisterBroker, context: Context, reply: Reply) -> None:
         """API key 64."""
         self._acls.require(context.principal, Operation.ALTER)
-        self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply)
+        self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply, closing=reply)
 
     def maintain(self, _now_ms: int) -> None:
         """See driver.Service: nothing of it is as urgent as that."""
@@ -267,7 +267,7 @@ class ControllerServer:
     def describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
         """API key 55. A linearizable read: it rides on an entry, so only a real leader answers."""
         self._acls.require(context.principal, Operation.DESCRIBE)
-        self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply)
+        self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply, closing=reply)
 
     def _quorum(self, now_ms: int) -> DescribeQuorumAnswer:
         """Offsets are Raft indexes, exclusive: the log of this partition is the Raft log itself."""
@@ -307,7 +307,9 @@ class ControllerServer:
         if request.endpoint_type == CONTROLLERS:
             reply(self._controllers_answer())
         else:
-            self._submit(lambda view, now_ms: Decision((), self._brokers_answer(view, request)), reply)
+            self._submit(
+                lambda view, now_ms: Decision((), self._brokers_answer(view, request)), reply, closing=reply
+            )
 
     def _controllers_answer(self) -> DescribeClusterAnswer:
         leader = self._replica.raft.leader_id
@@ -344,7 +346,7 @@ class ControllerServer:
             else:
                 reply(self._metadata_answer(outcome), throttle_ms)
 
-        self.topics.describe(request, context, answer)
+        self.topics.describe(request, context, Then(answer, reply))
 
     def _metadata_answer(self, topics: tuple[TopicMetadata, ...], error_code: int = 0) -> MetadataAnswer:
         leader = self._replica.raft.leader_id

@@ -58,7 +58,7 @@ class SetAsideServer:
     def explain(self, request: ExplainTransaction, context: Context, reply: Reply) -> None:
         """API key 20065: why a transaction is where it is."""
         self._acls.require(context.principal, Operation.DESCRIBE)
-        self._submit(partial(self._decide_explain, request), partial(self._tell, reply))
+        self._submit(partial(self._decide_explain, request), partial(self._tell, reply), closing=reply)
 
     def _decide_explain(self, request: ExplainTransaction, view: View, now_ms: int) -> Decision[Any]:
         transactional_id = request.transactional_id
@@ -80,7 +80,9 @@ class SetAsideServer:
     def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply) -> None:
         """API key 20066."""
         self._acls.require(context.principal, Operation.DESCRIBE)
-        self._submit(lambda _view, _now_ms: Decision((), self._list()), partial(self._tell, reply))
+        self._submit(
+            lambda _view, _now_ms: Decision((), self._list()), partial(self._tell, reply), closing=reply
+        )
 
     def _list(self) -> SetAsideList:
         quarantined = tuple(self.quarantined())
@@ -98,7 +100,7 @@ class SetAsideServer:
             parts = self._markers.force(request.transactional_id)
             reply(ForcedMarkers(tuple(f"{topic}-{index}" for topic, index in parts)), throttle_ms)
 
-        self._submit(partial(_decide_known, request.transactional_id), proven)
+        self._submit(partial(_decide_known, request.transactional_id), proven, closing=reply)
 
 
 def _decide_known(transactional_id: str, view: View, _now_ms: int) -> Decision[None]:

@@ -5,7 +5,7 @@ topic, or that there is none, was told by a real leader.
 """
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
@@ -31,8 +31,7 @@ from controller.topics import (
 )
 from controller.view import Overlay, View
 from quorum.config import NodeConfig
-from quorum.draft import Decide
-from quorum.draft import Reply as Told
+from quorum.proposer import Submit
 from wire.dispatch import Context, Reply, Service
 from wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
 from wire.k19_create_topics import CREATE_TOPICS
@@ -55,9 +54,7 @@ class TopicServer:
     a version that never applied may come again.
     """
 
-    def __init__(
-        self, config: NodeConfig, submit: Callable[[Decide, Told], None], acls: Acls, rng: Random
-    ) -> None:
+    def __init__(self, config: NodeConfig, submit: Submit, acls: Acls, rng: Random) -> None:
         self._rules = rules_of(config)
         self._auto_create = config.auto_create_topics
         self._submit = submit
@@ -81,12 +78,14 @@ class TopicServer:
     def create(self, request: CreateTopics, context: Context, reply: Reply) -> None:
         """API key 19."""
         self._acls.require(context.principal, Operation.CREATE)
-        self._submit(lambda view, now_ms: decide_create(view, request, self._rules, self._rng), reply)
+        self._submit(
+            lambda view, now_ms: decide_create(view, request, self._rules, self._rng), reply, closing=reply
+        )
 
     def delete(self, request: DeleteTopics, context: Context, reply: Reply) -> None:
         """API key 20."""
         self._acls.require(context.principal, Operation.DELETE)
-        self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply)
+        self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply, closing=reply)
 
     def describe_configs(self, request: DescribeConfigs, context: Context, reply: Reply) -> None:
         """API key 32: the settings of topics. Those of brokers are in their properties files."""
@@ -98,15 +97,15 @@ class TopicServer:
             results = tuple(_configs(view, each, self._rules) for each in request.resources)
             return Decision((), DescribeConfigsAnswer(results))
 
-        self._submit(decide, reply)
+        self._submit(decide, reply, closing=reply)
 
-    def describe(self, request: Metadata, context: Context, reply: Told) -> None:
+    def describe(self, request: Metadata, context: Context, reply: Reply) -> None:
         """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
 
         A topic that is asked for by name, is not there and may be made is created with the defaults.
         """
         creates = self._auto_create and request.allow_auto_topic_creation and self._may_create(context)
-        self._submit(lambda view, now_ms: self._decide_describe(view, request, creates), reply)
+        self._submit(lambda view, now_ms: self._decide_describe(view, request, creates), reply, closing=reply)
 
     def _may_create(self, context: Context) -> bool:
         try:

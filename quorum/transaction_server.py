@@ -63,7 +63,7 @@ from quorum.transaction_lists import Background, TransactionLists
 from quorum.transaction_timers import TransactionTimers, TransactionTimes
 from records.logged import cost_of, encode_record
 from records.types import ProducerId
-from wire.dispatch import Context, Reply, Service
+from wire.dispatch import Context, Reply, Service, Then
 from wire.k22_init_producer_id import INIT_PRODUCER_ID
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k26_end_txn import END_TXN
@@ -206,7 +206,7 @@ class TransactionServer:
                     self._announcer.announce(adding.announcement())
                 reply(outcome, throttle_ms)
 
-            self._ask(asked.transactional_id, adding, answer, HOLD_S_MAX)
+            self._ask(asked.transactional_id, adding, Then(answer, reply), HOLD_S_MAX)
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
@@ -215,7 +215,7 @@ class TransactionServer:
                 f"{len(request.transactions)} transactions with {len(ids)} ids; "
                 f"expected each once, at most {TRANSACTIONS_MAX}"
             )
-        self._submit(partial(_decide_batch, request), partial(self._tell, reply))
+        self._submit(partial(_decide_batch, request), partial(self._tell, reply), closing=reply)
 
     def end_txn(self, request: EndTxn, context: Context, reply: Reply) -> None:
         """API key 26."""
@@ -235,7 +235,7 @@ class TransactionServer:
         self._decide(waiting)
 
     def _decide(self, waiting: Waiting) -> None:
-        self._submit(waiting.decide, partial(self._decided, waiting))
+        self._submit(waiting.decide, partial(self._decided, waiting), closing=waiting.reply)
 
     def _decided(self, waiting: Waiting, outcome: Any, throttle_ms: int = 0) -> None:
         """The entry of its batch is applied, or its fate is told."""
@@ -296,7 +296,7 @@ class TransactionServer:
         """API key 65. Of a transaction that ends: the partitions whose marker is not known to be written."""
         if len(request.transactional_ids) > TRANSACTIONS_MAX:
             raise InvalidRequest(f"{len(request.transactional_ids)} ids; at most {TRANSACTIONS_MAX}")
-        self._submit(partial(self._decide_describe, request), partial(self._tell, reply))
+        self._submit(partial(self._decide_describe, request), partial(self._tell, reply), closing=reply)
 
     def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:
         rows = (describe.describe(view, each, self.markers.written) for each in request.transactional_ids)
@@ -312,7 +312,7 @@ class TransactionServer:
                 self._lists.read(selection, outcome, reply)
 
         selection = Selection(request)
-        self._submit(lambda _view, now_ms: Decision((), now_ms), proven)
+        self._submit(lambda _view, now_ms: Decision((), now_ms), proven, closing=reply)
 
     def _image(self) -> View:
         return self._replica.image

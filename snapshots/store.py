@@ -40,7 +40,8 @@ SCAN_PAGE_ROWS: Final = 64
 CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
 _MISSING: Final = object()
 
-HALTING: Final = (lmdb.Error, MemoryError, CorruptData, OSError)
+STORE_FAILURES: Final = (lmdb.Error, MemoryError)
+HALTING: Final = (*STORE_FAILURES, CorruptData, OSError)
 """What a node does not survive when its own store raises it: memory and disk may differ from there on."""
 
 

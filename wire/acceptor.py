@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from wire.admission import Admission
 from wire.dispatch import Service
+from wire.isolation import Isolation
 from wire.k18_api_versions import ApiVersionsAnswer
 from wire.limited_log import LimitedLog
 from wire.limits import ListenerLimits
@@ -25,6 +26,7 @@ class Acceptor(Protocol):
     limits: ListenerLimits
     memory: RequestMemory
     stalls: Stalls
+    isolation: Isolation
     admission: "Admission[ServerConnection]"
 
     def admit(self, connection: "ServerConnection", descriptor: int, *, authenticated: bool) -> bool:

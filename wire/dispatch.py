@@ -96,6 +96,23 @@ class Reply(Protocol):
     def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
         """``outcome`` is the response or an ApiError; the connection is muted for ``throttle_ms``."""
 
+    def close(self, reason: str, /) -> None:
+        """No answer can be given: close the connection, so that the client finds out at once."""
+
+
+class Then:
+    """Gives outcomes to ``call``, which gives them to ``reply``; closes where ``reply`` goes."""
+
+    __slots__ = ("_call", "close")
+
+    def __init__(self, call: Callable[[Any, int], None], reply: Reply) -> None:
+        self._call = call
+        self.close = reply.close
+
+    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
+        """See Reply."""
+        self._call(outcome, throttle_ms)
+
 
 Endpoint: TypeAlias = Callable[[Any, Context, Reply], None]
 """May raise ApiError instead of replying with it."""

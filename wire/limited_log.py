@@ -21,7 +21,7 @@ class _Interval(NamedTuple):
 
 
 class LimitedLog:
-    """Warnings about what comes in, at a bounded rate. Use on one thread."""
+    """Lines about what comes in, at a bounded rate. Use on one thread."""
 
     def __init__(self, log: FilteringBoundLogger, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -30,6 +30,13 @@ class LimitedLog:
 
     def warning(self, event: str, **fields: Any) -> None:
         """Write the line, or count it."""
+        self._write(self._log.warning, event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """The same for what is our bug."""
+        self._write(self._log.error, event, fields)
+
+    def _write(self, write: Callable[..., object], event: str, fields: dict[str, Any]) -> None:
         now_s = self._clock_s()
         current = self._intervals.get(event)
         if current is not None and now_s - current.begun_s >= INTERVAL_S:
@@ -40,7 +47,7 @@ class LimitedLog:
                 return
             current = _Interval(now_s, 0)
         if current.lines < LINES_MAX:
-            self._log.warning(event, **fields)
+            write(event, **fields)
         self._intervals[event] = current._replace(lines=current.lines + 1)
 
     def flush(self) -> None:

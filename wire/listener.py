@@ -2,8 +2,8 @@
 
 Own APIs    ApiVersions, SASL where the listener wants it, and ProveSecret (20037) where it has the cluster's
             secret. ApiVersions says what is served, no more.
-Isolation   an exception out of an endpoint is our bug: it goes to the event loop's exception handler,
-            which the composition root makes halt the process. All else: wire/server_connection.py.
+Isolation   an exception out of an endpoint, or while a reply is encoded, costs that request
+            (wire/isolation.py); bytes that are not what they claim cost their connection.
 Bounds      wire/limits.py names them; wire/admission.py counts connections, wire/request_memory.py bytes.
 """
 
@@ -20,6 +20,7 @@ from wire.admission import SWEEP_S, Admission
 from wire.descriptors import sockets_end
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
 from wire.errors import IllegalSaslState
+from wire.isolation import Isolation
 from wire.k17_sasl_handshake import SASL_HANDSHAKE
 from wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
 from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
@@ -41,8 +42,8 @@ class Listener:
 
     ``credentials`` (user -> password) are wanted iff the protocol is SASL_PLAINTEXT; else every principal
     is User:ANONYMOUS. ``features`` is asked at each ApiVersions. With ``secret`` a client can prove that it
-    is a node of this cluster. ``memory`` is the node's, shared by its listeners. Raises InvariantViolation
-    on a service with APIs that are the listener's own.
+    is a node of this cluster. ``memory`` is the node's, shared by its listeners. ``halting`` and
+    ``count_failed``: see Isolation. Raises InvariantViolation on a service with APIs that are its own.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Listener:
         features: Callable[[], Features] = lambda: NO_FEATURES,
         secret: ClusterSecret | None = None,
         stalls: Stalls | None = None,
+        halting: tuple[type[Exception], ...] = (),
+        count_failed: Callable[[str], None] = lambda _request: None,
     ) -> None:
         own: dict[int, tuple[Api[Any, Any], Endpoint]] = {
             API_VERSIONS.key: (API_VERSIONS, self._serve_api_versions),
@@ -79,6 +82,7 @@ class Listener:
         self.memory = memory or RequestMemory()
         self.admission: Admission[ServerConnection] = Admission(limits, sockets_end(), self.log)
         self.stalls = stalls or Stalls()
+        self.isolation = Isolation(self.log, halting, count_failed)
         self._features = features
         self._ranges = advertise(api for api, _ in self.apis.values())
         self._connections: set[ServerConnection] = set()  # with a socket; some of them are closing

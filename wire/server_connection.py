@@ -4,7 +4,7 @@ Order       one request of a connection is in process at a time; the rest of its
             READ_AHEAD_BYTES_MAX they wait in the client's kernel. So replies leave in the order of requests.
 Muting      a reply with a throttle leaves at once; then the connection is not read for that long.
 Isolation   bytes that are not what they claim close their own connection, with one log line, and reach
-            nothing else.
+            nothing else; a request that fails costs itself (wire/isolation.py).
 Memory      what it holds is counted (wire/request_memory.py): parts of frames, parked requests, replies that
             are not read.
 Speed       no Task, Future or copy per request; one write per reply.
@@ -55,6 +55,7 @@ class ServerConnection(asyncio.Protocol):
         self._busy = self._muted = self._write_paused = self._closing = False
         self.is_advancing = self._reading_paused = False
         self.stalls = listener.stalls
+        self.isolation = listener.isolation
         self._work = _UNREAD  # what is served, by name
         self._memory = listener.memory
         self._share = Share(self)
@@ -162,6 +163,11 @@ class ServerConnection(asyncio.Protocol):
         self._timer = self._loop.call_later(LINGER_S, transport.abort)
         self._let_go()
 
+    def close_because(self, reason: str) -> None:
+        """Say why in the log, and close."""
+        self._listener.log.warning("connection_closed", peer=self.peer, reason=reason)
+        self.close()
+
     def answer(self, framed: bytes, throttle_ms: int) -> None:
         """Send the answer to the request in process and go on to the next."""
         self._busy = False
@@ -183,7 +189,7 @@ class ServerConnection(asyncio.Protocol):
         if self._parked_bytes:
             self._unpark()
         if failure is not None:
-            self._close_because(f"{api_name} without an answer failed: {failure}")
+            self.close_because(f"{api_name} without an answer failed: {failure}")
             return
         self._go_on(throttle_ms)
 
@@ -216,7 +222,7 @@ class ServerConnection(asyncio.Protocol):
                 self._serve(frame)
                 stalls.end(self._work, begun)
         except CorruptData as error:
-            self._close_because(str(error))
+            self.close_because(str(error))
         finally:
             self.is_advancing = False
         if self._splitter.pending or self._share.is_counted:
@@ -278,10 +284,6 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _close_because(self, reason: str) -> None:
-        self._listener.log.warning("connection_closed", peer=self.peer, reason=reason)
-        self.close()
-
     def _serve(self, frame: bytes | bytearray) -> None:
         if self._sasl is not None and self._sasl.expects is Expects.BARE_TOKEN:
             self._take_bare_token(self._sasl, bytes(frame))
@@ -289,7 +291,7 @@ class ServerConnection(asyncio.Protocol):
         key, version, correlation_id = framing.parse_request_prefix(frame)
         served = self._apis.get(key)
         if served is None:
-            self._close_because(f"API key {key} is not served")
+            self.close_because(f"API key {key} is not served")
             return
         api, endpoint = served
         self._work = api.name
@@ -308,12 +310,18 @@ class ServerConnection(asyncio.Protocol):
             return
         try:
             request = api.decode_request(version, memoryview(frame)[end:])
-            reply.request = request
+        except ApiError as error:
+            reply(error)
+            return
+        reply.request = request
+        try:
             if version < api.served_from:
                 raise UnsupportedVersion(f"{api.name} is served from version {api.served_from} on")
             endpoint(request, self._context, reply)
         except ApiError as error:
             reply(error)
+        except Exception as error:  # noqa: BLE001 - around one request
+            reply.fail(self.isolation.failure(api.name, error))
         if self._busy:
             self._park(len(frame))
 
@@ -326,7 +334,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse_version(self, api: Api[Any, Any], version: int, correlation_id: int) -> None:
         if api.key != API_VERSIONS_KEY:
             served = f"{api.versions[0]} to {api.versions[-1]}"
-            self._close_because(f"{api.name} version {version} is not served, only {served}")
+            self.close_because(f"{api.name} version {version} is not served, only {served}")
             return
         # KIP-511: the layout of version 0, which any client reads, with all ranges; then it asks again.
         ranges = self._listener.api_versions().apis
@@ -363,7 +371,7 @@ class ServerConnection(asyncio.Protocol):
             self._splitter.clear()
             if reply is not None:
                 reply(error)
-            self._close_because(f"SASL: {error}")
+            self.close_because(f"SASL: {error}")
 
         delay_ms = self._listener.limits.failed_authentication_delay_ms
         if delay_ms <= 0:

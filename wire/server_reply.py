@@ -6,6 +6,7 @@ from controller.errors import ApiError
 from records.invariant import InvariantViolation
 from wire import frame as framing
 from wire.dispatch import Api
+from wire.isolation import Isolation
 from wire.stalls import Stalls
 
 
@@ -14,9 +15,13 @@ class Answers(Protocol):
 
     is_advancing: bool
     stalls: Stalls
+    isolation: Isolation
 
     def answer(self, framed: bytes, throttle_ms: int) -> None:
         """Send the reply and go on to the next request."""
+
+    def close_because(self, reason: str) -> None:
+        """Say why in the log, and close."""
 
     def stay_silent(self, api_name: str, failure: str | None, throttle_ms: int) -> None:
         """Go on without a reply; or close, for this reason."""
@@ -25,10 +30,11 @@ class Answers(Protocol):
 class ServerReply:
     """The one answer to one request. ``request`` is None until it is read."""
 
-    __slots__ = ("_api", "_connection", "_correlation_id", "request", "version")
+    __slots__ = ("_api", "_connection", "_correlation_id", "_given", "request", "version")
 
     def __init__(self, connection: Answers, api: Api[Any, Any], version: int, correlation_id: int) -> None:
-        self._connection: Answers | None = connection
+        self._connection = connection
+        self._given = False
         self._api = api
         self._correlation_id = correlation_id
         self.version = version
@@ -37,9 +43,9 @@ class ServerReply:
     def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
         """See dispatch.Reply."""
         connection = self._connection
-        if connection is None:
+        if self._given:
             raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
-        self._connection = None
+        self._given = True
         if connection.is_advancing:  # what serves the request is measured with its reply
             self._send(connection, outcome, throttle_ms)
             return
@@ -47,20 +53,39 @@ class ServerReply:
         self._send(connection, outcome, throttle_ms)
         connection.stalls.end(self._api.name, begun)
 
+    def fail(self, refusal: ApiError) -> None:
+        """The request failed: refuse it, or close the connection if it was answered, or seemed to be."""
+        if self._given:
+            self.close(str(refusal))
+        else:
+            self(refusal)
+
+    def close(self, reason: str) -> None:
+        """See dispatch.Reply."""
+        self._given = True
+        self._connection.close_because(reason)
+
     def _send(self, connection: Answers, outcome: Any, throttle_ms: int) -> None:
-        api, version = self._api, self.version
+        api = self._api
         if api.unanswered is not None and self.request is not None:
             silence = api.unanswered(self.request, outcome)
             if silence is not None:
                 connection.stay_silent(api.name, silence.failure, throttle_ms)
                 return
-        if api.frame_response is not None and not isinstance(outcome, ApiError):
-            framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
-            connection.answer(framed, throttle_ms)
+        try:
+            framed = self._framed(outcome, throttle_ms)
+        except Exception as error:  # noqa: BLE001 - around one request's reply
+            connection.close_because(str(connection.isolation.failure(api.name, error)))
             return
+        connection.answer(framed, throttle_ms)
+
+    def _framed(self, outcome: Any, throttle_ms: int) -> bytes:
+        api, version = self._api, self.version
         if isinstance(outcome, ApiError):
             body = api.refusal(version, self.request, outcome, throttle_ms)
+        elif api.frame_response is not None:
+            return api.frame_response(version, self._correlation_id, outcome, throttle_ms)
         else:
             body = api.encode_response(version, outcome, throttle_ms)
         tagged = api.has_tagged_response_header(version)
-        connection.answer(framing.response_frame(self._correlation_id, body, tagged=tagged), throttle_ms)
+        return framing.response_frame(self._correlation_id, body, tagged=tagged)

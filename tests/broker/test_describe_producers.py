@@ -13,6 +13,7 @@ from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import HERE, hosting, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
+from tests.wire.answering import Answering
 from wire.dispatch import Context
 from wire.k61_describe_producers import (
     DESCRIBE_PRODUCERS,
@@ -41,7 +42,7 @@ async def _turns(on: Stage, asked: DescribeProducers, meanwhile: Callable[[], ob
     def reply(answer: Any, throttle_ms: int = 0) -> None:
         told.append(answer)
 
-    on.broker._data._describe_producers.describe(asked, SOMEBODY, reply)
+    on.broker._data._describe_producers.describe(asked, SOMEBODY, Answering(reply))
     meanwhile()
     turns = 0
     while not told:

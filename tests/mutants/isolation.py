@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 QUARANTINED: Final = "tests/quorum/test_quarantine.py::"
+WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"
 
 ISOLATION: Final = (
@@ -212,5 +213,32 @@ ISOLATION: Final = (
         "len(united) > TOPICS_MAX",
         "len(united) > 2 * TOPICS_MAX",
         ("tests/controller/transactions/test_add_partitions.py::test_a_transaction_has_a_bound_of_topics",),
+    ),
+    Mutant(
+        "endpoint-ends-the-process",
+        "an endpoint that fails costs its own request",
+        "wire/server_connection.py",
+        "            reply.fail(self.isolation.failure(api.name, error))",
+        "            raise",
+        (
+            WIRE_ISOLATED
+            + "test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on[InvariantViolation]",
+        ),
+    ),
+    Mutant(
+        "reply-hangs",
+        "a reply that cannot be encoded closes its connection",
+        "wire/server_reply.py",
+        "            connection.close_because(str(connection.isolation.failure(api.name, error)))\n",
+        "            connection.isolation.failure(api.name, error)\n",
+        (WIRE_ISOLATED + "test_a_reply_that_cannot_be_encoded_closes_its_connection_and_no_other[later]",),
+    ),
+    Mutant(
+        "store-failure-isolated",
+        "what the store raises ends the process, also out of an endpoint",
+        "wire/isolation.py",
+        "        if isinstance(error, self._halting):\n            raise error\n",
+        "",
+        (WIRE_ISOLATED + "test_a_failure_of_the_store_goes_on_to_what_ends_the_process",),
     ),
 )

@@ -49,6 +49,9 @@ class Answer:
         assert not self.outcomes, f"answered twice: {self.outcomes[0]!r}, then {outcome!r}"
         self.outcomes.append(outcome)
 
+    def close(self, reason: str, /) -> None:
+        self.outcomes.append(ConnectionError(reason))
+
     def told(self) -> Any:
         """The response, the error's code, or ``...`` while it waits."""
         if not self.outcomes:

@@ -47,6 +47,10 @@ class Answers:
     def __call__(self, answer: Any, _throttle_ms: int) -> None:
         self.all.append(answer)
 
+    def close(self, reason: str, /) -> None:
+        """See dispatch.Reply."""
+        self.all.append(ConnectionError(reason))
+
     @property
     def codes(self) -> list[str]:
         """Errors by name, blocks as [first, end), anything else as it is."""

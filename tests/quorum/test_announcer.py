@@ -4,6 +4,7 @@ from controller.transactions.add_partitions import AddPartitions, AddPartitionsT
 from records.transaction_log import TopicPartitions
 from records.types import ProducerId
 from tests.quorum.coordinator import CLIENT, TOPIC, Bench
+from tests.wire.answering import Answering
 from wire.k20024_announce_partitions import Announcement
 
 
@@ -25,7 +26,9 @@ def test_it_is_sent_before_the_producer_is_answered(bench: Bench) -> None:
     before: list[int] = []
     request = AddPartitions("alice", ProducerId(pair[0]), pair[1], (TopicPartitions(TOPIC, (1,)),))
     bench.server.add_partitions(
-        AddPartitionsToTxn((request,), batched=False), CLIENT, lambda *_: before.append(len(bench.announced))
+        AddPartitionsToTxn((request,), batched=False),
+        CLIENT,
+        Answering(lambda *_: before.append(len(bench.announced))),
     )
     bench.settle()
     assert before == [2]

@@ -5,10 +5,12 @@ import pytest
 import quorum.held
 from controller.decision import Decision
 from quorum.held import Held, Waiting
+from tests.wire.answering import Answering
 
 
 def waiting(transactional_id: str, until_s: float = 10.0) -> Waiting:
-    return Waiting(transactional_id, lambda _view, _now: Decision((), None), lambda _told, _ms: None, until_s)
+    reply = Answering(lambda _outcome, _ms: None)
+    return Waiting(transactional_id, lambda _view, _now: Decision((), None), reply, until_s)
 
 
 def test_those_of_an_id_are_released_in_the_order_in_which_they_came() -> None:

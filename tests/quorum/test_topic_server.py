@@ -25,6 +25,7 @@ from records.types import NodeId
 from tests.controller.worlds import changed, image, registered
 from tests.quorum.rig import Silence
 from tests.quorum.test_server_upgrade import CONFIG
+from tests.wire.answering import Answering
 from wire.dispatch import Context, Reply
 from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from wire.k32_describe_configs import ConfigResource, DescribeConfigs
@@ -89,7 +90,7 @@ class Stage:
             answers.append(answer)
 
         context = Context(principal, "CONTROLLER", None, "127.0.0.1:1")
-        endpoints[type(request)](request, context, reply)
+        endpoints[type(request)](request, context, Answering(reply))
         (answer,) = answers
         return answer
 

@@ -20,6 +20,7 @@ from records.types import BrokerId, ProducerId
 from tests.simulation.broker import Broker
 from tests.simulation.post import Post
 from tests.simulation.process import Process
+from tests.wire.answering import Answering
 from wire.dispatch import Context
 from wire.k27_write_txn_markers import WriteTxnMarkers
 from wire.k20024_announce_partitions import AnnouncePartitions
@@ -67,8 +68,10 @@ class Coordinator(Process):
             self.run(self._serve, self.life, request, told)
 
     def _serve(self, life: int, request: Request, told: Told) -> None:
-        def reply(answer: Any, _throttle_ms: int = 0) -> None:
+        def answered(answer: Any, _throttle_ms: int = 0) -> None:
             told(answer)
+
+        reply = Answering(answered)
 
         if not self._lives(life):
             return
