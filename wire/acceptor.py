@@ -20,6 +20,7 @@ class Acceptor(Protocol):
     """The listener, as far as its connections need one."""
 
     apis: Service
+    key_limits: Mapping[int, int]  # bytes of a request, by API key
     name: str
     log: LimitedLog
     credentials: Mapping[str, str] | None

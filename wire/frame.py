@@ -3,11 +3,13 @@
 Layout   length i32 | header | body. Request header v1: key i16 | version i16 | correlation id i32 |
          client id (i16 length, -1 null, UTF-8); v2 adds tagged fields. Response header v0: correlation
          id i32; v1 adds tagged fields. Big-endian.
-Bound    a frame is refused by its length, before any of it is stored.
+Bound    a frame is refused by its length, before any of it is stored; a request by its key's limit
+         (wire/request_limits.py), before more than its first bytes are.
 Source   Kafka protocol guide; RequestHeader.json (the client id stays a legacy string even in v2).
 """
 
 import struct
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kio.serial.errors import SerialError
@@ -16,11 +18,13 @@ from kio.serial.readers import read_unsigned_varint
 from records.invariant import CorruptData
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
+KEYLESS_BYTES_MAX: Final = 64 * 1024  # of a request whose key is not served, or not here yet
 HEADER_TAGS_MAX: Final = 32  # no tag is defined for headers; some room for those to come
 DETACHED_BYTES_MIN: Final = 256 * 1024
 REQUEST_PREFIX_BYTES: Final = 8  # key, version, correlation id: enough to refuse any request
 
 _LENGTH: Final = struct.Struct(">i")
+_KEY: Final = struct.Struct(">h")
 _REQUEST: Final = struct.Struct(">hhih")
 _REQUEST_PREFIX: Final = struct.Struct(">hhi")
 _FRAMED_REQUEST: Final = struct.Struct(">ihhih")
@@ -41,13 +45,18 @@ class Splitter:
     """Cuts a byte stream into frames. Each byte is copied a bounded number of times.
 
     Bytes that hold whole frames are kept as they came; only a rest that waits for more is gathered. A frame
-    above DETACHED_BYTES_MIN that was gathered is given out as it is, without a second copy.
+    above DETACHED_BYTES_MIN that was gathered is given out as it is, without a second copy. With
+    ``key_limits`` frames are requests: one above its key's limit is refused when the key is here.
     """
 
-    __slots__ = ("_frame_bytes_max", "_position", "pending")
+    __slots__ = ("_frame_bytes_max", "_key_limits", "_position", "_unchecked_bytes_max", "pending")
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self, frame_bytes_max: int = FRAME_BYTES_MAX, key_limits: Mapping[int, int] | None = None
+    ) -> None:
         self._frame_bytes_max = frame_bytes_max
+        self._key_limits = key_limits or {}
+        self._unchecked_bytes_max = FRAME_BYTES_MAX if key_limits is None else KEYLESS_BYTES_MAX
         self.pending: bytes | bytearray = b""  # empty if no byte waits; may begin with bytes given out
         self._position = 0
 
@@ -96,6 +105,8 @@ class Splitter:
         (size,) = _LENGTH.unpack_from(buffer, position)
         if not 0 <= size <= self._frame_bytes_max:
             raise CorruptData(f"a frame claims {size} bytes, expected 0 to {self._frame_bytes_max}")
+        if size > self._unchecked_bytes_max and len(buffer) >= start + _KEY.size:
+            self._check_key(size, _KEY.unpack_from(buffer, start)[0])
         end = start + size
         if len(buffer) < end:
             self._trim()
@@ -111,6 +122,11 @@ class Splitter:
         del buffer[end:]
         del buffer[:start]
         return buffer
+
+    def _check_key(self, size: int, key: int) -> None:
+        most = self._key_limits.get(key, KEYLESS_BYTES_MAX)
+        if size > most:
+            raise CorruptData(f"a request of API key {key} claims {size} bytes, expected at most {most}")
 
     def _trim(self) -> None:
         """Keep no byte that was given out: an idle connection holds what waits, not the read it came in."""

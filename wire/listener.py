@@ -27,6 +27,7 @@ from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
 from wire.k20037_prove_secret import PROVE_SECRET
 from wire.limited_log import LimitedLog
 from wire.limits import DEFAULT_LIMITS, ListenerLimits
+from wire.request_limits import request_limits
 from wire.request_memory import RequestMemory
 from wire.secret_proof import ClusterSecret, serve
 from wire.server_connection import ServerConnection
@@ -75,6 +76,7 @@ class Listener:
         wants_sasl = security_protocol == "SASL_PLAINTEXT"
         invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
         self.apis: Service = {**service, **own}
+        self.key_limits: Mapping[int, int] = request_limits(self.apis)
         self.name = name
         self.log = LimitedLog(log.bind(listener=name))
         self.credentials = credentials

@@ -50,7 +50,7 @@ class ServerConnection(asyncio.Protocol):
         if listener.credentials is not None:
             self._sasl = PlainServer(listener.credentials)
             bound = min(bound, UNAUTHENTICATED_FRAME_BYTES_MAX)
-        self._splitter = framing.Splitter(bound)
+        self._splitter = framing.Splitter(bound, listener.key_limits)
         self._raw_client_id = b"\xff"  # no client id is these bytes: they are not UTF-8
         self._busy = self._muted = self._write_paused = self._closing = False
         self.is_advancing = self._reading_paused = False

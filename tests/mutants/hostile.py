@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CLIENT: Final = "tests/wire/test_controller_client.py::"
 CLOSING: Final = "tests/quorum/test_links_closing.py::"
+LIMITS: Final = "tests/wire/test_request_limits.py::"
 LINKS_FILE: Final = "quorum/links.py"
 
 HOSTILE: Final = (
@@ -41,6 +42,34 @@ HOSTILE: Final = (
         "        if self._failures > 0:\n            self._pause_and_ask()\n            return\n",
         "",
         ("tests/cli/test_bench_client.py::test_where_no_node_grants_the_pauses_double[hung-up]",),
+    ),
+    # -- limits of requests ----------------------------------------------------------------------------------
+    Mutant(
+        "request-limit-off-by-one",
+        "a request of one byte more than its key's limit is refused",
+        "wire/frame.py",
+        "        if size > most:\n",
+        "        if size > most + 1:\n",
+        (
+            LIMITS + "test_a_request_at_its_limit_is_taken_and_one_byte_more_is_not[19]",
+            LIMITS + "test_past_its_limit_a_connection_is_closed_before_the_rest_is_sent",
+        ),
+    ),
+    Mutant(
+        "request-limit-unchecked",
+        "a listener looks at a request's size by its key",
+        "wire/server_connection.py",
+        "framing.Splitter(bound, listener.key_limits)",
+        "framing.Splitter(bound)",
+        (LIMITS + "test_past_its_limit_a_connection_is_closed_before_the_rest_is_sent",),
+    ),
+    Mutant(
+        "request-limit-of-whole-frames",
+        "a request is refused when its key is here, not when all of it is",
+        "wire/frame.py",
+        "len(buffer) >= start + _KEY.size:",
+        "len(buffer) >= start + size:",
+        (LIMITS + "test_a_request_at_its_limit_is_taken_and_one_byte_more_is_not[67]",),
     ),
     # -- sockets between voters ------------------------------------------------------------------------------
     Mutant(

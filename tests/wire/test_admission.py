@@ -7,6 +7,8 @@ import pytest
 from tests.wire.stage import allocate, framed
 from tests.wire.test_listener import BLOCK, Later, Stage, Wire
 from wire.admission import LOGIN_SWEEPS, PACE_BYTES, PACE_SWEEPS
+from wire.dispatch import Service
+from wire.k00_produce import PRODUCE
 from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from wire.limits import ListenerLimits
@@ -17,7 +19,8 @@ class House(Stage):
     """A listener whose connections have names."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        uploads: Service = {0: (PRODUCE, lambda request, context, reply: None)}
+        super().__init__(also=uploads, **options)  # frames of zeros are Produce, the one key of any size
         self.now_s = 0.0
         self.connections = {"a": (self.connection, self.wire)}
 

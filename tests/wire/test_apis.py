@@ -17,7 +17,7 @@ from controller.errors import ErrorCode, NotController
 from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId, Term
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
-from tests.wire.every_api import EVERY_API, kios_request, kios_response
+from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
 from wire import k03_metadata as k03
@@ -279,7 +279,8 @@ CASES = [
 
 
 def test_every_api_has_a_row() -> None:
-    assert sorted(row.api.key for row in ROWS) == [api.key for api in EVERY_API]
+    with_tests_of_their_own = {32}
+    assert {row.api.key for row in ROWS} | with_tests_of_their_own == {api.key for api in KAFKA_APIS}
 
 
 def agrees(entity: Any, ours: Any) -> None:

@@ -5,49 +5,26 @@ from typing import Any
 import pytest
 
 from controller.errors import ErrorCode, InvalidRequest, NotController, StaleBrokerEpoch
-from controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicConfig
+from controller.topics import CreateTopics, DeleteTopics, NewTopic
 from records.types import BrokerEpoch, BrokerId
 from tests.wire.every_api import kios_request, kios_response
+from tests.wire.sample_messages import DESCRIBE, DESCRIBED
 from wire.dispatch import Api
 from wire.k19_create_topics import CREATE_TOPICS
 from wire.k20_delete_topics import DELETE_TOPICS
 from wire.k32_describe_configs import (
-    BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
-    TOPIC_RESOURCE,
-    ConfigResource,
-    ConfigsDescribed,
-    DescribeConfigs,
-    DescribeConfigsAnswer,
-)
-
-ASKED = DescribeConfigs(
-    (
-        ConfigResource(TOPIC_RESOURCE, "orders"),
-        ConfigResource(TOPIC_RESOURCE, "none", ()),
-        ConfigResource(BROKER_RESOURCE, "1", ("retention.ms", "x")),
-    )
-)
-TOLD = DescribeConfigsAnswer(
-    (
-        ConfigsDescribed(
-            TOPIC_RESOURCE,
-            "orders",
-            (TopicConfig("retention.ms", "5", 1), TopicConfig("secret", None, 5, True, True)),
-        ),
-        ConfigsDescribed(BROKER_RESOURCE, "1", (), ErrorCode.INVALID_REQUEST, "no"),
-    )
 )
 
 
 @pytest.mark.parametrize("version", DESCRIBE_CONFIGS.versions, ids="v{}".format)
 def test_it_comes_back_and_kio_reads_it(version: int) -> None:
-    request = DESCRIBE_CONFIGS.encode_request(version, ASKED)
-    assert DESCRIBE_CONFIGS.decode_request(version, request) == ASKED
+    request = DESCRIBE_CONFIGS.encode_request(version, DESCRIBE)
+    assert DESCRIBE_CONFIGS.decode_request(version, request) == DESCRIBE
     theirs, end = kios_request(32, version, request)
     assert (len(theirs.resources), end) == (3, len(request))
-    response = DESCRIBE_CONFIGS.encode_response(version, TOLD, 7)
-    assert DESCRIBE_CONFIGS.decode_response(version, response) == TOLD
+    response = DESCRIBE_CONFIGS.encode_response(version, DESCRIBED, 7)
+    assert DESCRIBE_CONFIGS.decode_response(version, response) == DESCRIBED
     theirs, end = kios_response(32, version, response)
     assert [row.name for row in theirs.results[0].configs] == ["retention.ms", "secret"]
     assert end == len(response)
@@ -55,7 +32,7 @@ def test_it_comes_back_and_kio_reads_it(version: int) -> None:
 
 def test_a_refusal_stands_at_each_resource() -> None:
     error = StaleBrokerEpoch(broker_id=BrokerId(1), sent=BrokerEpoch(1), current=None)
-    refused = DESCRIBE_CONFIGS.decode_response(4, DESCRIBE_CONFIGS.refusal(4, ASKED, error, 0))
+    refused = DESCRIBE_CONFIGS.decode_response(4, DESCRIBE_CONFIGS.refusal(4, DESCRIBE, error, 0))
     assert [each.name for each in refused.results] == ["orders", "none", "1"]
     assert {each.error_code for each in refused.results} == {ErrorCode.STALE_BROKER_EPOCH}
 
@@ -63,7 +40,7 @@ def test_a_refusal_stands_at_each_resource() -> None:
 @pytest.mark.parametrize(
     ("api", "request_"),
     [
-        pytest.param(DESCRIBE_CONFIGS, ASKED, id="DescribeConfigs"),
+        pytest.param(DESCRIBE_CONFIGS, DESCRIBE, id="DescribeConfigs"),
         pytest.param(CREATE_TOPICS, CreateTopics((NewTopic("a"), NewTopic("b"))), id="CreateTopics"),
         pytest.param(DELETE_TOPICS, DeleteTopics(("a", "b")), id="DeleteTopics"),
     ],

@@ -12,7 +12,7 @@ from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from records.invariant import InvariantViolation
 from records.types import ProducerId
 from tests.wire.stage import Blocks, allocate, blocks_service, capturing_log, framed
-from wire.dispatch import Context, Endpoint, Reply
+from wire.dispatch import Context, Endpoint, Reply, Service
 from wire.frame import raw_frame
 from wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
@@ -87,13 +87,16 @@ class Wire:
         return [int.from_bytes(raw[4:8], "big") for raw in self.written]
 
 
+NOTHING: Service = {}
+
+
 class Stage:
     """A listener with one connection."""
 
-    def __init__(self, endpoint: Endpoint | None = None, **options: Any) -> None:
+    def __init__(self, endpoint: Endpoint | None = None, also: Service = NOTHING, **options: Any) -> None:
         log, self.events = capturing_log()
         self.endpoint = endpoint or Blocks()
-        service = {67: (ALLOCATE_PRODUCER_IDS, self.endpoint)}
+        service = {67: (ALLOCATE_PRODUCER_IDS, self.endpoint), **also}
         self.listener = Listener(service, name="CONTROLLER", log=log, **options)
         self.clock = Clock()
         self.connection, self.wire = self.connect()

@@ -12,7 +12,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_writer
 
 from records.invariant import CorruptData, InvariantViolation
-from tests.wire.every_api import EVERY_API
+from tests.wire.every_api import KAFKA_APIS
 from wire.k00_produce import PRODUCE
 from wire.k01_fetch import FETCH
 from wire.schema import ELEMENTS_MAX, Message
@@ -21,7 +21,7 @@ BY_HAND = (PRODUCE, FETCH)  # their records are no field of the schema's
 
 
 def _messages() -> Iterator[Any]:
-    for api in EVERY_API:
+    for api in KAFKA_APIS:
         if api in BY_HAND:
             continue
         for version in api.versions:

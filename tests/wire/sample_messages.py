@@ -1,0 +1,85 @@
+"""One request and one response of every API, private ones included."""
+
+from typing import Any
+
+from controller.errors import ErrorCode
+from controller.levels import LogLevels
+from controller.topics import TopicConfig
+from tests.wire.test_apis import ROWS
+from wire.k32_describe_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    ConfigsDescribed,
+    DescribeConfigs,
+    DescribeConfigsAnswer,
+)
+from wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
+from wire.k20024_announce_partitions import Announcement, AnnouncePartitions
+from wire.k20027_force_markers import ForcedMarkers, ForceMarkers
+from wire.k20037_prove_secret import ProveSecret, SecretProved
+from wire.k20057_log_levels import AskLogLevels
+from wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceTold
+from wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
+
+DESCRIBE = DescribeConfigs(
+    (
+        ConfigResource(TOPIC_RESOURCE, "orders"),
+        ConfigResource(TOPIC_RESOURCE, "none", ()),
+        ConfigResource(BROKER_RESOURCE, "1", ("retention.ms", "x")),
+    )
+)
+DESCRIBED = DescribeConfigsAnswer(
+    (
+        ConfigsDescribed(
+            TOPIC_RESOURCE,
+            "orders",
+            (TopicConfig("retention.ms", "5", 1), TopicConfig("secret", None, 5, True, True)),
+        ),
+        ConfigsDescribed(BROKER_RESOURCE, "1", (), ErrorCode.INVALID_REQUEST, "no"),
+    )
+)
+MIGRATED = Migrated(
+    phase="quorum",
+    next_command="finalize",
+    blocking=("the fence is gone",),
+    floor=5000,
+    producer_id_end=9000,
+    ensemble="zk",
+    fence=LoggedFence(4999, 7),
+    zookeeper=SeenZnode(8, 4999, is_fenced=True),
+    progress="fence: 3 tries",
+    dry_run=True,
+    message="done",
+)
+
+SAMPLES: dict[int, tuple[Any, Any]] = {
+    **{row.api.key: (row.request, row.response) for row in ROWS},
+    32: (DESCRIBE, DESCRIBED),
+    20021: (Migrate("status"), MIGRATED),
+    20024: (
+        AnnouncePartitions(
+            (
+                Announcement(
+                    7,
+                    3,
+                    11,
+                    (("orders", (0, 1)), ("t", ())),
+                ),
+            )
+        ),
+        None,
+    ),
+    20027: (ForceMarkers("transfers"), ForcedMarkers(("payments-3",))),
+    20037: (ProveSecret(1, "cluster", "coordinator", b"n" * 16), SecretProved(2, "cluster", b"n", b"p")),
+    20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),
+    20065: (
+        ExplainTransaction("transfers"),
+        Explanation("It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),)),
+    ),
+    20066: (
+        ListSetAside(),
+        SetAsideList((SetAside(kind=WEDGED, concern="marker", key="t", reason="47", since_ms=5),), 1),
+    ),
+}
+"""By API key: (request, response)."""

@@ -1,0 +1,189 @@
+"""Every request key has a byte limit, looked at when the key is here and before anything is decoded."""
+
+import asyncio
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import InvalidRequest
+from records.invariant import CorruptData
+from tests.wire.every_api import EVERY_API
+from tests.wire.sample_messages import SAMPLES
+from tests.wire.stage import RawClient, blocks_service, capturing_log, listening
+from wire.dispatch import Api, Context, Endpoint, Reply, Service
+from wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
+from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from wire.listener import Listener
+from wire.request_limits import REQUEST_BYTES_MAX, TOPIC_LISTS, TRANSACTION_LISTS, request_limits
+from wire.schema import ELEMENTS_MAX
+
+LIMITS = request_limits(api.key for api in EVERY_API)
+LIMITED = [pytest.param(key, most, id=str(key)) for key, most in LIMITS.items() if most < FRAME_BYTES_MAX]
+PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+OWN = (17, 18, 36, 20037)  # the listener's own
+
+
+def head(size: int, key: int) -> bytes:
+    return struct.pack(">ih", size, key)
+
+
+def test_every_key_has_a_limit_and_no_other_key() -> None:
+    assert sorted(REQUEST_BYTES_MAX) == [api.key for api in EVERY_API]
+
+
+def test_only_produce_is_limited_by_the_frame_alone() -> None:
+    assert [key for key, most in REQUEST_BYTES_MAX.items() if most is None] == [0]
+    assert all(KEYLESS_BYTES_MAX <= most <= TRANSACTION_LISTS for key, most in LIMITS.items() if key != 0)
+
+
+def test_every_key_has_a_sample_of_its_messages() -> None:
+    assert sorted(SAMPLES) == [api.key for api in EVERY_API]
+
+
+def test_a_new_key_without_a_limit_is_noticed_at_start() -> None:
+    stranger = Api(
+        key=30_000,
+        name="New",
+        versions=range(1),
+        flexible_from=0,
+        decode_request=lambda version, body: b"",
+        encode_response=lambda version, response, throttle_ms: b"",
+        refusal=lambda version, request, error, throttle_ms: b"",
+        encode_request=lambda version, request: b"",
+        decode_response=lambda version, body: None,
+    )
+    with pytest.raises(KeyError, match="30000"):
+        Listener({30_000: (stranger, _refuse)}, name="X", log=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("key", "most"), LIMITED)
+def test_a_request_at_its_limit_is_taken_and_one_byte_more_is_not(key: int, most: int) -> None:
+    taken = Splitter(key_limits=LIMITS)
+    taken.feed(head(most, key))
+    assert taken.next_frame() is None
+    taken.feed(bytes(most - 2))
+    frame = taken.next_frame()
+    assert frame is not None
+    assert len(frame) == most
+    refused = Splitter(key_limits=LIMITS)
+    refused.feed(head(most + 1, key))
+    with pytest.raises(CorruptData, match=f"API key {key} claims {most + 1} bytes, expected at most {most}"):
+        refused.next_frame()
+
+
+@pytest.mark.parametrize("key", [-1, 4, 29, 30_000, -32768])
+def test_a_key_that_is_not_served_has_the_smallest_limit(key: int) -> None:
+    for size, refused in ((KEYLESS_BYTES_MAX, False), (KEYLESS_BYTES_MAX + 1, True), (FRAME_BYTES_MAX, True)):
+        splitter = Splitter(key_limits=LIMITS)
+        splitter.feed(head(size, key))
+        if refused:
+            with pytest.raises(CorruptData, match=f"API key {key}"):
+                splitter.next_frame()
+        else:
+            assert splitter.next_frame() is None
+
+
+def test_the_limit_is_looked_at_however_the_bytes_come() -> None:
+    """Byte by byte; behind a whole request; and a frame that is here as a whole."""
+    whole = head(TOPIC_LISTS + 1, 19) + bytes(TOPIC_LISTS - 1)
+    for pieces in ([whole[n : n + 1] for n in range(6)], [head(2, 18), whole[:6]], [head(2, 18) + whole]):
+        splitter = Splitter(key_limits=LIMITS)
+        *before, last = pieces
+        for piece in before:
+            splitter.feed(piece)
+            while splitter.next_frame() is not None:
+                pass
+        splitter.feed(last)
+        with pytest.raises(CorruptData, match="API key 19"):
+            [splitter.next_frame() for _ in range(2)]
+
+
+def test_answers_have_no_keys() -> None:
+    splitter = Splitter()
+    splitter.feed(head(TRANSACTION_LISTS + 1, 18))
+    assert splitter.next_frame() is None
+
+
+def _refuse(request: Any, context: Context, reply: Reply) -> None:
+    reply(InvalidRequest("no"))
+
+
+def _everything() -> Service:
+    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {
+        api.key: (api, _refuse) for api in EVERY_API if api.key not in OWN
+    }
+    return {**service, **blocks_service()}
+
+
+def test_past_its_limit_a_connection_is_closed_before_the_rest_is_sent() -> None:
+    """100 MB of a heartbeat are neither stored nor decoded; lines in the log are limited."""
+
+    async def story() -> None:
+        async with listening(_everything()) as (listener, events):
+            for key, most in LIMITS.items():
+                if most >= FRAME_BYTES_MAX:
+                    continue
+                client = await RawClient.open(listener.port)
+                client.send(head(most + 1, key))
+                assert await client.frame() is None, key
+                await client.close()
+            closed = [event for event in events if event["event"] == "connection_closed"]
+            assert 0 < len(closed) <= 10
+            assert all("expected at most" in event["reason"] for event in closed)
+
+    asyncio.run(story())
+
+
+def test_a_listener_limits_only_what_it_serves() -> None:
+    """The controllers' listener serves no Produce: a large one is refused at once."""
+    listener = Listener(blocks_service(), name="CONTROLLER", log=capturing_log()[0])
+    assert set(listener.key_limits) == {ALLOCATE_PRODUCER_IDS.key, *OWN} & set(listener.apis)
+    assert 0 not in listener.key_limits
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.read_text("utf-8").splitlines()
+        if line.startswith("| bytes of ") and "(" in line.split("|")[1]
+    ]
+    said: dict[int, str] = {}
+    for limit, setting, default, past in rows:
+        assert past == "the connection is closed"
+        for key in re.findall(r"\((\d+)\)", limit):
+            assert int(key) not in said
+            said[int(key)] = default
+            assert setting == ("`socket.request.max.bytes`" if key == "0" else "-")
+    assert {key: in_bytes(size) for key, size in said.items()} == {
+        key: most for key, most in LIMITS.items() if most != KEYLESS_BYTES_MAX
+    }
+    names = {str(api.key): api.name for api in EVERY_API}
+    for limit, *_ in rows:
+        assert all(names[key] == name for name, key in re.findall(r"(\w+) \((\d+)\)", limit))
+
+
+def in_bytes(size: str) -> int:
+    number, unit = size.split()
+    return int(number) * {"KiB": 1024, "MiB": 1024 * 1024}[unit]
+
+
+LEGAL = [
+    pytest.param(19, 10_000 * (2 + 249 + 4 + 2 + 1 + 1 + 1), id="CreateTopics-10000-topics"),
+    pytest.param(65, 5_000 * (2 + 400), id="DescribeTransactions-5000-ids"),
+    pytest.param(27, 5_000 * (8 + 2 + 1 + 4 + 1 + 2 + 249 + 1 + 4 + 1), id="WriteTxnMarkers-5000-partitions"),
+    pytest.param(
+        24,
+        ELEMENTS_MAX // 3 * (2 + 400 + 8 + 2 + 1 + 1 + 2 + 249 + 1 + 4 + 1 + 1),
+        id="AddPartitionsToTxn-v4-of-a-broker",
+    ),
+    pytest.param(3, ELEMENTS_MAX * (16 + 2 + 249 + 1), id="Metadata"),
+    pytest.param(20024, 5_000 * (8 + 2 + 8 + 1 + 2 + 249 + 1 + 4 + 1), id="AnnouncePartitions"),
+]
+
+
+@pytest.mark.parametrize(("key", "size"), LEGAL)
+def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
+    assert size + 32 * 1024 <= LIMITS[key]
