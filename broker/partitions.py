@@ -3,7 +3,8 @@
 Places      ``<log.dirs>/<topic>-<partition>``; a log that is being deleted is renamed ``*-delete`` first.
 Start       ``recover`` opens every log before the broker registers; until then nothing is hosted.
 Deletion    only of what a full answer of the active controller, asked for after the log was opened, lacks.
-Offline     a log that an OSError hit: clients are told KAFKA_STORAGE_ERROR (56) until the next start.
+Offline     a log that an OSError hit: clients get KAFKA_STORAGE_ERROR (56) until the next start. Without a
+            file descriptor (EMFILE, ENFILE) only the one request does.
 Threads     opening, closing and deleting block, so they run off the loop, one at a time, under a lock.
 Source      Kafka LogManager, ReplicaManager.
 """
@@ -23,7 +24,9 @@ from broker.log_settings import with_topic_settings
 from controller.topics import TopicConfig
 from records.invariant import CorruptData
 from records.types import BrokerId, Log, Term
+from wire.descriptors import is_exhausted
 from wire.k03_metadata import TopicMetadata
+from wire.limited_log import LimitedLog
 
 T = TypeVar("T")
 
@@ -113,6 +116,7 @@ class Partitions:
         self._config = config
         self._clock_ms = clock_ms
         self._log = log
+        self._limited_log = LimitedLog(log)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._offline: dict[tuple[str, int], _Offline] = {}
@@ -199,8 +203,14 @@ class Partitions:
                     await self._delete_lost(topic, index, lost.topic_id)
 
     def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
-        """Take a partition offline: after an OSError nobody knows what its log holds."""
+        """Take a partition offline: after an OSError nobody knows what its log holds.
+
+        Not for want of a file descriptor: then nothing was done, and the next request may find one.
+        """
         if not partition.is_open:
+            return
+        if is_exhausted(error):
+            self._limited_log.warning("descriptors_exhausted", partition=str(partition), doing=doing)
             return
         lost = _Offline(str(error), partition.topic_id, self._generation)
         self._offline[partition.topic, partition.index] = lost
@@ -213,6 +223,7 @@ class Partitions:
             for partition in self:
                 self._forget(partition)
                 await partition.unused()
+                partition.log.release_files()
                 try:
                     await _off_loop(partition.log.close)
                 except OSError as error:
@@ -255,6 +266,10 @@ class Partitions:
             if log.topic_id is None:
                 raise CorruptData(f"{directory}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
+            if is_exhausted(error):  # tried again when the topics are looked at next
+                name = f"{topic}-{index}"
+                self._limited_log.warning("descriptors_exhausted", partition=name, doing="open")
+                return
             self._offline[topic, index] = _Offline(str(error), topic_id, self._generation)
             self._log.error(
                 "partition_offline", partition=f"{topic}-{index}", doing="open", reason=str(error)
@@ -273,6 +288,7 @@ class Partitions:
         directory = self._directory / str(partition)
         self._forget(partition)
         await partition.unused()
+        partition.log.release_files()
         try:
             await _off_loop(lambda: _delete_log(partition.log, directory, partition.topic_id))
         except OSError as error:

@@ -16,7 +16,6 @@ from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
 from wire.admission import SWEEP_S, Admission
-from wire.descriptors import sockets_end
 from wire.limited_log import LimitedLog
 from wire.limits import DEFAULT_LIMITS, ListenerLimits
 from wire.stalls import Stalls
@@ -44,7 +43,7 @@ class MetricsPort:
     ) -> None:
         limits = replace(limits, connections_max=min(limits.connections_max, METRICS_CONNECTIONS_MAX))
         self.log = LimitedLog(log.bind(listener="METRICS"))
-        self.admission: Admission[_Scraper] = Admission(limits, sockets_end(), self.log)
+        self.admission: Admission[_Scraper] = Admission(limits, self.log)
         self._registry = registry
         self._stalls = stalls or Stalls()
         self._rendered: dict[str, _Rendered] = {}  # by content type: there are two or three

@@ -15,6 +15,7 @@ import math
 from collections import OrderedDict
 from typing import Final, Generic, Protocol, TypeVar
 
+from wire.descriptors import lowest_free, sockets_end
 from wire.limited_log import LimitedLog
 from wire.limits import ListenerLimits
 
@@ -22,6 +23,7 @@ SWEEP_S: Final = 1.0
 PACE_SWEEPS: Final = 10
 PACE_BYTES: Final = PACE_SWEEPS * 64 * 1024
 LOGIN_SWEEPS: Final = 10
+FREED_MAX: Final = 64  # connections that are closed in one sweep for their descriptors
 
 
 class Admitted(Protocol):
@@ -51,9 +53,9 @@ C = TypeVar("C", bound=Admitted)
 class Admission(Generic[C]):
     """The connections of one listener."""
 
-    def __init__(self, limits: ListenerLimits, sockets_end: int, log: LimitedLog) -> None:
+    def __init__(self, limits: ListenerLimits, log: LimitedLog) -> None:
         self._limits = limits
-        self._sockets_end = sockets_end
+        self._sockets_end = sockets_end()
         self._log = log
         self._idle_sweeps_max = max(1, math.ceil(limits.idle_ms_max / (SWEEP_S * 1000)))
         self.sweeps = 0  # so far; a connection notes in which it was active
@@ -127,6 +129,8 @@ class Admission(Generic[C]):
     def sweep(self) -> None:
         """Close those whose time is over. To be called each SWEEP_S."""
         self.sweeps += 1
+        self._sockets_end = sockets_end()
+        self._free_descriptors()
         self._close_idle()
         self._close_slow()
         while self._logins:
@@ -135,6 +139,13 @@ class Admission(Generic[C]):
                 break
             self.forget(connection)
             connection.cut(f"no login within {LOGIN_SWEEPS * SWEEP_S:g} s")
+
+    def _free_descriptors(self) -> None:
+        """Sockets or others have taken from the reserve, or the limit was lowered: give some back."""
+        taken = lowest_free()
+        for _ in range(min(taken - self._sockets_end, FREED_MAX)):
+            if not self._make_room(f"{taken} file descriptors are open (RLIMIT_NOFILE)"):
+                return
 
     def _close_idle(self) -> None:
         idle_since_max = self.sweeps - self._idle_sweeps_max

@@ -7,6 +7,7 @@ How      the kernel gives out the lowest free number, so the number of a new des
 """
 
 import errno
+import os
 import resource
 from typing import Final
 
@@ -32,6 +33,18 @@ def sockets_end() -> int:
 def segment_files_max() -> int:
     """How many files of partition logs may be open at once: half of what sockets may take, too."""
     return max(sockets_end() // 2, RESERVE_MIN)
+
+
+def lowest_free() -> int:
+    """The number that the next descriptor will have: all below it are taken."""
+    try:
+        descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if not is_exhausted(error):
+            raise
+        return descriptors_max()
+    os.close(descriptor)
+    return descriptor
 
 
 def is_exhausted(error: BaseException) -> bool:

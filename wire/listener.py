@@ -17,7 +17,6 @@ from structlog.typing import FilteringBoundLogger
 from records.invariant import InvariantViolation, invariant
 from wire.accepting import stop_accepting
 from wire.admission import SWEEP_S, Admission
-from wire.descriptors import sockets_end
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
 from wire.errors import IllegalSaslState
 from wire.isolation import Isolation
@@ -82,7 +81,7 @@ class Listener:
         self.credentials = credentials
         self.limits = limits
         self.memory = memory or RequestMemory()
-        self.admission: Admission[ServerConnection] = Admission(limits, sockets_end(), self.log)
+        self.admission: Admission[ServerConnection] = Admission(limits, self.log)
         self.stalls = stalls or Stalls()
         self.isolation = Isolation(self.log, halting, count_failed)
         self._features = features

@@ -23,6 +23,7 @@ from broker.log.producer_state import Producer
 from broker.log.recovery import Recovered, snapshot_path
 from broker.log.segment import SUFFIXES, Segment
 from records.types import Offset, ProducerId
+from wire.descriptors import is_exhausted
 
 SNAPSHOT_EVERY_BYTES: Final = 64 * 1024 * 1024
 SNAPSHOT_EVERY_BATCHES: Final = 50_000
@@ -111,8 +112,8 @@ class Durability:
                 raise OSError(errno.EIO, "an earlier flush failed", str(self._directory))
             try:
                 self._flush()
-            except OSError:
-                self._failed = True
+            except OSError as error:
+                self._failed = not is_exhausted(error)  # without a descriptor nothing was flushed, or lost
                 raise
             return self.durable_end
 

@@ -12,7 +12,7 @@ Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; spec/kafka.md C4
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,11 +28,12 @@ Entry = tuple[Any, ...]
 class IndexFile:
     """One index file. Every segment has all three: one that is missing was lost. ``cut`` makes it."""
 
-    __slots__ = ("_descriptor", "_entry", "count", "last", "path")
+    __slots__ = ("_descriptor", "_entry", "_open_file", "count", "last", "path")
 
-    def __init__(self, path: Path, entry: struct.Struct) -> None:
+    def __init__(self, path: Path, entry: struct.Struct, open_file: Callable[[Path, int], int]) -> None:
         self.path = path
         self._entry = entry
+        self._open_file = open_file
         self._descriptor = -1
         self.count = 0
         self.last: Entry | None = None
@@ -49,11 +50,11 @@ class IndexFile:
     def __getitem__(self, number: int) -> Entry:
         """The entry of that number, from 0. Raises struct.error if the file is shorter."""
         size = self._entry.size
-        return self._entry.unpack(os.pread(self._open(), size, number * size))
+        return self._entry.unpack(os.pread(self.open(), size, number * size))
 
     def append(self, *entry: int) -> None:
         """Write one more entry. Raises OSError, also if a part of it was written."""
-        if os.write(self._open(), self._entry.pack(*entry)) != self._entry.size:
+        if os.write(self.open(), self._entry.pack(*entry)) != self._entry.size:
             raise OSError(errno.ENOSPC, "half an index entry was written", str(self.path))
         self.count += 1
         self.last = entry
@@ -76,11 +77,11 @@ class IndexFile:
         size = self._entry.size
         for number in range(first, self.count, _READ_ENTRIES):
             length = min(_READ_ENTRIES, self.count - number) * size
-            yield from self._entry.iter_unpack(os.pread(self._open(), length, number * size))
+            yield from self._entry.iter_unpack(os.pread(self.open(), length, number * size))
 
     def cut(self, count: int) -> None:
         """Keep the first ``count`` entries; a part of an entry goes too."""
-        os.ftruncate(self._open(), count * self._entry.size)
+        os.ftruncate(self.open(), count * self._entry.size)
         self.refresh()
 
     def is_sorted(self, field: int) -> bool:
@@ -102,7 +103,8 @@ class IndexFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _open(self) -> int:
+    def open(self) -> int:
+        """The descriptor of the file."""
         if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = self._open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
         return self._descriptor

@@ -6,14 +6,12 @@ Flush       ``append`` and ``append_marker`` return when the bytes are with the 
 Replicas    there is one: the high watermark is the end of the log.
 Errors      refusals are ``controller.errors.ApiError``; an OSError means that nobody knows what is on the
             disk: nothing is appended any more until the log is opened again.
-Source      Kafka UnifiedLog; spec/kafka.md C.
+Source      Kafka UnifiedLog.
 """
 
 import errno
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from broker.log import search
@@ -39,9 +37,7 @@ from records.batch import BatchHeader, batch_header
 from records.end_marker import EndMarker, encode_end_marker
 from records.invariant import CorruptData, invariant
 from records.types import ImageVersion, Offset, ProducerId, Term
-
-DELETED_SUFFIX: Final = "-delete"
-"""A directory with this at its end is a log that was deleted by half: remove it. Kafka's suffix."""
+from wire.descriptors import is_exhausted
 
 
 class PartitionLog:
@@ -86,7 +82,14 @@ class PartitionLog:
             save_topic_id(directory, topic_id)
         elif topic_id is not None and known != topic_id:
             raise CorruptData(f"{directory}: belongs to topic id {known}, expected {topic_id}")
-        return cls(directory, config, now_ms, topic_id if topic_id is not None else known)
+        log = cls(directory, config, now_ms, topic_id if topic_id is not None else known)
+        log.release_files()
+        return log
+
+    def release_files(self) -> None:
+        """Close all files, which open again by themselves: another thread uses the log next."""
+        for segment in self._segments:
+            segment.close()
 
     @property
     def start(self) -> Offset:
@@ -261,10 +264,6 @@ class PartitionLog:
         """The producer's state, None without one: the same object as long as nothing of it is appended."""
         return self._states.table.get(producer_id)
 
-    def knows(self, producer_id: ProducerId) -> bool:
-        """There is state of this producer: without it, sequence 0 is verified first (KIP-360)."""
-        return producer_id in self._states.table
-
     def producer(self, producer_id: ProducerId) -> ProducerRow | None:
         """The state of one producer."""
         return self._states.row(producer_id)
@@ -275,8 +274,7 @@ class PartitionLog:
 
     def producers(self, producer_ids: Iterable[ProducerId] | None = None) -> tuple[ProducerRow, ...]:
         """Those of these producers that are active, every one by default; in the order given."""
-        asked = self.producer_ids() if producer_ids is None else producer_ids
-        rows = (self._states.row(producer_id) for producer_id in asked)
+        rows = map(self._states.row, self.producer_ids() if producer_ids is None else producer_ids)
         return tuple(row for row in rows if row is not None)
 
     def expire_producers(self, now_ms: int, limit: int) -> bool:
@@ -339,32 +337,26 @@ class PartitionLog:
         finally:
             self._let_go()
 
-    def delete(self) -> None:
-        """Close it and remove its directory. Killed half-way, a directory with ``DELETED_SUFFIX`` is left."""
-        self._let_go()
-        doomed = self.directory.with_name(self.directory.name + DELETED_SUFFIX)
-        self.directory.rename(doomed)
-        sync_path(self.directory.parent)
-        shutil.rmtree(doomed)
-
     def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
-        """Into the active segment, or a new one, and its indexes. Raises OSError, from then on always."""
+        """Into the active segment, or a new one. Raises OSError, from then on always but if none was written."""
         if leader_epoch < self._epochs.latest:
             raise FencedLeaderEpoch(f"leader epoch {leader_epoch}, the log has {self._epochs.latest}")
         if self._offline:
             raise OSError(errno.EIO, self._offline, str(self.directory))
-        end = headers[-1].end
+        end, position = headers[-1].end, -1
         try:
             if not self._segments[-1].has_room(len(batches), end, self.config.segment_bytes):
                 self._roll()
             active = self._segments[-1]
+            active.make_ready()
             position = active.append(batches)
             for header in headers:
                 active.index(header_placed(header, position), self.config.index_interval_bytes)
                 position += header.size
             self._epochs.assign(leader_epoch, self._end)
-        except OSError:
-            self._offline = "an earlier write failed"
+        except OSError as error:
+            if position >= 0 or not is_exhausted(error):
+                self._offline = "an earlier write failed"
             raise
         self._end = end
 
@@ -405,5 +397,4 @@ class PartitionLog:
     def _let_go(self) -> None:
         self._durability.close()
         self._offline = "the log is closed"
-        for segment in self._segments:
-            segment.close()
+        self.release_files()

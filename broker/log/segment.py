@@ -10,11 +10,13 @@ Source      Kafka LogSegment.
 import os
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.log.checkpoints import sync_path
 from broker.log.index_file import ABORTED_ENTRY, OFFSET_ENTRY, TIME_ENTRY, IndexFile
+from broker.log.open_files import OPEN_FILES
 from broker.log.producer_state import Ended
 from broker.log.shapes import NO_TIMESTAMP, Aborted
 from records.batch import HEADER_BYTES
@@ -48,9 +50,11 @@ class Segment:
         """What is on the disk; ``size`` and ``max_timestamp_ms`` are what the files say."""
         self.base = base
         self.path = directory / f"{base:020d}.log"
-        self.offsets = IndexFile(self.path.with_suffix(".index"), OFFSET_ENTRY)
-        self.times = IndexFile(self.path.with_suffix(".timeindex"), TIME_ENTRY)
-        self.aborts = IndexFile(self.path.with_suffix(".txnindex"), ABORTED_ENTRY)
+        self._open_file = partial(OPEN_FILES.open, self)
+        self.offsets = IndexFile(self.path.with_suffix(".index"), OFFSET_ENTRY, self._open_file)
+        self.times = IndexFile(self.path.with_suffix(".timeindex"), TIME_ENTRY, self._open_file)
+        self.aborts = IndexFile(self.path.with_suffix(".txnindex"), ABORTED_ENTRY, self._open_file)
+        self._is_ready = False  # all four files are open
         self._descriptor = -1
         self._unindexed_bytes = 0  # since the last entry of the offset index
         self._newest_offset = base  # last offset of the batch with the greatest time
@@ -64,6 +68,14 @@ class Segment:
         for suffix in SUFFIXES:
             (directory / f"{base:020d}{suffix}").touch()
         return cls(directory, base)
+
+    def make_ready(self) -> None:
+        """Open all files, so that what is written can be indexed, too. Raises OSError: nothing happened."""
+        if not self._is_ready:
+            self._open()
+            for index in (self.offsets, self.times, self.aborts):
+                index.open()
+            self._is_ready = True
 
     def append(self, batches: bytes) -> int:
         """Write whole batches; ``index`` each of them then. Returns their position.
@@ -218,6 +230,8 @@ class Segment:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+        self._is_ready = False
+        OPEN_FILES.closed(self)
 
     def delete(self) -> None:
         """Away with its files."""
@@ -234,5 +248,5 @@ class Segment:
 
     def _open(self) -> int:
         if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            self._descriptor = self._open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         return self._descriptor

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from broker.log import durability, search
-from broker.log.partition_log import DELETED_SUFFIX, PartitionLog
+from broker.log.partition_log import PartitionLog
 from broker.log.shapes import NO_EPOCH, NO_OFFSET, Aborted, EpochEnd, LogConfig
 from controller.errors import FencedLeaderEpoch, InvalidTxnState, OffsetOutOfRange, OutOfOrderSequence
 from records.batch import decode_batch, encode_batch, iter_batches
@@ -234,9 +234,9 @@ def test_a_guard_opens_a_transaction(tmp_path: Path) -> None:
     with pytest.raises(InvalidTxnState):
         append(log, sent)
     guard = log.verification_guard(ProducerId(7), 0, 0, NOW_MS)
-    assert not log.knows(ProducerId(7))
+    assert log.producer(ProducerId(7)) is None
     log.append(sent, NOW_MS, EPOCH, guard)
-    assert log.knows(ProducerId(7))
+    assert log.producer(ProducerId(7)) is not None
     assert log.verification_guard(ProducerId(7), 0, 1, NOW_MS) is None
 
 
@@ -445,14 +445,6 @@ def test_a_closed_log_takes_nothing_and_flushes_nothing(tmp_path: Path) -> None:
     assert log.flush() == 0
     with pytest.raises(OSError, match="the log is closed"):
         append(log, batch())
-
-
-def test_a_deleted_log_is_gone(tmp_path: Path) -> None:
-    log = filled(tmp_path)
-    log.delete()
-    assert list(tmp_path.iterdir()) == []
-    assert log.flush() == 0
-    assert DELETED_SUFFIX == "-delete"
 
 
 def test_a_directory_belongs_to_one_topic(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""Partition logs and file descriptors: a bound on open files, and what happens when there is none left."""
+
+import errno
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.log.open_files import OPEN_FILES
+from broker.log.partition_log import PartitionLog
+from broker.log.shapes import LogConfig
+from records.types import Offset
+from tests.broker.log.builders import NOW_MS, append, batch
+from wire.descriptors import (
+    RESERVE_MAX,
+    RESERVE_MIN,
+    descriptors_max,
+    lowest_free,
+    segment_files_max,
+    sockets_end,
+)
+
+SMALL = LogConfig(segment_bytes=300)
+
+
+@pytest.fixture(autouse=True)
+def nothing_open_before() -> Iterator[None]:
+    for segment in tuple(OPEN_FILES._owners):
+        segment.close()
+    yield
+    OPEN_FILES.segments_max = None
+
+
+@contextmanager
+def no_descriptor_left(spare: int = 0) -> Iterator[None]:
+    """The process has all the descriptors that it may have, but so many."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free() + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def open_log(folder: Path, number: int = 0) -> PartitionLog:
+    return PartitionLog.open(folder / f"t-{number}", SMALL, NOW_MS)
+
+
+def content(log: PartitionLog) -> bytes:
+    found, offset = b"", log.start
+    while offset < log.end:
+        read = log.read(offset, 100, log.end)
+        found += read
+        offset = Offset(offset + 1)
+    return found
+
+
+@pytest.mark.parametrize("segments_max", [1, 2, 1000])
+def test_many_logs_of_many_segments_have_few_files_open(tmp_path: Path, segments_max: int) -> None:
+    OPEN_FILES.segments_max = segments_max
+    first_free = lowest_free()
+    logs = [open_log(tmp_path, number) for number in range(10)]
+    for _ in range(20):
+        for log in logs:
+            append(log, batch())
+            assert len(OPEN_FILES) <= segments_max
+    whole = [content(log) for log in logs]
+    assert len(set(whole)) == 1
+    assert lowest_free() <= first_free + 4 * segments_max
+    for log in logs:
+        log.close()
+    assert len(OPEN_FILES) == 0
+    again = [open_log(tmp_path, number) for number in range(10)]
+    assert [content(log) for log in again] == whole
+
+
+def test_an_opened_log_has_no_file_open_until_it_is_used(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(20):
+        append(log, batch())
+    log.close()
+    first_free = lowest_free()
+    again = open_log(tmp_path)
+    assert (len(OPEN_FILES), lowest_free()) == (0, first_free)
+    append(again, batch())
+    assert len(OPEN_FILES) == 1
+
+
+def test_without_a_descriptor_other_segments_close(tmp_path: Path) -> None:
+    logs = [open_log(tmp_path, number) for number in range(10)]
+    for log in logs[:9]:
+        append(log, batch())
+    with no_descriptor_left():
+        append(logs[9], batch())
+        for log in logs:
+            assert content(log)
+    assert all(log.end == 1 for log in logs)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2, 3])
+def test_a_write_without_a_descriptor_is_not_done_and_may_be_tried_again(tmp_path: Path, spare: int) -> None:
+    log = open_log(tmp_path)
+    append(log, batch())
+    log.release_files()
+    with no_descriptor_left(spare):
+        with pytest.raises(OSError, match="Too many open files") as refused:
+            append(log, batch())
+        assert refused.value.errno == errno.EMFILE
+        log.release_files()
+        if spare == 0:
+            with pytest.raises(OSError, match="Too many open files"):
+                log.read(Offset(0), 100, log.end)
+    assert log.end == 1
+    append(log, batch())
+    log.close()
+    again = open_log(tmp_path)
+    assert (again.end, again.repairs) == (2, ())
+
+
+def test_a_new_segment_without_a_descriptor_may_be_tried_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch())
+    log._segments[-1].close()
+    with no_descriptor_left():
+        for _ in range(3):
+            with pytest.raises(OSError, match="Too many open files"):
+                append(log, batch())
+    for _ in range(3):
+        append(log, batch())
+    log.close()
+    again = open_log(tmp_path)
+    assert (again.end, again.repairs) == (6, ())
+
+
+def test_a_flush_without_a_descriptor_may_be_tried_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch())
+    with no_descriptor_left(), pytest.raises(OSError, match="Too many open files"):
+        log.flush()
+    assert log.flush() == 1
+
+
+def test_a_thread_closes_only_what_it_opened(tmp_path: Path) -> None:
+    """Else it could close a file that another thread is reading."""
+    OPEN_FILES.segments_max = 1
+    mine = open_log(tmp_path, 0)
+    append(mine, batch())
+    segment = mine._segments[-1]
+    descriptor = segment._descriptor
+
+    def other() -> None:
+        for number in range(1, 4):
+            append(open_log(tmp_path, number), batch())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert segment._descriptor == descriptor >= 0
+    assert os.pread(descriptor, 4, 0) == content(mine)[:4]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reserve"), [(256, RESERVE_MIN), (1024, 128), (20_000, RESERVE_MAX), (1_048_576, RESERVE_MAX)]
+)
+def test_sockets_and_segments_leave_a_reserve(limit: int, reserve: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit > before[1]:
+        limit, reserve = before[1], min(max(before[1] // 8, RESERVE_MIN), RESERVE_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        assert descriptors_max() == limit
+        assert sockets_end() == limit - reserve
+        assert segment_files_max() <= sockets_end()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
