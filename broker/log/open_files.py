@@ -29,7 +29,7 @@ class OpenFiles:
     """The segments of a process that have files open."""
 
     def __init__(self, segments_max: int | None = None) -> None:
-        self.segments_max = segments_max or max(1, segment_files_max() // FILES_OF_A_SEGMENT)
+        self.segments_max = segments_max  # None: what the process' limit allows
         self._lock = threading.RLock()
         self._owners: OrderedDict[Closable, int] = (
             OrderedDict()

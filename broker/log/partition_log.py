@@ -338,7 +338,7 @@ class PartitionLog:
             self._let_go()
 
     def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
-        """Into the active segment, or a new one. Raises OSError, from then on always but if none was written."""
+        """Into the active segment, or a new one. Raises OSError, from then on always if any was written."""
         if leader_epoch < self._epochs.latest:
             raise FencedLeaderEpoch(f"leader epoch {leader_epoch}, the log has {self._epochs.latest}")
         if self._offline:

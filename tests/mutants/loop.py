@@ -22,7 +22,7 @@ LOOP: Final = (
     Mutant(
         "stall-of-replies-hidden",
         "a reply that comes later is measured, too",
-        "wire/server_connection.py",
+        "wire/server_reply.py",
         "        connection.stalls.end(self._api.name, begun)\n",
         "",
         (STALLS + "test_a_reply_that_comes_later_counts",),
