@@ -124,11 +124,11 @@ class ForeignMarkers:
         described = await self._coordinator.call(
             DESCRIBE_TRANSACTIONS, DescribeTransactions(ids), timeout_s=CALL_TIMEOUT_S
         )
-        return {part for each in described.transactions for part in _partitions(each)}
+        return {part for each in described.transactions for part in open_partitions(each)}
 
 
-def _partitions(described: DescribedTransaction) -> set[tuple[int, str, int]]:
-    """Raises ApiError: the node coordinates no more."""
+def open_partitions(described: DescribedTransaction) -> set[tuple[int, str, int]]:
+    """(producer id, topic, partition) of an open transaction. Raises ApiError: the node leads no more."""
     if described.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return set()
     raise_for(described.error_code)

@@ -73,11 +73,14 @@ class NodeMetrics:
             "Answers that could not be given: each cost its own connection",
             registry=registry,
         )
-        self._quarantined = Gauge(
-            "fencepost_quarantined_rows",
-            "Rows that timers pass by, as a decision on them fails",
+        set_aside = Gauge(
+            "fencepost_set_aside",
+            "What the active controller does not get done and tries again slowly: markers that a partition "
+            "refuses (wedged), rows that timers pass by as a decision on them fails (quarantined)",
+            ["kind"],
             registry=registry,
         )
+        self._wedged, self._quarantined = set_aside.labels("wedged"), set_aside.labels("quarantined")
         self._ids_left = Gauge(
             "fencepost_producer_ids_left", "Ids this broker can hand out without asking", registry=registry
         )
@@ -137,6 +140,7 @@ class NodeMetrics:
     def transactions(self, counts: TransactionCounts) -> None:
         """Take the coordinator's totals, which start anew, and set what is so now."""
         self._transactions.take(counts)
+        self._wedged.set(counts.wedged)
 
     def loop_stalled(self, seconds: float) -> None:
         """Remember the longest time the loop stood still."""
@@ -202,13 +206,6 @@ class _TransactionMetrics:
             "Markers not known to be written",
             registry=registry,
         )
-        set_aside = Gauge(
-            "fencepost_set_aside",
-            "What the active controller does not get done, and tries again slowly: ListSetAside says why",
-            ["kind"],
-            registry=registry,
-        )
-        self._wedged, self._quarantined = set_aside.labels("wedged"), set_aside.labels("quarantined")
 
     def take(self, counts: TransactionCounts) -> None:
         """See NodeMetrics.transactions."""
@@ -224,8 +221,6 @@ class _TransactionMetrics:
         self._open_max.set(counts.open_ms_max / 1000)
         self._held.set(counts.held)
         self._markers.set(counts.markers_waiting)
-        self._wedged.set(counts.wedged)
-        self._quarantined.set(counts.quarantined)
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop, metrics: NodeMetrics) -> Callable[[], None]:

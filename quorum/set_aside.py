@@ -6,7 +6,7 @@ APIs        ListSetAside (20066, DESCRIBE), ExplainTransaction (20065, DESCRIBE)
 Answers     leave with an entry, which proves that this node leads.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -20,6 +20,8 @@ from controller.view import View
 from quorum.draft import Reply as Told
 from quorum.marker_sender import MarkerSender
 from quorum.proposer import Submit
+from quorum.quarantine import Quarantine
+from quorum.transaction_timers import OF_TRANSACTIONS
 from wire.dispatch import Context, Reply, Service
 from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from wire.k20065_explain_transaction import (
@@ -28,7 +30,14 @@ from wire.k20065_explain_transaction import (
     Explanation,
     FenceTold,
 )
-from wire.k20066_list_set_aside import LIST_SET_ASIDE, ROWS_MAX, ListSetAside, SetAside, SetAsideList
+from wire.k20066_list_set_aside import (
+    LIST_SET_ASIDE,
+    QUARANTINED,
+    ROWS_MAX,
+    ListSetAside,
+    SetAside,
+    SetAsideList,
+)
 
 EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the codec's bound
 
@@ -37,14 +46,16 @@ Tell = Callable[[Told, Any, int], None]
 
 
 class SetAsideServer:
-    """See the module. ``quarantined``: rows that are set aside, the oldest first; a node gives its own."""
+    """See the module."""
 
-    def __init__(self, submit: Submit, acls: Acls, markers: MarkerSender, tell: Tell) -> None:
+    def __init__(
+        self, submit: Submit, acls: Acls, markers: MarkerSender, quarantine: Quarantine, tell: Tell
+    ) -> None:
         self._submit = submit
         self._acls = acls
         self._markers = markers
         self._tell = tell
-        self.quarantined: Callable[[], Iterable[SetAside]] = lambda: ()
+        self._quarantine = quarantine
 
     @property
     def service(self) -> Service:
@@ -69,9 +80,8 @@ class SetAsideServer:
             FenceTold(each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by)
             for each in row.fences
         )
-        quarantined = (each for each in self.quarantined() if each.key == transactional_id)
         wedged = islice(self._markers.wedges.rows(transactional_id), EXPLAINED_MAX)
-        rows = (*wedged, *islice(quarantined, 1))
+        rows = (*wedged, *self._quarantined(transactional_id))
         refusing = tuple((each.partition, each.code, each.since_ms) for each in rows if each.partition)
         failing = tuple((each.reason, each.since_ms) for each in rows if not each.partition)
         said = explain(row, now_ms, refusing=refusing, failing=failing)
@@ -85,9 +95,23 @@ class SetAsideServer:
         )
 
     def _list(self) -> SetAsideList:
-        quarantined = tuple(self.quarantined())
+        quarantined = self._quarantined()
         rows = (*islice(self._markers.wedges.rows(), ROWS_MAX), *quarantined)[:ROWS_MAX]
         return SetAsideList(rows, self._markers.wedges.partitions + len(quarantined))
+
+    def _quarantined(self, transactional_id: str | None = None) -> tuple[SetAside, ...]:
+        """All of them, or those of one transactional id; the oldest first."""
+        return tuple(
+            SetAside(
+                kind=QUARANTINED,
+                concern=each.concern,
+                key=each.key,
+                reason=each.reason,
+                since_ms=each.since_ms,
+            )
+            for each in self._quarantine.rows()
+            if transactional_id is None or (each.key == transactional_id and each.concern in OF_TRANSACTIONS)
+        )
 
     def force(self, request: ForceMarkers, context: Context, reply: Reply) -> None:
         """API key 20027: the markers that are refused are sent again, forced. What was decided stays so."""

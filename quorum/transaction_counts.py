@@ -12,7 +12,7 @@ class TransactionCounts:
     fenced               open transactions that are aborted as another instance asked for their id.
     held                 requests that wait for a transaction to complete.
     markers_waiting      markers that are not known to be written.
-    wedged, quarantined  markers that a partition refuses, and rows whose timers fail.
+    wedged               markers that a partition refuses.
     open_ms_max          for how long the oldest open transaction has been open.
     """
 
@@ -23,5 +23,4 @@ class TransactionCounts:
     held: int = 0
     markers_waiting: int = 0
     wedged: int = 0
-    quarantined: int = 0
     open_ms_max: int = 0

@@ -120,7 +120,7 @@ class TransactionServer:
             now_ms=replica.proposer.now_ms,
             log=log,
         )
-        self.set_aside = SetAsideServer(submit, acls, self.markers, self._tell)
+        self.set_aside = SetAsideServer(submit, acls, self.markers, replica.quarantine, self._tell)
         self._timers = TransactionTimers(
             times,
             self._image,

@@ -23,6 +23,11 @@ from quorum.sweep import Sweep
 from quorum.transaction_counts import TransactionCounts
 
 FIRST_EXPIRY_S_MAX: Final = 60.0  # after activation: or a cluster whose leaders change would never forget
+TIMEOUT: Final = "transaction timeout"
+EXPIRY: Final = "transactional id expiry"
+OF_TRANSACTIONS: Final = frozenset({TIMEOUT, EXPIRY})
+"""What the rows of transactional ids are quarantined for."""
+
 WALK_S: Final = 1.0  # between two walks of the index of prepared transactions
 OPEN_WALK_S: Final = 2.0  # between two walks of the open transactions, and more the more there are
 OPEN_ROWS_PER_S: Final = 10_000  # of that walk: some 2 % of the loop
@@ -62,8 +67,8 @@ class TransactionTimers:
     ) -> None:
         self._times = times
         self._image = image
-        self._timeouts = Sweep("transaction timeout", self._decide_timeouts, submit, quarantine, log)
-        self._expiry = Sweep("transactional id expiry", self._decide_forget, submit, quarantine, log)
+        self._timeouts = Sweep(TIMEOUT, self._decide_timeouts, submit, quarantine, log)
+        self._expiry = Sweep(EXPIRY, self._decide_forget, submit, quarantine, log)
         self._call_later = call_later
         self._clock = clock
         self._slowest_ms = slowest_ms
@@ -92,7 +97,7 @@ class TransactionTimers:
         """The leadership is over. What is open is told by the next one."""
         self._begin(0)
         self._counts.open_ms_max = self._counts.held = self._counts.markers_waiting = 0
-        self._counts.wedged = self._counts.quarantined = 0
+        self._counts.wedged = 0
 
     def beat(self, now_ms: int) -> None:
         """Begin what is due and not under way."""

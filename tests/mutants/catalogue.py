@@ -13,6 +13,7 @@ from tests.mutants.epochs import EPOCHS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.loop import LOOP
+from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
 
@@ -287,6 +288,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *MARKERS,
     *ISOLATION,
     *AUDIT,
 )

@@ -192,8 +192,8 @@ COORDINATOR: Final = (
         "complete-after-one-marker",
         "a transaction is complete when every partition has its marker",
         "quorum/marker_sender.py",
-        "        job.missing.discard(part)\n        if not job.missing:\n",
-        "        job.missing.discard(part)\n        if True:\n",
+        "        self.wedges.ended(job, part)\n        if not job.missing:\n",
+        "        self.wedges.ended(job, part)\n        if True:\n",
         (CALM, STORM),
     ),
     Mutant(
@@ -216,8 +216,8 @@ COORDINATOR: Final = (
         "late-duplicate-appended",
         "a marker that comes again ends no later transaction",
         STATES_FILE,
-        "        if marker.version != NO_VERSION and marker.version <= state.marker_version:\n",
-        "        if False:\n",
+        "            if marker.version <= state.marker_version:\n",
+        "            if False:\n",
         (
             LATE + "test_a_late_duplicate_of_a_marker_ends_no_later_transaction[commit]",
             LATE + "test_a_late_duplicate_of_a_marker_ends_no_later_transaction[abort]",

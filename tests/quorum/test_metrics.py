@@ -52,10 +52,10 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
         held=4,
         markers_waiting=5,
         wedged=6,
-        quarantined=7,
         open_ms_max=61_500,
     )
     metrics.transactions(counts)
+    metrics.quarantined_rows(7)
     assert (counts.committed, counts.held) == (0, 4), "totals are taken once"
     counts.committed = 1
     metrics.transactions(counts)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 import quorum.marker_sender
+import quorum.set_aside
 import quorum.wedges
 from controller.authorization import Acls
 from controller.errors import ErrorCode
@@ -16,7 +17,7 @@ from tests.quorum.test_marker_sender import prepared
 from wire.dispatch import Context
 from wire.k20027_force_markers import ForcedMarkers, ForceMarkers
 from wire.k20065_explain_transaction import ExplainTransaction, Explanation
-from wire.k20066_list_set_aside import QUARANTINED, ROWS_MAX, ListSetAside, SetAside, SetAsideList
+from wire.k20066_list_set_aside import QUARANTINED, ListSetAside, SetAsideList
 
 OLD = ErrorCode.INVALID_PRODUCER_EPOCH
 CODES = [pytest.param(code, id=f"code-{code}") for code in (47, 52)]
@@ -313,30 +314,32 @@ def test_past_the_bound_the_oldest_is_tried_again(
     assert (bench.row("alice").producer_id in retried) or not past
 
 
-def test_a_list_has_a_bound_and_says_how_many_there_are(bench: Bench) -> None:
+def test_a_list_has_a_bound_and_says_how_many_there_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum.set_aside, "ROWS_MAX", 3)
     wedge(bench)
-    bench.server.set_aside.quarantined = lambda: (
-        SetAside(kind=QUARANTINED, concern="timeout", key=f"id-{n:04}", reason="why", since_ms=n)
-        for n in range(ROWS_MAX)
-    )
-    answer = listed(bench)
-    assert (len(answer.rows), answer.total) == (ROWS_MAX, ROWS_MAX + 1)
+    for n, total in ((1, 2), (2, 3), (3, 4)):
+        bench.rig[1].quarantine.add("transaction timeout", f"id-{n}", "why")
+        answer = listed(bench)
+        assert (len(answer.rows), answer.total) == (min(total, 3), total)
+    assert [each.key for each in answer.rows] == ["alice", "id-1", "id-2"]
 
 
 def test_a_quarantined_row_is_shown_and_explained(bench: Bench) -> None:
     bench.begun("alice", 0)
-    now_ms = bench.rig[1].proposer.now_ms()
-    bench.server.set_aside.quarantined = lambda: (
-        SetAside(kind=QUARANTINED, concern="timeout", key="alice", reason="epoch 32767", since_ms=now_ms),
-    )
-    assert [each.kind for each in listed(bench).rows] == [QUARANTINED]
-    assert "set it aside 0.0 s ago and tries it again: epoch 32767" in explained(bench).explanation
-    assert "set it aside" not in explained_of_another(bench)
-
-
-def explained_of_another(bench: Bench) -> str:
     bench.begun("bob", 1)
-    return explained(bench, "bob").explanation
+    quarantine = bench.rig[1].quarantine
+    quarantine.add("transaction timeout", "alice", "epoch 32767")
+    quarantine.add("broker session", "bob", "a broker's id, if it were one")
+    (row, _) = listed(bench).rows
+    assert (row.kind, row.concern, row.key, row.reason) == (
+        QUARANTINED, "transaction timeout", "alice", "epoch 32767",
+    )  # fmt: skip
+    told = explained(bench)
+    assert "set it aside 0.0 s ago and tries it again: epoch 32767" in told.explanation
+    assert told.set_aside == (row,)
+    assert explained(bench, "bob").set_aside == ()
 
 
 # -- who may ----------------------------------------

@@ -6,9 +6,12 @@ a partition are the product's own (partition.py), and so is what a coordinator's
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.foreign_markers import open_partitions
 from broker.log.shapes import VerificationGuard
 from broker.verification import verdict
 from controller.errors import ApiError, ErrorCode
@@ -18,13 +21,14 @@ from controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from records.end_marker import EndMarker
+from controller.transactions.describe import DescribeTransactionsAnswer
+from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
 from records.transaction_log import TopicPartitions
 from records.types import BrokerId, ImageVersion, NodeId, ProducerId
 from tests.simulation.agenda import Agenda
 from tests.simulation.facts import Place
 from tests.simulation.ledger import Ledger
-from tests.simulation.partition import Batch, Partition
+from tests.simulation.partition import Batch, Partition, Stray
 from tests.simulation.post import Post
 from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
 from wire.k20024_announce_partitions import AnnouncePartitions
@@ -151,6 +155,48 @@ class Broker:
         voter = self._voters[node]
         self._post.carry(lambda: voter.ask(request, lambda answer: self._post.carry(partial(heard, answer))))
 
+    # -- what is not the coordinator's ------------------------------------------------------------
+
+    def stray(self, place: Place, stray: Stray) -> None:
+        """A batch of a stranger arrives."""
+        if self._is_up:
+            with suppress(ApiError):
+                self.partitions[place].append_stray(stray, self._now_ms())
+
+    def write_foreign(self, place: Place, marker: EndMarker) -> None:
+        """A marker without a proof arrives: broker/markers.py, one partition."""
+        partition = self.partitions[place]
+        plain = replace(marker, version=NO_VERSION)
+        if not self._is_up or not 0 <= marker.version <= IMAGE_VERSION_MAX:
+            return
+        try:
+            partition.check_marker(plain)
+        except ApiError:
+            return
+        before, life = partition.state_of(marker.producer_id), self._life
+
+        def told(answer: Any) -> None:
+            if not self._is_up or life != self._life:
+                return
+            if not isinstance(answer, DescribeTransactionsAnswer):
+                self.coordinator = None
+                return
+            try:
+                held = {part for each in answer.transactions for part in open_partitions(each)}
+            except ApiError:
+                return
+            is_held = (marker.producer_id, TOPIC, place) in held
+            if is_held:
+                self._ledger.count("foreign markers refused")
+            elif partition.state_of(marker.producer_id) is before:
+                self._ledger.count("foreign markers written")
+                partition.append_marker(plain, self._now_ms())
+
+        if self.coordinator is None:
+            self.coordinator = self._rng.choice(sorted(self._voters))
+        voter = self._voters[self.coordinator]
+        self._post.carry(lambda: voter.describe(lambda answer: self._post.carry(partial(told, answer))))
+
     # -- AnnouncePartitions -----------------------------------------------------------------------
 
     def announce(self, request: AnnouncePartitions, told: Told) -> None:
@@ -182,18 +228,21 @@ class Broker:
             version=ImageVersion(marker.image_version),
         )
         return tuple(
-            (topic, tuple((index, self._write_one(index, written)) for index in indexes))
+            (topic, tuple((index, self._write_one(index, written, marker.forced)) for index in indexes))
             for topic, indexes in marker.topics
         )
 
-    def _write_one(self, place: Place, marker: EndMarker) -> ErrorCode:
+    def _write_one(self, place: Place, marker: EndMarker, forced: bool) -> ErrorCode:
         partition = self.partitions.get(place)
         if partition is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
-            partition.append_marker(marker, self._now_ms())
+            partition.append_marker(marker, self._now_ms(), forced=forced)
         except ApiError as refusal:
+            self._ledger.count("markers refused")
             return refusal.code
+        if forced:
+            self._ledger.count("markers forced")
         return ErrorCode.NONE
 
     def _now_ms(self) -> int:

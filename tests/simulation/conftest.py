@@ -7,6 +7,7 @@ import pytest
 SEEDS = 40
 UPGRADE_SEEDS = 18
 TRANSACTION_SEEDS = 40
+STRANGER_SEEDS = 20
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -16,6 +17,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ("storm_seed", SEEDS, "seed"),
         ("upgrade_seed", UPGRADE_SEEDS, "upgrade-seed"),
         ("transaction_seed", TRANSACTION_SEEDS, "transaction-seed"),
+        ("stranger_seed", STRANGER_SEEDS, "stranger-seed"),
     ):
         if fixture in metafunc.fixturenames:
             seeds = sorted({*range(count), *map(int, named)})

@@ -11,6 +11,7 @@ from typing import Any, Final
 from controller.authorization import Acls
 from controller.errors import ApiError
 from controller.transactions.add_partitions import AddPartitionsToTxn
+from controller.transactions.describe import DescribeTransactions
 from controller.transactions.end_txn import EndTxn
 from controller.transactions.init_producer_id import InitProducerId
 from quorum.driver import Service
@@ -21,9 +22,10 @@ from tests.simulation.broker import Broker
 from tests.simulation.post import Post
 from tests.simulation.process import Process
 from tests.wire.answering import Answering
-from wire.dispatch import Context
+from wire.dispatch import Context, Endpoint
 from wire.k27_write_txn_markers import WriteTxnMarkers
 from wire.k20024_announce_partitions import AnnouncePartitions
+from wire.k20027_force_markers import ForceMarkers
 
 Request = InitProducerId | AddPartitionsToTxn | EndTxn
 Told = Callable[[Any], None]
@@ -41,6 +43,7 @@ class Coordinator(Process):
     post: Post
     brokers: Mapping[BrokerId, Broker]
     fresh: Callable[[], ProducerId]
+    transactional_ids: tuple[str, ...] = ()
     server: TransactionServer
 
     def _services(self, life: int) -> tuple[Service, ...]:
@@ -66,6 +69,35 @@ class Coordinator(Process):
         """A request arrives. A dead process is silent: its client's patience ends."""
         if self.up:
             self.run(self._serve, self.life, request, told)
+
+    def describe(self, told: Told) -> None:
+        """DescribeTransactions of every id, as a broker asks about a foreign marker."""
+        request = DescribeTransactions(self.transactional_ids)
+        self._ask_server(self.server.describe if self.up else None, request, told)
+
+    def force_all(self) -> None:
+        """What an operator does who looks at ``find-hanging``: force-terminate of all that is wedged."""
+        if not self.up:
+            return
+        wedged = {each.key for each in self.server.markers.wedges.rows()}
+        for transactional_id in sorted(wedged):
+            self._ask_server(self.server.set_aside.force, ForceMarkers(transactional_id), _nobody)
+
+    def _ask_server(self, endpoint: Endpoint | None, request: Any, told: Told) -> None:
+        life = self.life
+
+        def answered(answer: Any, _throttle_ms: int = 0) -> None:
+            told(answer)
+
+        def serve() -> None:
+            if self._lives(life) and endpoint is not None:
+                try:
+                    endpoint(request, _CLIENT, Answering(answered))
+                except ApiError as refusal:
+                    told(refusal)
+
+        if self.up:
+            self.run(serve)
 
     def _serve(self, life: int, request: Request, told: Told) -> None:
         def answered(answer: Any, _throttle_ms: int = 0) -> None:

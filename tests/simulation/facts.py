@@ -40,6 +40,23 @@ class Marked(NamedTuple):
     closed: tuple[Purpose, ...]
 
 
+class PassedOver(NamedTuple):
+    """A partition answered a marker NONE and appended nothing. ``still_open``: of that very transaction."""
+
+    place: Place
+    pair: Pair
+    version: ImageVersion
+    still_open: tuple[Purpose, ...]
+
+
+class MarkedByHand(NamedTuple):
+    """A partition appended a marker that is not the coordinator's."""
+
+    place: Place
+    pair: Pair
+    closed: tuple[Purpose, ...]
+
+
 class Identified(NamedTuple):
     """An InitProducerId was answered with a pair."""
 
@@ -69,7 +86,7 @@ class Acknowledged(NamedTuple):
     number: int
 
 
-Fact = Wrote | Marked | Identified | Asked | Ended | Acknowledged
+Fact = Wrote | Marked | PassedOver | MarkedByHand | Identified | Asked | Ended | Acknowledged
 
 
 class Prepared(NamedTuple):

@@ -11,9 +11,9 @@ import msgspec
 from broker.log.producer_state import ProducerStates
 from broker.log.shapes import VerificationGuard
 from records.batch import TRANSACTIONAL, BatchHeader
-from records.end_marker import EndMarker
+from records.end_marker import NO_VERSION, EndMarker
 from records.types import ImageVersion, Offset, ProducerId, Term
-from tests.simulation.facts import Marked, Pair, Place, Purpose, Wrote
+from tests.simulation.facts import Marked, MarkedByHand, Pair, PassedOver, Place, Purpose, Wrote
 from tests.simulation.ledger import Ledger
 
 RECORDS = 1  # in a batch
@@ -35,12 +35,24 @@ class Batch(NamedTuple):
         )
 
 
+class Stray(NamedTuple):
+    """A batch of a stranger under some producer's id, with an epoch that no coordinator gave out."""
+
+    pair: Pair
+    transactional: bool
+
+    def header(self) -> BatchHeader:
+        """As its bytes would say it."""
+        attributes = TRANSACTIONAL if self.transactional else 0
+        return BatchHeader(Offset(0), 100, Term(0), attributes, 0, 0, 0, 1, *self.pair, 0)
+
+
 class Partition:
     """One partition's log. Offsets are places in ``log``."""
 
     def __init__(self, place: Place, ledger: Ledger) -> None:
         self.place = place
-        self.log: list[Batch | EndMarker] = []
+        self.log: list[Batch | Stray | EndMarker] = []
         self._ledger = ledger
         self._states = ProducerStates()
         self._open: dict[ProducerId, list[Purpose]] = {}
@@ -58,7 +70,7 @@ class Partition:
         for entry in self.log[: self.last_stable]:
             if isinstance(entry, Batch):
                 waiting.setdefault(entry.pair[0], []).append(entry)
-            else:
+            elif isinstance(entry, EndMarker):
                 ended = waiting.pop(entry.producer_id, [])
                 seen += ended if entry.committed else []
         return seen
@@ -101,13 +113,40 @@ class Partition:
             purposes.append(batch.purpose)
         self._ledger.fact(Wrote(self.place, batch.pair, batch.purpose, batch.number))
 
-    def append_marker(self, marker: EndMarker, now_ms: int) -> None:
+    def append_stray(self, stray: Stray, now_ms: int) -> None:
+        """As where transaction.partition.verification.enable is false. Raises as ``append``."""
+        header = stray.header()
+        if self._states.duplicate(header) is None:
+            self._states.check(header, None, verification=False)
+            self._states.take(header, Offset(len(self.log)), now_ms)
+            self.log.append(stray)
+
+    def producers(self) -> list[tuple[ProducerId, int, bool]]:
+        """(producer id, epoch, has a transaction open) of all that are known, as DescribeProducers tells."""
+        table = self._states.table
+        return [(each, state.epoch, state.transaction_first >= 0) for each, state in sorted(table.items())]
+
+    def state_of(self, producer_id: ProducerId) -> object:
+        """The same object as long as nothing of the producer is appended."""
+        return self._states.table.get(producer_id)
+
+    def check_marker(self, marker: EndMarker) -> None:
         """Raises what broker/log/producer_state.py raises."""
-        if not self._states.check_marker(marker):
+        self._states.check_marker(marker)
+
+    def append_marker(self, marker: EndMarker, now_ms: int, *, forced: bool = False) -> None:
+        """Raises what broker/log/producer_state.py raises."""
+        pair = (marker.producer_id, marker.producer_epoch)
+        if not self._states.check_marker(marker, forced=forced):
             self._states.pass_over(marker)
+            is_late = marker.version <= self._states.table[marker.producer_id].marker_version
+            still_open = () if is_late else tuple(self._open.get(marker.producer_id, ()))
+            self._ledger.fact(PassedOver(self.place, pair, marker.version, still_open))
             return
         self._states.take_marker(marker, Offset(len(self.log)), now_ms, now_ms)
         self.log.append(marker)
         closed = tuple(self._open.pop(marker.producer_id, ()))
-        pair = (marker.producer_id, marker.producer_epoch)
-        self._ledger.fact(Marked(self.place, pair, marker.committed, marker.version, closed))
+        if marker.version == NO_VERSION:
+            self._ledger.fact(MarkedByHand(self.place, pair, closed))
+        else:
+            self._ledger.fact(Marked(self.place, pair, marker.committed, marker.version, closed))

@@ -55,10 +55,12 @@ def weather_the_upgrade(seed: int, storm_s: float = UPGRADE_S) -> UpgradeSimulat
     return sim
 
 
-def weather_the_transactions(seed: int, storm_s: float = STORM_S) -> TransactionSimulation:
+def weather_the_transactions(
+    seed: int, storm_s: float = STORM_S, *, strangers: float = 0.0
+) -> TransactionSimulation:
     """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters."""
     _, weather = weather_of(seed)
-    with TransactionSimulation(seed, weather=weather) as sim:
+    with TransactionSimulation(seed, weather=weather, strangers=strangers) as sim:
         sim.run(storm_s)
         sim.heal()
         sim.demand_commits()

@@ -15,6 +15,7 @@ from controller.transactions.expiry import EXPIRED_MAX, decide_expire
 from controller.transactions.init_producer_id import InitProducerId
 from controller.transactions.states import State, Transaction
 from controller.view import EmptyView, Overlay
+from records.end_marker import EndMarker
 from records.transaction_log import TransactionForgotten, TransactionStateRecord
 from records.types import ProducerId
 from tests.simulation.coordinator import TIMES
@@ -115,7 +116,7 @@ def test_kafka_19367_a_fence_bumps_once_and_the_last_epoch_does_not_overflow(des
     restarted = Program(desk)
     restarted.identify()
     assert (restarted.pair[0] > program.pair[0], restarted.pair[1]) == (True, 0)
-    marked = [fact for fact in desk.sim.partitions[PLACE].log if not hasattr(fact, "purpose")]
+    marked = [fact for fact in desk.sim.partitions[PLACE].log if isinstance(fact, EndMarker)]
     assert [(marker.producer_epoch, marker.committed) for marker in marked] == [(EPOCH_MAX, False)]
 
 

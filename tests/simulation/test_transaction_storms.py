@@ -5,7 +5,9 @@ import pytest
 from tests.simulation.post import PostWeather
 from tests.simulation.storms import weather_the_transactions
 from tests.simulation.transactions import TransactionSimulation
-from tests.simulation.weather import CALM
+from tests.simulation.weather import CALM, Weather
+
+LEADERS_DIE = Weather(crashes=0.8, hand_overs=0.5, downtime_s=(0.05, 0.5))
 
 
 @pytest.mark.slow
@@ -18,6 +20,25 @@ def test_rough_transactions() -> None:
     """Rough enough that a broken rule shows in one of them: `make mutants` relies on it."""
     for seed in (*range(6), 27):
         weather_the_transactions(seed)
+
+
+@pytest.mark.slow
+def test_transactions_among_strangers(stranger_seed: int) -> None:
+    weather_the_transactions(stranger_seed, strangers=4.0)
+
+
+def test_partitions_are_wedged_while_leaders_change_and_every_commit_is_read() -> None:
+    """Without a storm but for the leader, which is killed again and again."""
+    post = PostWeather().calmed()
+    with TransactionSimulation(11, weather=LEADERS_DIE, post_weather=post, strangers=8.0) as sim:
+        sim.run(6.0)
+        sim.heal()
+        sim.demand_commits()
+        counts = sim.ledger.counts
+    assert counts["markers refused"] > 5, "nothing was wedged"
+    assert counts["markers forced"] > 2, "nothing was forced"
+    assert counts["foreign markers refused"] > 2
+    assert counts["foreign markers written"] > 2
 
 
 @pytest.mark.slow

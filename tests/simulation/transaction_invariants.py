@@ -15,7 +15,9 @@ from tests.simulation.facts import (
     Ended,
     Identified,
     Marked,
+    MarkedByHand,
     Pair,
+    PassedOver,
     Prepared,
     TransactionFacts,
     Wrote,
@@ -40,8 +42,8 @@ def transactions_are_sound(ledger: Ledger, news: News) -> None:
         match fact:
             case Wrote():
                 _wrote(facts, fact)
-            case Marked():
-                _marked(facts, fact)
+            case Marked() | PassedOver() | MarkedByHand():
+                _answered_marker(facts, fact)
             case Identified():
                 _identified(facts, fact)
             case Acknowledged():
@@ -115,6 +117,17 @@ def _wrote(facts: TransactionFacts, fact: Wrote) -> None:
     if floor is not None:
         require(epoch >= floor[1], "I6: a fenced epoch writes", fact=fact, floor=floor)
     require(fact.purpose not in facts.over, "I7: written after its end", fact=fact)
+
+
+def _answered_marker(facts: TransactionFacts, fact: Marked | PassedOver | MarkedByHand) -> None:
+    match fact:
+        case Marked():
+            _marked(facts, fact)
+        case PassedOver():
+            require(not fact.still_open, "I7: NONE, and its transaction stays open", fact=fact)
+            facts.marked.add((fact.place, fact.pair[0], fact.version))
+        case MarkedByHand():
+            require(not fact.closed, "I7: a stranger ended a transaction", fact=fact)
 
 
 def _marked(facts: TransactionFacts, fact: Marked) -> None:

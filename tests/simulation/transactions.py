@@ -35,6 +35,7 @@ from tests.simulation.post import Post, PostWeather
 from tests.simulation.process import Process
 from tests.simulation.producers import Producer, World
 from tests.simulation.simulation import HEAL_S, Simulation
+from tests.simulation.strangers import Strangers
 from tests.simulation.transaction_invariants import TRANSACTION_INVARIANTS
 from tests.simulation.weather import Weather
 
@@ -79,6 +80,7 @@ class TransactionSimulation(Simulation):
         *,
         post_weather: PostWeather | None = None,
         producers: int = PRODUCERS,
+        strangers: float = 0.0,
     ) -> None:
         self._scaled = [(module, name, getattr(module, name)) for module, name, _ in SCALED]
         for module, name, value in SCALED:
@@ -111,6 +113,13 @@ class TransactionSimulation(Simulation):
             process.fresh = lambda: ProducerId(next(producer_ids))
         self.world = World(self.agenda, self.rng, self.ledger, self.post, voters, leaders, self._number)
         self.producers = [Producer(f"producer-{number}", self.world) for number in range(producers)]
+        for process in voters.values():
+            process.transactional_ids = tuple(each.transactional_id for each in self.producers)
+        self.strangers: Strangers | None = None
+        if strangers:
+            self.strangers = Strangers(
+                self.agenda, self.rng, self.ledger, self.post, voters, leaders, strangers
+            )
 
     def __enter__(self) -> "TransactionSimulation":
         return self
@@ -123,6 +132,8 @@ class TransactionSimulation(Simulation):
     def heal(self) -> None:
         super().heal()
         self.post.weather = self.post.weather.calmed()
+        if self.strangers is not None:
+            self.strangers.healed = True
 
     def _activated(self, process: Process, now_ms: int) -> None:
         """The first leader also makes the topic."""
