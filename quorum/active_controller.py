@@ -10,6 +10,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from quorum.driver import (
     SWEEP_S,
     TICK_S,
     Background,
+    CallAfter,
     Driver,
     Halt,
     Obligations,
@@ -34,6 +36,7 @@ from quorum.handshake import LinkConfig
 from quorum.link_events import Events
 from quorum.links import Links
 from quorum.marker_links import AnnouncementLinks, MarkerLinks
+from quorum.marker_sender import Done
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity, StoreLost, remember_store
 from quorum.raft_log import use_clock
@@ -43,8 +46,9 @@ from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes
 from quorum.zookeeper_port import Heard, ZookeeperPort
 from records.levels import LevelTooHigh
-from records.types import Log, NodeId
+from records.types import BrokerId, Log, NodeId
 from snapshots.store import STORE_FAILURES
+from wire.k27_write_txn_markers import WriteTxnMarkers
 from wire.listener import Listener
 from wire.request_memory import RequestMemory
 from wire.secret_proof import ClusterSecret
@@ -141,7 +145,7 @@ class Controller:
             self.replica,
             self.submit,
             acls,
-            send=self._marker_links.send,
+            send=self._send_markers,
             send_announcements=self._announcement_links.tell,
             call_later=self._call_later,
             background=self._background,
@@ -251,6 +255,9 @@ class Controller:
         self._links.require_level(self.replica.log_level)
         self._publish()
 
+    def _resume(self, call: Callable[..., None], *outcome: Any) -> None:
+        self._carry_out(self.driver.resume(call, *outcome))
+
     def _sweep(self) -> None:
         self._carry_out(self.driver.sweep(shutil.disk_usage(self._config.directory).free))
 
@@ -280,6 +287,8 @@ class Controller:
                 self._links.send(each.peer, each.frame)
             elif isinstance(each, TickAfter):
                 self._loop.call_later(each.seconds, self._tick)
+            elif isinstance(each, CallAfter):
+                self._after(each.seconds, each.call)
             elif isinstance(each, Background):
                 self._work(each.work, each.done)
             elif isinstance(each, Halt):
@@ -293,6 +302,12 @@ class Controller:
             os._exit(EXIT_UNREADABLE)
         self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
         os._exit(EXIT_HALTED)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        if seconds:
+            self._loop.call_later(seconds, self._resume, call)
+        else:
+            self._loop.call_soon(self._resume, call)
 
     def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         future = self._loop.run_in_executor(None, work)
@@ -313,15 +328,13 @@ class Controller:
     def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self._carry_out(self.driver.background(work, done))
 
-    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        if delay_s:
-            self._loop.call_later(delay_s, self._unless_stopped, call)
-        else:
-            self._loop.call_soon(self._unless_stopped, call)
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._carry_out(self.driver.call_later(seconds, call))
 
-    def _unless_stopped(self, call: Callable[[], None]) -> None:
-        if not self.driver.stopped:
-            call()
+    def _send_markers(
+        self, broker_id: BrokerId, host: str, port: int, request: WriteTxnMarkers, done: Done
+    ) -> None:
+        self._marker_links.send(broker_id, host, port, request, partial(self._resume, done))
 
     # -- metrics ------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ some 0.1 microseconds more so; a Raft entry costs its leader four of them, and h
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -44,7 +45,7 @@ from wire.stalls import Stalls
 TICK_S: Final = 0.01
 MAINTAIN_S: Final = 0.05
 SWEEP_S: Final = 0.5  # sessions, disk space
-SERVICE_LOG_S: Final = 30.0  # between two lines on a service whose timer fails
+SERVICE_LOG_S: Final = 30.0  # between two lines on the same step of a service that fails
 
 
 class Send(Struct, frozen=True):
@@ -58,6 +59,13 @@ class TickAfter(Struct, frozen=True):
     """Call ``tick`` in so many seconds, besides the periodic ones."""
 
     seconds: float
+
+
+class CallAfter(Struct, frozen=True):
+    """Call ``resume`` with ``call`` in so many seconds; 0: as soon as what has arrived is in."""
+
+    seconds: float
+    call: Callable[[], None]
 
 
 class Background(Struct, frozen=True):
@@ -78,7 +86,7 @@ class Turn(Struct, frozen=True):
     """Call ``turn`` soon: after what was sent is with the sockets, and what has arrived is received."""
 
 
-Obligation: TypeAlias = Send | TickAfter | Background | Halt | Turn
+Obligation: TypeAlias = Send | TickAfter | CallAfter | Background | Halt | Turn
 Obligations: TypeAlias = Sequence[Obligation]
 
 NOTHING: Final[Obligations] = ()
@@ -126,7 +134,7 @@ class Driver:
         self._running = False  # inside an event: it returns what the calls that it leads to oblige to
         self._turn_wanted = False
         self._turn_given = False  # a ``Turn`` is out, ``turn`` not called yet
-        self._logged_s: dict[str, float] = {}  # service -> when its failure was logged
+        self._logged_s: dict[str, float] = {}  # step of a service -> when its failure was logged
         self.disk_full = False
         self.stopped = False
         self.handed_over = False
@@ -212,17 +220,25 @@ class Driver:
         """Every ``SWEEP_S``, with the space that is left on the disk."""
         return self._event("sweep", self._sweep, free_bytes)
 
-    # -- work elsewhere -----------------------------------------------------------------------------
+    # -- what services wait for ---------------------------------------------------------------------
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Obligations:
+        """A service sets a timer."""
+        self._out.append(CallAfter(seconds, call))
+        return NOTHING if self._running else self._take()
 
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Obligations:
         """A service wants work done on another thread."""
-        self._in_background(work, done)
+        self._in_background(work, partial(self._step, done))
         return NOTHING if self._running else self._take()
 
+    def resume(self, call: Callable[..., None], *outcome: Any) -> Obligations:
+        """A service's timer is due, or another node answered it. Its failure stops nothing else."""
+        return self._event(_name(call), self._step, call, *outcome)
+
     def completed(self, done: Callable[..., None], *outcome: Any) -> Obligations:
-        """Work on another thread ended, or another system answered."""
-        where = getattr(done, "__name__", "completed")
-        return self._event(where, self._then_turn, done, *outcome)
+        """Work on another thread ended, or ZooKeeper answered."""
+        return self._event(_name(done), self._then_turn, done, *outcome)
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -293,8 +309,7 @@ class Driver:
 
     def _maintain(self) -> None:
         self.replica.beat()
-        for service in self.services:
-            self._of_service(service, service.maintain)
+        self._timers(service.maintain for service in self.services)
 
     def _sweep(self, free_bytes: int) -> None:
         full = free_bytes < self._disk_free_bytes_min
@@ -302,23 +317,27 @@ class Driver:
             self.disk_full = full
             event = "disk_full" if full else "disk_has_room"
             self._log.error(event, free_bytes=free_bytes, needed_bytes=self._disk_free_bytes_min)
-        for service in self.services:
-            self._of_service(service, service.sweep)
+        self._timers(service.sweep for service in self.services)
 
-    def _of_service(self, service: Service, call: Callable[[int], None]) -> None:
-        """A timer of a service looks and decides, as a request does: its failure stops nothing else."""
+    def _timers(self, calls: Iterable[Callable[[int], None]]) -> None:
         proposer = self.replica.proposer
-        if not proposer.active:
-            return
+        for call in calls:
+            if proposer.active:
+                self._step(call, proposer.now_ms())
+
+    def _step(self, call: Callable[..., None], *facts: Any) -> None:
+        """A service looks and decides, as for a request, and nothing is proposed yet: see quorum/draft.py."""
         try:
-            call(proposer.now_ms())
+            call(*facts)
         except HALTING:
             raise
-        except Exception as error:  # noqa: BLE001 - nothing is proposed: the next timer tries again
-            name, now_s = type(service).__name__, self._clock()
+        except Exception as error:  # noqa: BLE001 - around one decision of a service
+            name, now_s = _name(call), self._clock()
             if now_s - self._logged_s.get(name, -SERVICE_LOG_S) >= SERVICE_LOG_S:
                 self._logged_s[name] = now_s
-                self._log.error("timer_failed", service=name, error=repr(error), exc_info=error)
+                self._log.error("service_failed", step=name, error=repr(error), exc_info=error)
+            self.replica.proposer.violations[name] += 1
+            self.replica.proposer.violated = True
 
     # -- what the replica calls ---------------------------------------------------------------------
 
@@ -343,3 +362,10 @@ class Driver:
     def _deposed(self) -> None:
         for service in self.services:
             service.deposed()
+
+
+def _name(call: Callable[..., Any]) -> str:
+    """Of a step, for logs and metrics."""
+    while isinstance(call, partial):
+        call = call.func
+    return str(getattr(call, "__qualname__", type(call).__qualname__))

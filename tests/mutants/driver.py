@@ -145,8 +145,8 @@ DRIVER: Final = (
         "timers-without-a-leadership",
         "services' timers run while this node decides",
         "quorum/driver.py",
-        "        if not proposer.active:\n            return\n        try:",
-        "        try:",
+        "            if proposer.active:\n                self._step(",
+        "            if True:\n                self._step(",
         (DRIVEN + "test_services_hear_of_the_leadership_and_its_timers_while_it_lasts",),
     ),
     Mutant(
@@ -164,6 +164,25 @@ DRIVER: Final = (
         "        except HALTING:\n            raise",
         "        except MemoryError:\n            raise",
         (DRIVEN + "test_a_disk_or_a_machine_that_fails_halts_also_in_a_services_timer[OSError()]",),
+    ),
+    Mutant(
+        "a-failing-step-is-not-counted",
+        "a step of a service that fails is counted as a decision that failed",
+        "quorum/driver.py",
+        "            self.replica.proposer.violations[name] += 1\n",
+        "",
+        (DRIVEN + "test_a_services_timer_that_fails_stops_nothing_else[failure0-maintain]",),
+    ),
+    Mutant(
+        "a-service-timer-lost",
+        "a service's timer is set",
+        "quorum/driver.py",
+        "        self._out.append(CallAfter(seconds, call))\n",
+        "",
+        (
+            DRIVEN + "test_a_services_timer_is_an_event_that_obliges_to_what_it_submits",
+            "tests/simulation/test_transaction_storms.py::test_a_calm_day",
+        ),
     ),
     Mutant(
         "bootstrap-lost",

@@ -55,9 +55,13 @@ class Lines(Silence):
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.warnings: list[str] = []
 
     def error(self, event: str, **facts: object) -> None:
         self.events.append(event)
+
+    def warning(self, event: str, **facts: object) -> None:
+        self.warnings.append(event)
 
 
 class Replies:

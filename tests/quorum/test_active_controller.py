@@ -17,7 +17,7 @@ from controller.errors import StorageFull
 from controller.view import View
 from quorum.active_controller import EXIT_HALTED, Controller
 from quorum.config import parse_properties
-from quorum.driver import Background, Driver, Halt, Obligations, Send, TickAfter, Turn
+from quorum.driver import Background, CallAfter, Driver, Halt, Obligations, Send, TickAfter, Turn
 from quorum.node_identity import format_directory, id_text, random_id
 from records.types import NodeId
 from tests.ports import free_port
@@ -58,6 +58,13 @@ class Played:
     def sweep(self, free_bytes: int) -> Obligations:
         assert free_bytes > 0
         return self._event("sweep")
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Obligations:
+        return [CallAfter(seconds, call)]
+
+    def resume(self, call: Callable[..., None], *outcome: Any) -> Obligations:
+        call(*outcome)
+        return self._event("resume")
 
     def completed(self, done: Callable[..., None], *outcome: Any) -> Obligations:
         done(*outcome)
@@ -126,6 +133,7 @@ def test_obligations_are_carried_out_in_order_and_to_the_last(
         with played(controller) as (player, sent):
             threads: list[int] = []
             results: list[object] = []
+            due: list[str] = []
 
             def work() -> str:
                 threads.append(threading.get_ident())
@@ -137,14 +145,17 @@ def test_obligations_are_carried_out_in_order_and_to_the_last(
                     Background(work, results.append),
                     Send(TWO, b"ack"),
                     TickAfter(0.0),
+                    CallAfter(0.0, lambda: due.append("soon")),
+                    CallAfter(0.001, lambda: due.append("later")),
                     Send(ONE, b"vote"),
                     Turn(),
                 ]
             )
             assert sent == [(TWO, b"entry"), (TWO, b"ack"), (ONE, b"vote")]
             assert player.events == []
-            await until(lambda: len(player.events) == 3)
-            assert sorted(player.events) == ["completed", "tick", "turn"]
+            await until(lambda: len(player.events) == 5)
+            assert sorted(player.events) == ["completed", "resume", "resume", "tick", "turn"]
+            assert due == ["soon", "later"]
             assert results == ["done"]
             assert threads != [threading.get_ident()]
 

@@ -10,7 +10,17 @@ from controller.decision import Decision
 from controller.errors import NotController, StorageFull
 from controller.features import FEATURES, METADATA_VERSION
 from controller.view import View
-from quorum.driver import SERVICE_LOG_S, TURN, Driver, Halt, Obligations, Send, TickAfter, Turn
+from quorum.driver import (
+    SERVICE_LOG_S,
+    TURN,
+    CallAfter,
+    Driver,
+    Halt,
+    Obligations,
+    Send,
+    TickAfter,
+    Turn,
+)
 from quorum.gather import GATHER_S
 from quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, decode
 from records.invariant import CorruptData, InvariantViolation
@@ -215,10 +225,11 @@ def test_a_services_timer_that_fails_stops_nothing_else(alone: Stage, timer: str
     for _ in range(3):
         assert due() == []
     assert calm.heard == [timer] * 3
-    assert alone.lines[ONE].events == ["timer_failed"], "once, not at every tick"
+    assert alone.lines[ONE].events == ["service_failed"], "once, not at every tick"
+    assert driver.replica.proposer.violations == {f"Notes.{timer}": 3}
     alone.now += SERVICE_LOG_S
     due()
-    assert alone.lines[ONE].events == ["timer_failed"] * 2
+    assert alone.lines[ONE].events == ["service_failed"] * 2
     replies = alone.submit(1)
     alone.rest()
     assert replies.all == ["done"]
@@ -244,6 +255,51 @@ def test_work_of_a_service_is_done_elsewhere_and_comes_back_as_an_event(alone: S
     assert results == []
     assert alone[1].completed(job.done, job.work()) == [TURN]
     assert results == ["found"]
+
+
+def test_a_services_timer_is_an_event_that_obliges_to_what_it_submits(alone: Stage) -> None:
+    replies = Replies()
+
+    def due() -> None:
+        assert alone[1].submit(_nothing, replies) == (), "the event is not over"
+
+    (timer,) = alone[1].call_later(0.5, due)
+    assert timer == CallAfter(0.5, due)
+    alone.carry_out(1, alone[1].resume(due))
+    assert alone.soon == [ONE]
+    alone.rest()
+    assert replies.all == [None]
+
+
+@pytest.mark.parametrize("failure", [InvariantViolation("ours"), ValueError("ours")], ids=repr)
+def test_a_step_of_a_service_that_fails_stops_nothing_else(three: Stage, failure: Exception) -> None:
+    """A timer, another node's answer, the result of a thread: no request's decision, but of the same kind."""
+    driver = three[1]
+
+    def fails(*_: object) -> None:
+        raise failure
+
+    three.carry_out(1, driver.background(lambda: None, fails))
+    ((_, job),) = three.jobs
+    assert driver.resume(fails) == driver.resume(fails, "an answer") == []
+    three.carry_out(1, driver.completed(job.done, None))
+    assert driver.replica.proposer.violations.total() == 3
+    assert three.lines[ONE].events == ["service_failed"]
+    replies = three.submit(1)
+    three.rest()
+    assert replies.all == ["done"]
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError(), MemoryError(), CorruptData("bytes"), HALTING[0]("map")], ids=repr
+)
+def test_a_step_of_a_service_halts_for_a_disk_or_a_machine_that_fails(
+    alone: Stage, failure: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise failure
+
+    assert alone[1].resume(fails) == [Halt(fails.__qualname__, failure)]
 
 
 # -- halting ---------------------------------------------------------------------------------------------
@@ -298,7 +354,7 @@ def test_a_result_that_cannot_be_taken_halts_by_name(alone: Stage) -> None:
     def snapshot_written(_result: object) -> None:
         raise failure
 
-    assert alone[1].completed(snapshot_written, None) == [Halt("snapshot_written", failure)]
+    assert alone[1].completed(snapshot_written, None) == [Halt(snapshot_written.__qualname__, failure)]
 
 
 # -- stopping --------------------------------------------------------------------------------------------

@@ -57,9 +57,9 @@ class Coordinator(Process):
             Acls(),
             send=partial(self._send_markers, life),
             send_announcements=partial(self._send_announcements, life),
-            call_later=partial(self._call_later, life),
+            call_later=lambda seconds, call: self._carry_out(driver.call_later(seconds, call)),
             background=lambda work, done: self._carry_out(driver.background(work, done)),
-            clock=lambda: self._agenda.now,
+            clock=self.clock,
             log=self._log,
         )
         self.server.claim = self.fresh
@@ -118,13 +118,6 @@ class Coordinator(Process):
         except ApiError as refusal:
             told(refusal)
 
-    def _call_later(self, life: int, wait_s: float, call: Callable[[], None]) -> None:
-        self._agenda.after(wait_s, self._run_in, life, self._if_alive, life, call)
-
-    def _if_alive(self, life: int, call: Callable[[], None]) -> None:
-        if self._lives(life):
-            call()
-
     def _send_markers(
         self, life: int, broker: BrokerId, _host: str, _port: int, request: WriteTxnMarkers, done: Told
     ) -> None:
@@ -145,9 +138,9 @@ class Coordinator(Process):
         waiting = [True]
 
         def tell(outcome: Any) -> None:
-            if waiting[0] and self._lives(life):
+            if waiting[0] and self.driver is not None:
                 waiting[0] = False
-                self.run(self._if_alive, life, partial(done, outcome))
+                self._run_in(life, self.driver.resume, done, outcome)
 
         def answered(outcome: Any) -> None:
             self.post.carry(partial(tell, outcome))

@@ -75,13 +75,13 @@ class Faults:
         self._sim.network.cut(source, target)
 
     def _partition(self) -> None:
-        """Two sides; the frames of one direction or of both wait. Or a single direction between two nodes."""
+        """Two sides; the frames of one direction or of both wait. Or two nodes that others still reach."""
         sim, rng = self._sim, self._sim.rng
         nodes = sorted(sim.processes)
         pairs: list[tuple[NodeId, NodeId]]
         if rng.random() < 0.3:
             source, target = rng.sample(nodes, 2)
-            pairs = [(source, target)]
+            pairs = [(source, target)] if rng.random() < 0.5 else [(source, target), (target, source)]
         else:
             side = set(rng.sample(nodes, rng.randint(1, len(nodes) - 1)))
             if rng.random() < 0.5:
@@ -159,7 +159,6 @@ class Faults:
             return
         if driver.may_stop or self._sim.agenda.now >= deadline:
             process.end(life)
-            self.restart_later(process)
         else:
             process.run(driver.hand_over)
             self._sim.agenda.after(TICK_S, self._hand_on, process, life, deadline)

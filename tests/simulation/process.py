@@ -7,7 +7,6 @@ A killed one loses the open LMDB transaction and what its archive had not writte
 what is left. It may die between two obligations of one event.
 """
 
-import os
 import random
 import shutil
 import uuid
@@ -15,15 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from controller import brokers
 from controller.brokers import Contacts
-from controller.producer_ids import latest
 from quorum.draft import Decide, Reply
 from quorum.driver import (
     MAINTAIN_S,
     SWEEP_S,
     TICK_S,
     Background,
+    CallAfter,
     Driver,
     Halt,
     Obligation,
@@ -35,11 +33,16 @@ from quorum.driver import (
 from quorum.messages import Vote, decode
 from quorum.replica import Replica, ReplicaConfig
 from records.levels import LEVEL_MAX
-from records.types import LogIndex, NodeId, Offset, Term
-from snapshots.archive import Archive
+from records.types import NodeId, Term
 from tests.simulation.agenda import Agenda
+from tests.simulation.clocks import Clocks
+from tests.simulation.fencing import Fencing
+from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
+from tests.simulation.power_loss import Unsynced, close_files
+from tests.simulation.trace_log import Log
+from tests.simulation.watch import watch
 
 SESSION_MS = 2_000
 DISK_FREE_MIN = 1_000  # bytes
@@ -47,37 +50,8 @@ WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for 
 CLUSTER = "simulated"
 
 
-class Killed(Exception):
-    """The process dies at this very call."""
-
-
-class Fencing:
-    """As quorum/server.py: the active controller fences brokers that fell silent."""
-
-    def __init__(self, process: "Process") -> None:
-        self._process = process
-
-    def activated(self, now_ms: int) -> None:
-        """See quorum.driver.Service."""
-        self._process.activated(now_ms)
-
-    def deposed(self) -> None:
-        """See quorum.driver.Service."""
-
-    def maintain(self, now_ms: int) -> None:
-        """See quorum.driver.Service."""
-
-    def sweep(self, now_ms: int) -> None:
-        """See quorum.driver.Service."""
-        process, contacts = self._process, self._process.contacts
-        if (
-            process.replica is not None
-            and brokers.decide_expire(process.replica.image, contacts, now_ms).records
-        ):
-            process.submit(
-                lambda view, decided_ms: brokers.decide_expire(view, contacts, decided_ms),
-                lambda _answer, _ms: None,
-            )
+class Killed(BaseException):
+    """The process dies at this very call. Nothing isolates that: it is no ``Exception``."""
 
 
 class Process:
@@ -90,6 +64,7 @@ class Process:
         node_id: NodeId,
         root: Path,
         agenda: Agenda,
+        clocks: Clocks,
         rng: random.Random,
         ledger: Ledger,
         *,
@@ -97,7 +72,7 @@ class Process:
         initial_voters: Mapping[NodeId, uuid.UUID] | None,
         directory_id: uuid.UUID,
         on_active: Callable[["Process", int], None],
-        on_killed: Callable[["Process"], None],
+        on_ended: Callable[["Process"], None],
         trace: Callable[[str], None],
     ) -> None:
         self.node_id = node_id
@@ -115,20 +90,22 @@ class Process:
         self.network: Network | None = None  # they need each other
         self.contacts = Contacts(0, SESSION_MS)
         self.doomed = False  # dies at its next frame
+        self.clock_rate = 1.0
         self._agenda = agenda
+        self._clocks = clocks
         self._rng = rng
         self._ledger = ledger
         self._voter_ids = voter_ids
         self._on_active = on_active
-        self._on_killed = on_killed
+        self._on_ended = on_ended
         self._trace = trace
-        self._log = Log(self)
+        self._log = Log(node_id, trace)
         self._inbox: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self._stops = 0
         self._busy_until = 0.0
         self._waking_at = 0.0
         self._flushed = False  # by the event that runs
-        self._synced_bytes: dict[Path, int] = {}
+        self._unsynced = Unsynced(self.directory, rng)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -136,6 +113,10 @@ class Process:
     def up(self) -> bool:
         """It runs, or is stopped."""
         return self.replica is not None
+
+    def clock(self) -> float:
+        """Its monotonic clock, in seconds."""
+        return self._agenda.now * self.clock_rate
 
     @property
     def stopped(self) -> bool:
@@ -150,6 +131,7 @@ class Process:
         life = self.life
         self._inbox = []
         self._stops, self._busy_until, self._waking_at, self.doomed, self.full = 0, 0.0, 0.0, False, False
+        self._clocks.rate = self.clock_rate
         self.driver = Driver(
             ReplicaConfig(
                 node_id=self.node_id,
@@ -166,17 +148,16 @@ class Process:
             ),
             disk_free_bytes_min=DISK_FREE_MIN,
             migrating=self.migrating,
-            clock=lambda: self._agenda.now,
+            clock=self.clock,
             wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
             rng=self._rng,
             log=self._log,
         )
         self.replica = self.driver.replica
-        self._watch(self.replica)
+        watch(self.replica, self._ledger, self._at_flush)
         self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
-        for archive in self.replica.archiver.archives.values():
-            self._note_syncs(archive)
+        self._unsynced.watch(self.replica.archiver.archives.values())
         driver = self.driver
         timers = ((TICK_S, driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
         for period_s, event in timers:
@@ -194,7 +175,7 @@ class Process:
         for archive in replica.archiver.archives.values():
             close_files(archive)
         if power_loss:
-            self._lose_unsynced()
+            self._unsynced.lose()
         if self.network is not None:
             self.network.died(self.node_id)
 
@@ -213,6 +194,7 @@ class Process:
         self._trace(f"{self.node_id} ended")
         if self.network is not None:
             self.network.died(self.node_id)
+        self._on_ended(self)
 
     def wipe(self, directory_id: uuid.UUID) -> None:
         """The directory of a dead process is lost and formatted again."""
@@ -220,7 +202,7 @@ class Process:
         shutil.rmtree(self.directory)
         self.directory_id = directory_id
         self.initial_voters = None
-        self._synced_bytes.clear()
+        self._unsynced.forget()
 
     def stop(self) -> None:
         """SIGSTOP."""
@@ -250,8 +232,8 @@ class Process:
 
     def submit(self, decide: Decide, reply: Reply, **how: Any) -> None:
         """A decision, of a request or of a service. Call it on the process's thread: see ``run``."""
-        if self.driver is not None and (out := self.driver.submit(decide, reply, **how)):
-            self._carry_out(out)
+        if self.driver is not None:
+            self._carry_out(self.driver.submit(decide, reply, **how))
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> None:
         """Make a call on the process's one thread, now or when it can, and carry out what it obliges to."""
@@ -289,22 +271,34 @@ class Process:
     def _event(self, call: Callable[..., Any], *arguments: Any) -> None:
         """One event, and its obligations, to the last; or death in the middle."""
         self._flushed = False
+        self._clocks.rate = self.clock_rate
         try:
             obligations: Obligations = call(*arguments) or ()
             if self.replica is not None:
                 self._ledger.looked_at(self.replica)
-            self._carry_out(obligations)
+                self._nothing_failed(self.replica)
+            self._carry_out(obligations, self._flush_s())
         except Killed:
             self.kill()
-            self._on_killed(self)
+            self._on_ended(self)
 
-    def _carry_out(self, obligations: Obligations) -> None:
-        held_s = 0.0
-        if self._flushed:
-            weather, self._flushed = self._weather(), False
-            slow = self._rng.random() < weather.slow_flush
-            held_s = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
-            self._busy_until = self._agenda.now + held_s
+    def _nothing_failed(self, replica: Replica) -> None:
+        """What the product isolates (quorum/draft.py) is a bug all the same."""
+        proposer = replica.proposer
+        require(not proposer.violations, "a decision failed", node=self.node_id, which=proposer.violations)
+        require(not proposer.answers_failed, "an answer failed", node=self.node_id)
+
+    def _flush_s(self) -> float:
+        """How long the flush of this event takes. Until then the process does nothing else."""
+        if not self._flushed:
+            return 0.0
+        weather = self._weather()
+        slow = self._rng.random() < weather.slow_flush
+        flush_s: float = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
+        self._busy_until = self._agenda.now + flush_s
+        return flush_s
+
+    def _carry_out(self, obligations: Obligations, held_s: float = 0.0) -> None:
         for each in obligations:
             self._oblige(each, held_s)
 
@@ -315,7 +309,9 @@ class Process:
         if isinstance(obligation, Send):
             self._send(obligation.peer, obligation.frame, held_s)
         elif isinstance(obligation, TickAfter):
-            self._agenda.after(held_s + obligation.seconds, self._run_in, self.life, driver.tick)
+            self._after(held_s, obligation.seconds, driver.tick)
+        elif isinstance(obligation, CallAfter):
+            self._after(held_s, obligation.seconds, driver.resume, obligation.call)
         elif isinstance(obligation, Background):
             self._background(obligation.work, obligation.done)
         elif isinstance(obligation, Halt):
@@ -324,10 +320,14 @@ class Process:
             wait_s = held_s + self._rng.uniform(0.0, 0.0005)
             self._agenda.after(wait_s, self._run_in, self.life, driver.turn)
 
+    def _after(self, held_s: float, seconds: float, call: Callable[..., Any], *arguments: Any) -> None:
+        """A timer by the clock of this process."""
+        self._agenda.after(held_s + seconds / self.clock_rate, self._run_in, self.life, call, *arguments)
+
     def _timer(self, life: int, period_s: float, event: Callable[[], Obligations]) -> None:
         if not self._lives(life):
             return
-        self._agenda.after(period_s, self._timer, life, period_s, event)
+        self._agenda.after(period_s / self.clock_rate, self._timer, life, period_s, event)
         if not self.stopped:  # the timers of a stopped process fire once when it continues: the next ones do
             self.run(event)
 
@@ -389,81 +389,7 @@ class Process:
         self.contacts = Contacts(now_ms, SESSION_MS)
         self._on_active(self, now_ms)
 
-    def _watch(self, replica: Replica) -> None:
-        """Let the ledger see what is applied and installed, and the weather each flush."""
-        on_committed, installed, commit = replica.raft._on_committed, replica.installed, replica.store.commit
-
-        def committed(index: LogIndex, term: Term, command: bytes) -> None:
-            before, ids_end = replica.store.image.header, latest(replica.store.image).end
-            on_committed(index, term, command)
-            self._ledger.applied(self.node_id, index, term, command, before, ids_end, replica.store)
-
-        def seen(*what: Any) -> None:
-            installed(*what)
-            self._ledger.installed(self.node_id, replica.store)
-
-        def dying() -> bool:
-            self._at_flush()
-            flushed = commit()
-            self._flushed = True
-            self._at_flush()
-            return flushed
-
-        replica.raft._on_committed = committed
-        replica.installed = seen  # type: ignore[assignment, method-assign]
-        replica.store.commit = dying  # type: ignore[method-assign]
-
-    def _at_flush(self) -> None:
+    def _at_flush(self, is_done: bool) -> None:
+        self._flushed = self._flushed or is_done
         if self.up and self._rng.random() < self._weather().crash_in_flush:
             raise Killed
-
-    # -- the archive's part of a power loss -------------------------------------------------------
-
-    def _segments(self) -> list[Path]:
-        return sorted((self.directory / "archive").glob("*/*.log"))
-
-    def _note_syncs(self, archive: Archive) -> None:
-        """Remember what is on disk after each sync. Opening the archive was one."""
-        sync = archive.sync
-
-        def noting() -> Offset:
-            end = sync()
-            self._synced_bytes = {path: path.stat().st_size for path in self._segments()}
-            return end
-
-        archive.sync = noting  # type: ignore[method-assign]
-        noting()
-
-    def _lose_unsynced(self) -> None:
-        """Cut the newest segment somewhere after what was synced; one that was never synced may be empty."""
-        for path in self._segments()[-1:]:
-            size, synced = path.stat().st_size, self._synced_bytes.get(path, 0)
-            if os.access(path, os.W_OK) and path.stat().st_mode & 0o200 and synced < size:
-                os.truncate(path, self._rng.randint(synced, size))
-
-
-class Log:
-    """A structlog logger's place: events go to the trace."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def _said(self, level: str, event: str, facts: dict[str, Any]) -> None:
-        told = " ".join(f"{name}={fact}" for name, fact in facts.items())
-        self._process._trace(f"{self._process.node_id} {level}: {event} {told}")
-
-    def info(self, event: str, **facts: Any) -> None:
-        self._said("info", event, facts)
-
-    def warning(self, event: str, **facts: Any) -> None:
-        self._said("warning", event, facts)
-
-    def error(self, event: str, **facts: Any) -> None:
-        self._said("error", event, facts)
-
-
-def close_files(archive: Archive) -> None:
-    """Let go of an archive's files as a dying process does: what is buffered is lost."""
-    active = [archive._active] if archive._active is not None else []
-    for file in (*archive._rolled, *active):
-        os.close(file.descriptor)

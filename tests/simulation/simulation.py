@@ -32,6 +32,7 @@ from snapshots.store import image_digest
 from tests.simulation.agenda import Agenda
 from tests.simulation.archives import archive_is_the_log, committed_batches
 from tests.simulation.clients import Client
+from tests.simulation.clocks import Clocks
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
 from tests.simulation.ledger import Ledger
@@ -77,6 +78,7 @@ class Simulation:
         self.invariants = list(invariants)
         self.rng = random.Random(f"simulation {seed}")
         self.agenda = Agenda()
+        self.clocks = Clocks(self.agenda)
         self.ledger = Ledger()
         self.trace: deque[str] = deque(maxlen=TRACE_MAX)
         self._hash = hashlib.sha256()
@@ -85,7 +87,7 @@ class Simulation:
         self.root = root or Path(tempfile.mkdtemp(prefix="storm-", dir=memory if memory.is_dir() else None))
         self._limits = _limits()
         self._limits.__enter__()
-        use_clock(lambda: self.agenda.now, self.rng)
+        use_clock(self.clocks.now, self.rng)
         ids = [NodeId(n) for n in range(1, node_count + 1)]
         directories = {node: self.new_uuid() for node in ids}
         self.processes: dict[NodeId, Process] = {
@@ -93,13 +95,14 @@ class Simulation:
                 node,
                 self.root,
                 self.agenda,
+                self.clocks,
                 self.rng,
                 self.ledger,
                 voter_ids=frozenset(ids),
                 initial_voters=directories if initial_voters else None,
                 directory_id=directories[node],
                 on_active=self._activated,
-                on_killed=self._killed,
+                on_ended=self._ended,
                 trace=self.said,
             )
             for node in ids
@@ -108,6 +111,8 @@ class Simulation:
         self.faults = Faults(self)
         for process in self.processes.values():
             process.network = self.network
+            if self.weather.drift:
+                process.clock_rate = self.rng.uniform(1 - self.weather.drift, 1 + self.weather.drift)
             process.skew_ms = self.rng.randint(-self.weather.skew_ms, self.weather.skew_ms)
             self.agenda.after(self.rng.uniform(0.0, 0.3), process.start)
         self.clients = [
@@ -272,8 +277,8 @@ class Simulation:
         """One that no one has had."""
         return uuid.UUID(int=self.rng.getrandbits(128))
 
-    def _killed(self, process: Process) -> None:
-        """It died in the middle of a turn."""
+    def _ended(self, process: Process) -> None:
+        """It died in the middle of a turn, or stopped cleanly."""
         self.faults.restart_later(process)
 
     def _activated(self, process: Process, now_ms: int) -> None:

@@ -86,7 +86,7 @@ class UpgradingProcess(Process):
             lambda: replica.image,
             self.submit,
             charge=lambda _broker, _now_ms: 0,
-            clock=lambda: self._agenda.now,
+            clock=self.clock,
             reach=self._reach,
             log=self._log,
         )

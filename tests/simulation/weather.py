@@ -33,6 +33,7 @@ class Weather:
     hand_overs: float = 0.0  # clean stop of a leader: it asks a successor to campaign
     # clocks and disks
     skew_ms: int = 0  # every wall clock is off by up to so much, and jumps again and again
+    drift: float = 0.0  # each monotonic clock is fast or slow by up to so much, as a share of it
     flush_s: tuple[float, float] = (0.0002, 0.002)
     slow_flush: float = 0.0  # share of flushes that take up to ``slow_flush_s``
     slow_flush_s: float = 0.4
@@ -73,7 +74,14 @@ CRASHES: Final = Weather(
     slow_flush=0.01,
 )
 NETWORK: Final = Weather(
-    drop=0.02, duplicate=0.05, reorder=0.1, slow=0.03, cuts=0.4, partitions=0.35, skew_ms=HOUR_MS
+    drop=0.02,
+    duplicate=0.05,
+    reorder=0.1,
+    slow=0.03,
+    cuts=0.4,
+    partitions=0.35,
+    skew_ms=HOUR_MS,
+    drift=0.05,
 )
 STALLS: Final = Weather(
     stops=0.5,
@@ -84,6 +92,7 @@ STALLS: Final = Weather(
     hand_overs=0.3,
     fills=0.2,
     skew_ms=HOUR_MS,
+    drift=0.05,
 )
 WIPES: Final = Weather(
     wipes=0.25, crashes=0.2, cuts=0.2, partitions=0.1, drop=0.005, power_loss=0.3, skew_ms=HOUR_MS
@@ -97,6 +106,7 @@ ELECTIONS: Final = Weather(
     partitions=0.6,
     stops=0.4,
     skew_ms=HOUR_MS,
+    drift=0.1,
 )
 DUPLICATES: Final = Weather(duplicate=0.5, reorder=0.4, slow=0.2, drop=0.02)
 DEATHS: Final = Weather(
@@ -121,6 +131,7 @@ EVERYTHING: Final = Weather(
     wipes=0.08,
     hand_overs=0.1,
     skew_ms=HOUR_MS,
+    drift=0.1,
     slow_flush=0.02,
     fills=0.2,
     power_loss=0.3,

@@ -1,0 +1,55 @@
+"""What a power loss takes of an archive: what it wrote and did not sync."""
+
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+from records.types import Offset
+from snapshots.archive import Archive
+
+
+class Unsynced:
+    """Watches the archives of one node directory."""
+
+    def __init__(self, directory: Path, rng: random.Random) -> None:
+        self._directory = directory
+        self._rng = rng
+        self._synced_bytes: dict[Path, int] = {}
+
+    def watch(self, archives: Iterable[Archive]) -> None:
+        """Remember what is on disk after each sync. Opening an archive was one."""
+        for archive in archives:
+            self._watch(archive)
+
+    def _watch(self, archive: Archive) -> None:
+        sync = archive.sync
+
+        def noting() -> Offset:
+            end = sync()
+            self._synced_bytes = {path: path.stat().st_size for path in self._segments()}
+            return end
+
+        archive.sync = noting  # type: ignore[method-assign]
+        noting()
+
+    def lose(self) -> None:
+        """Cut the newest segment somewhere after what was synced; one that was never synced may be empty."""
+        for path in self._segments()[-1:]:
+            size, synced = path.stat().st_size, self._synced_bytes.get(path, 0)
+            if os.access(path, os.W_OK) and path.stat().st_mode & 0o200 and synced < size:
+                os.truncate(path, self._rng.randint(synced, size))
+
+    def forget(self) -> None:
+        """The directory is gone."""
+        self._synced_bytes.clear()
+
+    def _segments(self) -> list[Path]:
+        return sorted((self._directory / "archive").glob("*/*.log"))
+
+
+def close_files(archive: Archive) -> None:
+    """Let go of an archive's files as a dying process does: what is buffered is lost."""
+    active = [archive._active] if archive._active is not None else []
+    for file in (*archive._rolled, *active):
+        os.close(file.descriptor)
