@@ -208,7 +208,6 @@ class Replica:
     def disconnected(self, peer: NodeId) -> None:
         """Frames can no longer be sent to ``peer``."""
         self.connected_peers.discard(peer)
-        self._named_levels.pop(peer, None)
         self._transport.disconnected(peer)
         self.snapshotter.peer_gone(peer)
 

@@ -18,6 +18,7 @@ from quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
 from quorum.link_events import Events
 from quorum.links import Links
 from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
+from records.levels import LEVEL_MAX
 from records.types import NodeId
 from tests.ports import free_port
 
@@ -37,10 +38,13 @@ class Node:
         directory: int | None = None,
         secret: bytes = SECRET,
         cluster_id: str = "cluster",
+        reads: int = LEVEL_MAX,
     ) -> None:
         self.told: list[str] = []
         self.messages: list[tuple[NodeId, Message]] = []
         self.met: dict[NodeId, uuid.UUID] = {}
+        self.levels: dict[NodeId, set[int]] = {}  # the highest that each peer's Hellos named
+        self.log_level = 0
         capture = LogCapture()
         self.log = capture.entries
         self.port = ports[node_id]
@@ -52,10 +56,12 @@ class Node:
             secret=secret,
             controller=("127.0.0.1", 1),
             addresses={node: ("127.0.0.1", port) for node, port in ports.items()},
+            log_level_max=reads,
         )
         events = Events(
             bound=lambda: {ONE: uuid.UUID(int=0xD1)},
-            met=lambda peer, directory, _bound, _controller, _level: self.met.update({peer: directory}),
+            log_level=lambda: self.log_level,
+            met=self._met,
             connected=lambda peer: self.told.append(f"connected {peer}"),
             disconnected=lambda peer: self.told.append(f"disconnected {peer}"),
             lost=lambda peer: self.told.append(f"lost {peer}"),
@@ -63,6 +69,12 @@ class Node:
         )
         log = structlog.wrap_logger(None, processors=[capture])
         self.links = Links(config, events, log, random.Random(1).random)
+
+    def _met(
+        self, peer: NodeId, directory: uuid.UUID, _bound: object, _controller: object, level: int
+    ) -> None:
+        self.met[peer] = directory
+        self.levels.setdefault(peer, set()).add(level)
 
     @property
     def refusals(self) -> str:

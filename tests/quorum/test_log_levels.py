@@ -1,12 +1,14 @@
 """Voters and log levels: what is written at which level, and what is above a node stops it."""
 
 import struct
+import uuid
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller import features, levels
+from controller import features, levels, voters
 from controller.decision import Decision
 from controller.errors import InvalidRequest
 from controller.levels import LOG_LEVEL, LogLevels
@@ -24,6 +26,7 @@ from tests.quorum.rig import Answers, Rig
 from tests.snapshots.test_snapshot_levels import signed
 
 UPGRADE = "upgrade this node"
+WIPED = uuid.UUID(int=0x99)
 
 
 def leader_changes(rig: Rig, node: int) -> list[int]:
@@ -205,6 +208,27 @@ def test_a_level_is_one_of_the_image_and_counts_in_its_digest(make_rig: MakeRig)
     raise_to(rig, 1, 1)
     rig[1].store.image.header = header
     assert image_digest(rig[1].store) != before
+
+
+@pytest.mark.parametrize(("reads", "readmitted"), [(0, False), (1, True)], ids=["older", "as-new"])
+def test_who_cannot_read_the_level_is_not_readmitted(make_rig: MakeRig, reads: int, readmitted: bool) -> None:
+    """A voter that lost its directory is unbound, and has no say in a raise; then it must read the level."""
+    rig = make_rig(3)
+    rig.elect(1)
+    bootstrap(rig, 1)
+    rig.crash(3)
+    rig.wipe(3, 0x99)
+    assert rig[1].proposer.submit_control(partial(voters.decide_bind, node_id=NodeId(3), directory_id=WIPED))
+    rig.settle()
+    assert isinstance(raise_to(rig, 1, 1), LogLevels)
+
+    rig[1].met(NodeId(3), WIPED, {}, reads)  # it connected before the raise was applied
+    rig[1].connected(NodeId(3))
+    for _ in range(3):
+        rig[1].firewall.learner_match[NodeId(3)] = rig[1].journal.last_index
+        rig.beat(1)
+        rig.settle(1, 2)
+    assert (NodeId(3) in rig[1].electorate.bound()) == readmitted
 
 
 # -- what is above a node ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ SEEDS = 40
 UPGRADE_SEEDS = 18
 TRANSACTION_SEEDS = 40
 STRANGER_SEEDS = 20
+LEVEL_SEEDS = 24
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -18,6 +19,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ("upgrade_seed", UPGRADE_SEEDS, "upgrade-seed"),
         ("transaction_seed", TRANSACTION_SEEDS, "transaction-seed"),
         ("stranger_seed", STRANGER_SEEDS, "stranger-seed"),
+        ("level_seed", LEVEL_SEEDS, "level-seed"),
     ):
         if fixture in metafunc.fixturenames:
             seeds = sorted({*range(count), *map(int, named)})

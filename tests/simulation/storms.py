@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tests.simulation.levels import LevelSimulation
 from tests.simulation.simulation import Simulation
 from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
@@ -64,5 +65,16 @@ def weather_the_transactions(
         sim.run(storm_s)
         sim.heal()
         sim.demand_commits()
+        sim.demand_progress()
+    return sim
+
+
+def weather_the_levels(seed: int, storm_s: float = STORM_S) -> LevelSimulation:
+    """As ``weather_the_storm``, for voters of two versions whose log level is raised meanwhile."""
+    storm = Storm.of(seed)
+    with LevelSimulation(seed, storm.node_count, storm.weather, initial_voters=storm.initial_voters) as sim:
+        sim.run(storm_s)
+        sim.heal()
+        sim.finish()
         sim.demand_progress()
     return sim
