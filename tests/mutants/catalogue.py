@@ -12,6 +12,7 @@ from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.isolation import ISOLATION
+from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
@@ -290,5 +291,6 @@ MUTANTS: Final = (
     *LOOP,
     *MARKERS,
     *ISOLATION,
+    *LEVELS,
     *AUDIT,
 )

@@ -96,7 +96,7 @@ def forced(level: int) -> Any:
 # -- a new cluster -------------------------------------------------------------------------------------------
 
 
-def test_a_new_cluster_is_at_the_level_it_was_formatted_at_from_its_first_record_on(
+def test_a_new_cluster_is_at_its_formatted_level_from_the_first_record_on(
     make_rig: MakeRig,
 ) -> None:
     rig = make_rig(3, log_level_formatted=1)

@@ -13,7 +13,7 @@ from audit.decode.columns import RECORD_BATCHES, TABLES
 from audit.decode.tables import decode_log
 from audit.decode.walk import Stop
 from records.batch import BatchRecord, encode_batch, stamp
-from records.control import ControlRecord, KRaftVersion, LeaderChange, encode_control
+from records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, encode_control
 from records.end_marker import EndMarker, encode_end_marker
 from records.types import ImageVersion, NodeId, Offset, ProducerId, Term
 from tests.broker.log.builders import CODECS, compressed
@@ -64,8 +64,10 @@ markers = st.builds(
     st.sampled_from([0, 1, 2**31 - 1]),
     st.sampled_from([0, 1, 2**40]),
 )
+VOTERS = (Voter(voter_id=NodeId(1)), Voter(voter_id=NodeId(2)))
 control_records: tuple[ControlRecord, ...] = (
-    LeaderChange(leader_id=NodeId(1)),
+    LeaderChange(leader_id=NodeId(1), voters=VOTERS),
+    LeaderChange(version=0, leader_id=NodeId(1), voters=VOTERS),
     KRaftVersion(k_raft_version=1),
 )
 control_batches = st.sampled_from(control_records).map(
