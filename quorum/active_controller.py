@@ -40,7 +40,7 @@ from quorum.marker_sender import Done
 from quorum.metrics import NodeMetrics
 from quorum.node_identity import Identity, StoreLost, remember_store
 from quorum.raft_log import use_clock
-from quorum.replica import ReplicaConfig
+from quorum.replica_config import ReplicaConfig
 from quorum.server import ControllerServer
 from quorum.transaction_server import TransactionServer
 from quorum.transaction_timers import TransactionTimes

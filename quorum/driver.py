@@ -37,7 +37,8 @@ from quorum.draft import Answer, Closing, Decide, Reply
 from quorum.gather import GATHER_S
 from quorum.messages import Message
 from quorum.raft_log import FOLLOWER
-from quorum.replica import Replica, ReplicaConfig
+from quorum.replica import Replica
+from quorum.replica_config import ReplicaConfig
 from records.types import NodeId
 from snapshots.store import HALTING
 from wire.stalls import Stalls

@@ -7,11 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.decision import Decision
 from controller.errors import ErrorCode
-from controller.transactions import markers
 from controller.transactions.markers import Marker
-from controller.view import View
 from wire.k27_write_txn_markers import TxnMarker
 
 TopicPartition = tuple[str, int]
@@ -45,15 +42,6 @@ class Job:
     missing: set[TopicPartition]
     tries: int = 0
     completing: bool = False
-
-
-def decide_complete_all(told: tuple[Marker, ...], view: View, now_ms: int) -> Decision[tuple[bool, ...]]:
-    """Complete them all. Each transaction is there once, so that none sees what another one writes."""
-    decided = [
-        markers.decide_complete(view, each.transactional_id, each.version, now_ms=now_ms) for each in told
-    ]
-    records = tuple(record for each in decided for record in each.records)
-    return Decision(records, tuple(each.response for each in decided))
 
 
 def partitions_of(marker: Marker) -> set[TopicPartition]:

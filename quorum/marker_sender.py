@@ -27,16 +27,17 @@ from controller.transactions import markers
 from controller.transactions.markers import Marker
 from controller.transactions.states import PREPARED
 from controller.view import View
+from quorum.completions import Completions
 from quorum.marker_job import (
     DONE,
     REFUSED,
     RETRIED,
     Job,
     TopicPartition,
-    decide_complete_all,
     partitions_of,
 )
 from quorum.proposer import Submit
+from quorum.quarantine import Quarantine
 from quorum.wedges import Wedges
 from records.types import BrokerId
 from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
@@ -44,7 +45,7 @@ from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
 WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else
 PARTITIONS_MAX: Final = 5_000  # in one request
-COMPLETIONS_MAX: Final = 200  # in one decision: some 10 ms of the loop, and little of an entry
+ROUTED_MAX: Final = 2_000  # partitions whose leaders are looked up between two looks at anything else
 RETRY_S: Final = 0.05
 RETRY_S_MAX: Final = 1.0
 
@@ -74,16 +75,18 @@ class MarkerSender:
         send: Send,
         call_later: CallLater,
         *,
+        quarantine: Quarantine,
         on_completing: Callable[[str], None],
         on_completed: Callable[[Marker], None],
         now_ms: Callable[[], int],
         log: Any,
     ) -> None:
         self._image = image
-        self._submit = submit
         self._send = send
         self._call_later = call_later
-        self._on_completing = on_completing
+        self._completions = Completions(
+            submit, quarantine, log, on_completing=on_completing, on_decided=self._decided
+        )
         self._on_completed = on_completed
         self._now_ms = now_ms
         self._log = log
@@ -96,7 +99,7 @@ class MarkerSender:
         self._jobs: dict[str, Job] = {}
         self.wedges = Wedges(self._now_ms, self._log)
         self._lanes: dict[BrokerId, Lane] = {}
-        self._finished: list[Job] = []  # nothing is missing: to be completed together
+        self._completions.begin()
         self._flush_wanted = False
         self._walked: str | None = None  # up to here; None: from the beginning
         self._walking = False
@@ -143,7 +146,7 @@ class MarkerSender:
         marker = markers.marker_of(self._image(), transactional_id)
         if marker is not None:
             self._take(marker)
-            self._complete_finished()
+            self._completions.submit()
         return self.is_pending(transactional_id)
 
     def walk(self) -> None:
@@ -155,20 +158,24 @@ class MarkerSender:
     def _walk_slice(self, leadership: int) -> None:
         if leadership != self._leadership:
             return
-        view = self._image()
+        view, routed = self._image(), 0
+        passed_by = self._completions.passed_by()
         rows = list(islice(view.scan(PREPARED, self._walked), WALK_ROWS_MAX))
         for transactional_id, version in rows:
             if self._is_full:
                 self._walking = False  # goes on where it was, when it is asked for again
                 return
+            if routed >= ROUTED_MAX:
+                break
             known = self._jobs.get(transactional_id)
-            if known is None or known.marker.version != version:
+            if (known is None or known.marker.version != version) and transactional_id not in passed_by:
                 marker = markers.marker_of(view, transactional_id)
                 if marker is not None:
                     self._take(marker)
+                    routed += sum(len(each.partition_ids) for each in marker.partitions)
             self._walked = transactional_id
-        self._complete_finished()
-        if len(rows) < WALK_ROWS_MAX:
+        self._completions.submit()
+        if len(rows) < WALK_ROWS_MAX and routed < ROUTED_MAX:
             self._walked, self._walking = None, False
         else:
             self._call_later(0.0, partial(self._walk_slice, leadership))
@@ -188,13 +195,16 @@ class MarkerSender:
         if job.missing:
             self._route(job, tuple(sorted(job.missing)))
         else:
-            self._finished.append(job)
+            self._completions.add(job)
 
     def _route(self, job: Job, parts: tuple[TopicPartition, ...]) -> None:
         """Each partition to its leader's lane; done if it was deleted, later if nobody leads it."""
         view = self._image()
         later: list[TopicPartition] = []
-        for part in sorted(parts):
+        if len(parts) > ROUTED_MAX:
+            again = partial(self._route_again, self._leadership, job, parts[ROUTED_MAX:])
+            self._call_later(0.0, again)
+        for part in sorted(parts[:ROUTED_MAX]):
             partition = topics.partition(view, *part)
             if partition is None:
                 self._written(job, part)
@@ -216,7 +226,7 @@ class MarkerSender:
     def _route_again(self, leadership: int, job: Job, parts: tuple[TopicPartition, ...]) -> None:
         if leadership == self._leadership and self._is_current(job):
             self._route(job, tuple(part for part in parts if part in job.missing))
-            self._complete_finished()
+            self._completions.submit()
 
     @property
     def _is_full(self) -> bool:
@@ -288,7 +298,7 @@ class MarkerSender:
                 of_producer.update(((topic, index), code) for index, code in results)
         for producer_id, (job, parts) in sent.items():
             self._settle(broker_id, job, parts, codes.get(producer_id, {}))
-        self._complete_finished()
+        self._completions.submit()
         if lane.waiting:
             self._want_flush()
 
@@ -312,11 +322,10 @@ class MarkerSender:
         if leadership != self._leadership:
             return
         lane.busy = False
-        waiting, lane.waiting = lane.waiting, []
         for job, parts in sent.values():
             self._route_again(leadership, job, tuple(parts))
-        for job, part in waiting:
-            self._route_again(leadership, job, (part,))
+        if lane.waiting:
+            self._want_flush()
 
     def _settle(
         self, broker_id: BrokerId, job: Job, parts: list[TopicPartition], codes: dict[TopicPartition, int]
@@ -366,33 +375,11 @@ class MarkerSender:
         job.missing.discard(part)
         self.wedges.ended(job, part)
         if not job.missing:
-            self._finished.append(job)
+            self._completions.add(job)
 
-    # -- completing ---------------------------------------------------------------------------------
-
-    def _complete_finished(self) -> None:
-        """Submit the completion of all that ended by now as one decision, then what waited for them."""
-        while self._finished:
-            jobs, self._finished = self._finished[:COMPLETIONS_MAX], self._finished[COMPLETIONS_MAX:]
-            told = tuple(job.marker for job in jobs)
-            for job in jobs:
-                job.completing = True
-            self._submit(
-                partial(decide_complete_all, told),
-                partial(self._completed, self._leadership, tuple(jobs)),
-                patient=True,  # readers see the markers; whoever waits for it comes right behind, impatient
-            )
-            for marker in told:
-                self._on_completing(marker.transactional_id)
-
-    def _completed(self, leadership: int, jobs: tuple[Job, ...], outcome: Any, _throttle_ms: int = 0) -> None:
-        """Applied, or of unknown fate: then the walk finds them again if they are still prepared."""
-        if leadership != self._leadership:
-            return
-        applied: tuple[bool, ...] = outcome if isinstance(outcome, tuple) else (False,) * len(jobs)
-        for job, done in zip(jobs, applied, strict=True):
-            if self._is_current(job):
-                del self._jobs[job.marker.transactional_id]
-                self.wedges.forget(job.marker.transactional_id)
-            if done:
-                self._on_completed(job.marker)
+    def _decided(self, job: Job, completed: bool) -> None:
+        if self._is_current(job):
+            del self._jobs[job.marker.transactional_id]
+            self.wedges.forget(job.marker.transactional_id)
+        if completed:
+            self._on_completed(job.marker)

@@ -15,9 +15,7 @@ The order inside ``turn`` is the safety argument:
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -37,13 +35,14 @@ from quorum.node_identity import id_text
 from quorum.proposer import Proposer
 from quorum.quarantine import Quarantine
 from quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
+from quorum.replica_config import ReplicaConfig
 from quorum.snapshotter import Background, Snapshotter
 from quorum.succession import Succession
 from quorum.transport import PeerTransport, Send
 from records.batch import batch_header
 from records.control import ControlRecord
 from records.entry import decode_entry, decode_records
-from records.levels import LEVEL_MAX, LevelTooHigh
+from records.levels import LevelTooHigh
 from records.types import LogIndex, NodeId, Term
 from snapshots.reader import APPLIED
 from snapshots.store import ImageLost, Store
@@ -51,27 +50,6 @@ from snapshots.store import ImageLost, Store
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaConfig:
-    """What a replica is told once. Times in seconds."""
-
-    node_id: NodeId
-    directory_id: uuid.UUID
-    cluster_id: str
-    voter_ids: frozenset[NodeId]
-    initial_voters: Mapping[NodeId, uuid.UUID] | None
-    directory: Path
-    election_s: tuple[float, float] = (0.3, 0.6)
-    heartbeat_s: float = 0.05
-    snapshot_entries: int = 50_000
-    snapshot_bytes: int = 16 * 1024 * 1024
-    segment_bytes: int = 64 * 1024 * 1024
-    archive_bytes_max: int = -1  # retention of the archive per log; -1: unlimited
-    log_level_max: int = LEVEL_MAX  # the highest that this node reads
-    log_level_formatted: int = 0  # at which the cluster of ``initial_voters`` is born
-    sync: bool = True  # False: simulations, which lose unflushed writes by abandoning the transaction
 
 
 class Replica:

@@ -17,11 +17,12 @@ from controller.errors import ApiError, TransactionalIdNotFound
 from controller.transactions import states
 from controller.transactions.explain import CAUSES, explain
 from controller.view import View
+from quorum.completions import COMPLETION
 from quorum.draft import Reply as Told
 from quorum.marker_sender import MarkerSender
 from quorum.proposer import Submit
 from quorum.quarantine import Quarantine
-from quorum.transaction_timers import OF_TRANSACTIONS
+from quorum.transaction_timers import EXPIRY, TIMEOUT
 from wire.dispatch import Context, Reply, Service
 from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from wire.k20065_explain_transaction import (
@@ -40,6 +41,9 @@ from wire.k20066_list_set_aside import (
 )
 
 EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the codec's bound
+
+_OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
+"""The concerns whose rows are transactional ids."""
 
 Tell = Callable[[Told, Any, int], None]
 """Replies in a coordinator's words."""
@@ -110,7 +114,7 @@ class SetAsideServer:
                 since_ms=each.since_ms,
             )
             for each in self._quarantine.rows()
-            if transactional_id is None or (each.key == transactional_id and each.concern in OF_TRANSACTIONS)
+            if transactional_id is None or (each.key == transactional_id and each.concern in _OF_TRANSACTIONS)
         )
 
     def force(self, request: ForceMarkers, context: Context, reply: Reply) -> None:

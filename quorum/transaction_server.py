@@ -115,6 +115,7 @@ class TransactionServer:
             submit,
             send,
             call_later,
+            quarantine=replica.quarantine,
             on_completing=self._release,
             on_completed=self._completed,
             now_ms=replica.proposer.now_ms,

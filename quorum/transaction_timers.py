@@ -25,8 +25,6 @@ from quorum.transaction_counts import TransactionCounts
 FIRST_EXPIRY_S_MAX: Final = 60.0  # after activation: or a cluster whose leaders change would never forget
 TIMEOUT: Final = "transaction timeout"
 EXPIRY: Final = "transactional id expiry"
-OF_TRANSACTIONS: Final = frozenset({TIMEOUT, EXPIRY})
-"""What the rows of transactional ids are quarantined for."""
 
 WALK_S: Final = 1.0  # between two walks of the index of prepared transactions
 OPEN_WALK_S: Final = 2.0  # between two walks of the open transactions, and more the more there are

@@ -94,7 +94,7 @@ COORDINATOR: Final = (
         "verified-from-a-stale-image",
         "a verification is answered when an entry of its batch is applied",
         "quorum/transaction_server.py",
-        "        self._submit(partial(_decide_batch, request), partial(self._tell, reply))\n",
+        "        self._submit(partial(_decide_batch, request), partial(self._tell, reply), closing=reply)\n",
         "        reply(_decide_batch(request, self._image(), 0).response)\n",
         (LATE + "test_a_deposed_coordinator_verifies_nothing",),
     ),

@@ -22,7 +22,8 @@ from quorum.gather import GATHER_S
 from quorum.journal import REGULAR
 from quorum.messages import Message, decode
 from quorum.raft_log import use_clock
-from quorum.replica import Replica, ReplicaConfig
+from quorum.replica import Replica
+from quorum.replica_config import ReplicaConfig
 from records.batch import BatchRecord, encode_batch
 from records.control import encode_control
 from records.entry import Entry, encode_entry

@@ -15,7 +15,7 @@ from controller.view import View
 from quorum.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
 from quorum.messages import Message, decode
 from quorum.raft_log import use_clock
-from quorum.replica import ReplicaConfig
+from quorum.replica_config import ReplicaConfig
 from records.levels import LEVEL_MAX
 from records.types import NodeId
 from tests.quorum.rig import FOREVER_S, Silence

@@ -4,16 +4,20 @@ from typing import Any
 
 import pytest
 
+import quorum.completions
 import quorum.marker_sender
 from controller import brokers
 from controller.brokers import UnregisterBroker
 from controller.decision import Decision
 from controller.errors import NotController
 from controller.topics import TOPICS
+from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from quorum.draft import Decide, Reply
-from quorum.marker_sender import RETRY_S_MAX
+from quorum.marker_job import Job
+from quorum.marker_sender import RETRY_S_MAX, MarkerSender
 from records.schema import RemoveTopicRecord
-from records.types import BrokerId
+from records.transaction_log import TopicPartitions
+from records.types import BrokerId, ProducerId
 from tests.quorum.coordinator import TOPIC, Bench
 from wire.connection import ConnectionLost
 
@@ -217,7 +221,7 @@ def test_a_request_has_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.marker_sender, "COMPLETIONS_MAX", 2)
+    monkeypatch.setattr(quorum.completions, "COMPLETIONS_MAX", 2)
     prepared(bench, *(f"id-{n}" for n in range(5)), indexes=(0,))
     entries = bench.entries
     bench.take_sent()[0].answer()
@@ -227,17 +231,53 @@ def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch
     assert bench.server.counts.committed == 5
 
 
+@pytest.mark.parametrize("how", ["one-transaction", "many"])
+def test_markers_are_routed_in_slices_and_none_is_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Of a transaction with many partitions, and of many that a new leader finds."""
+    monkeypatch.setattr(quorum.marker_sender, "ROUTED_MAX", 2)
+    bench.create("wide", *[1] * 5)
+    names = ["alice"] if how == "one-transaction" else ["alice", "bob", "carol"]
+    routed: list[int] = []
+    for name in names:
+        pair = bench.begun(name, 0)
+        part = AddPartitions(name, ProducerId(pair[0]), pair[1], (TopicPartitions("wide", tuple(range(5))),))
+        bench.ask(bench.server.add_partitions, AddPartitionsToTxn((part,)))
+        bench.settle()
+        bench.end(name, pair)
+    bench.settle()
+    bench.take_sent()
+    route = MarkerSender._route
+
+    def noting(sender: MarkerSender, job: Job, parts: tuple[Any, ...]) -> None:
+        routed.append(min(len(parts), quorum.marker_sender.ROUTED_MAX))
+        route(sender, job, parts)
+
+    monkeypatch.setattr(MarkerSender, "_route", noting)
+    bench.server.deposed()
+    bench.server.activated(bench.rig[1].proposer.now_ms())
+    for _ in range(20):
+        for sent in bench.take_sent():
+            sent.answer()
+        bench.wait(0.2)
+    assert {bench.state(name) for name in names} == {"CompleteCommit"}
+    assert sum(routed) >= 6 * len(names)
+    assert max(routed) <= 2
+
+
 def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None:
     prepared(bench, "alice", indexes=(0,))
-    submit = bench.server.markers._submit
+    sweep = bench.server.markers._completions._sweep
+    submit = sweep._submit
 
     def refuse(decide: Decide, reply: Reply, **_how: Any) -> None:
         reply(NotController("not now"), 0)
 
-    bench.server.markers._submit = refuse
+    sweep._submit = refuse
     bench.take_sent()[0].answer()
     bench.settle()
-    bench.server.markers._submit = submit
+    sweep._submit = submit
     assert bench.state("alice") == "PrepareCommit"
     bench.wait(1.5)
     bench.take_sent()[0].answer()

@@ -150,6 +150,38 @@ def test_broker_sessions_are_decided_broker_by_broker_if_one_fails(monkeypatch: 
     assert (record.broker_id, decided.response) == (2, (2,))
 
 
+def test_a_completion_that_fails_does_not_keep_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = {name: bench.begun(name, 0) for name in NAMES}
+    for name, pair in pairs.items():
+        bench.end(name, pair)
+    bench.settle()
+    with monkeypatch.context() as planted:
+        fails_in_replay(
+            planted,
+            TransactionStateRecord,
+            lambda record: record.transactional_id == POISONED and record.status == State.COMPLETE_COMMIT,
+        )
+        for _ in range(20):
+            for sent in bench.take_sent():
+                sent.answer()
+            bench.wait(0.5)
+        assert {name: bench.state(name) for name in NAMES} == {
+            name: "PrepareCommit" if name == POISONED else "CompleteCommit" for name in NAMES
+        }
+        (row,) = bench.rig[1].quarantine.rows()
+        assert (row.concern, row.key) == ("transaction completion", POISONED)
+        assert row.failures < 8, "its markers are not sent again at every walk"
+    for _ in range(60):
+        for sent in bench.take_sent():
+            sent.answer()
+        bench.wait(0.5)
+    assert bench.state(POISONED) == "CompleteCommit"
+    assert bench.server.counts.committed == len(NAMES)
+    assert len(bench.rig[1].quarantine) == 0
+
+
 # -- budgets of sweeps -----------------------------------------------------------------------------------
 
 

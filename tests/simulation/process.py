@@ -31,7 +31,8 @@ from quorum.driver import (
     TickAfter,
 )
 from quorum.messages import Vote, decode
-from quorum.replica import Replica, ReplicaConfig
+from quorum.replica import Replica
+from quorum.replica_config import ReplicaConfig
 from records.levels import LEVEL_MAX
 from records.types import NodeId, Term
 from tests.simulation.agenda import Agenda
