@@ -82,8 +82,13 @@ def gated(code: int, version: int, *, fenced_from: int = 0, abortable_from: int 
 
 
 def message_of(error: ApiError) -> str:
-    """The text for an ErrorMessage field."""
-    return str(error)[:ERROR_MESSAGE_CHARS_MAX] or error.code.name
+    """The text for an ErrorMessage field: always UTF-8, and short enough for a string with an int16."""
+    return sendable(str(error)[:ERROR_MESSAGE_CHARS_MAX]) or error.code.name
+
+
+def sendable(text: str) -> str:
+    """The text with a question mark for what UTF-8 does not have: half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _kinds() -> dict[int, type[ApiError]]:

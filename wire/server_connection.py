@@ -223,6 +223,8 @@ class ServerConnection(asyncio.Protocol):
                 stalls.end(self._work, begun)
         except CorruptData as error:
             self.close_because(str(error))
+        except Exception as error:  # noqa: BLE001 - around one request: a decoder of ours failed
+            self.close_because(str(self.isolation.failure(self._work, error)))
         finally:
             self.is_advancing = False
         if self._splitter.pending or self._share.is_counted:

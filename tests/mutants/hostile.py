@@ -6,10 +6,29 @@ from tests.mutants.mutant import Mutant
 
 CLIENT: Final = "tests/wire/test_controller_client.py::"
 CLOSING: Final = "tests/quorum/test_links_closing.py::"
+DECODERS: Final = "tests/hostile/test_decoders.py::"
+REPLIES: Final = "tests/hostile/test_replies.py::"
 LIMITS: Final = "tests/wire/test_request_limits.py::"
 LINKS_FILE: Final = "quorum/links.py"
 
 HOSTILE: Final = (
+    # -- decoders and replies --------------------------------------------------------------------------------
+    Mutant(
+        "failed-decoder-halts",
+        "an exception out of a decoder costs its connection",
+        "wire/server_connection.py",
+        "            self.close_because(str(self.isolation.failure(self._work, error)))\n",
+        "            raise\n",
+        (DECODERS + "test_a_decoder_that_fails_costs_its_connection[KeyError-open]",),
+    ),
+    Mutant(
+        "unsendable-message",
+        "a refusal's message is UTF-8, whatever it quotes",
+        "wire/errors.py",
+        '    return text.encode("utf-8", "replace").decode()\n',
+        "    return text\n",
+        (REPLIES + "test_a_refusal_always_leaves[FindCoordinator-request-not-read]",),
+    ),
     # -- the client of the quorum ----------------------------------------------------------------------------
     Mutant(
         "no-backoff",

@@ -1,0 +1,149 @@
+"""Hostile requests meet every decoder, and hostile responses every client's: refused, answered or closed.
+
+Goal        nothing but CorruptData and ApiError comes out of a decoder, whatever the bytes; so no line says
+            that a request failed, and the loop's exception handler is never reached.
+Method      the connection that ships, on a pretended socket; all APIs; frames of ``tests.hostile.messages``.
+Replay      the seed is in the test's id.
+"""
+
+import asyncio
+import dataclasses
+import random
+from typing import Any, cast
+
+import pytest
+
+from controller.errors import ApiError, InvalidRequest
+from records.invariant import CorruptData, InvariantViolation
+from tests.hostile.messages import Messages
+from tests.wire.every_api import EVERY_API
+from tests.wire.sample_messages import SAMPLES
+from tests.wire.stage import allocate, capturing_log, framed
+from tests.wire.test_listener import Clock, Wire
+from wire.dispatch import Api, Context, Endpoint, Reply, Service
+from wire.limited_log import LINES_MAX
+from wire.listener import Listener
+from wire.server_connection import ServerConnection
+
+OWN = (17, 18, 36, 20037)  # the listener's own
+FRAMES = 8_000
+CONNECTION_FRAMES_MAX = 4
+RESPONSES = 60  # per API and version
+
+SEEDS = [
+    pytest.param(1, id="seed-1"),
+    *(pytest.param(seed, id=f"seed-{seed}", marks=pytest.mark.slow) for seed in range(2, 8)),
+]
+
+
+class Echo:
+    """Replies with a sample, or refuses."""
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+        self.served = 0
+
+    def __call__(self, request: Any, context: Context, reply: Reply) -> None:
+        self.served += 1
+        reply(InvalidRequest("no") if self.served % 2 else SAMPLES[self.key][1])
+
+
+def everything() -> Service:
+    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {
+        api.key: (api, Echo(api.key)) for api in EVERY_API if api.key not in OWN
+    }
+    return service
+
+
+@pytest.mark.parametrize("sasl", [False, True], ids=["open", "sasl"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl: bool) -> None:
+    rng = random.Random(seed)
+    log, events = capturing_log()
+    service = everything()
+    options: dict[str, Any] = {}
+    if sasl:
+        options = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
+    listener = Listener(service, name="X", log=log, **options)
+    messages = Messages(rng)
+    answered = closed = 0
+    sent = 0
+    while sent < FRAMES:
+        wire, clock = Wire(), Clock()
+        connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, clock))
+        connection.connection_made(cast(asyncio.Transport, wire))
+        frames = [messages.frame() for _ in range(rng.randrange(1, CONNECTION_FRAMES_MAX + 1))]
+        raw = b"".join(frames)
+        cut = rng.randrange(len(raw) + 1) if rng.random() < 0.5 else len(raw)
+        for part in (raw[:cut], raw[cut:]):
+            if part and not wire.closed:
+                connection.data_received(part)
+        for _, callback, timer in clock.timers[:]:  # a refused login is answered after a while
+            if not timer.cancelled:
+                callback()
+        sent += len(frames)
+        answered += len(wire.written)
+        closed += wire.closed
+        connection.connection_lost(None)
+    assert {event["event"] for event in events} <= {"connection_closed", "log_lines_suppressed"}
+    assert len(events) <= 2 * LINES_MAX
+    assert answered > (0 if sasl else FRAMES / 20)
+    assert closed > FRAMES / 20
+    if not sasl:
+        served = {key for key, (_, endpoint) in service.items() if cast(Echo, endpoint).served}
+        assert served == set(service), "every decoder let something through"
+
+
+class Halts(Exception):
+    """What a store raises."""
+
+
+@pytest.mark.parametrize("sasl", [False, True], ids=["open", "sasl"])
+@pytest.mark.parametrize(
+    "error", [RecursionError(), KeyError("x"), InvariantViolation("bug"), Halts()], ids=repr
+)
+def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool) -> None:
+    """It would be our bug; the node goes on, unless the failure is one that halts."""
+
+    def fail(version: int, body: Any) -> Any:
+        raise error
+
+    log, events = capturing_log()
+    failed: list[str] = []
+    broken = dataclasses.replace(next(api for api in EVERY_API if api.key == 67), decode_request=fail)
+    service: Service = {67: (broken, Echo(67))}
+    options: dict[str, Any] = {}
+    if sasl:
+        options = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
+    listener = Listener(service, name="X", log=log, count_failed=failed.append, halting=(Halts,), **options)
+    wire = Wire()
+    connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, Clock()))
+    connection.connection_made(cast(asyncio.Transport, wire))
+    if sasl:
+        connection.data_received(framed(17, 1, b"\0\5PLAIN", flexible=False))
+        connection.data_received(framed(36, 1, b"\0\0\0\x0d\0alice\0secret", flexible=False))
+    if isinstance(error, Halts):
+        with pytest.raises(Halts):
+            connection.data_received(allocate())
+        return
+    connection.data_received(allocate())
+    assert wire.closed
+    assert failed == ["AllocateProducerIds"]
+    assert [event["event"] for event in events] == ["request_failed", "connection_closed"]
+
+
+@pytest.mark.parametrize("api", EVERY_API, ids=lambda api: api.name)
+def test_hostile_responses_are_corrupt_or_an_error_or_read(api: Api[Any, Any]) -> None:
+    """Of a broker that anybody registered, or of whoever listens at its address."""
+    rng = random.Random(api.key)
+    messages = Messages(rng)
+    for version in range(max(api.versions[0], api.served_from), api.versions[-1] + 1):
+        sample = api.encode_response(version, SAMPLES[api.key][1], 0)
+        for _ in range(RESPONSES):
+            raw = sample
+            for _ in range(rng.randrange(1, 4)):
+                raw = messages.corrupted(raw)
+            try:
+                api.decode_response(version, raw)
+            except (CorruptData, ApiError):
+                pass
