@@ -56,7 +56,7 @@ LEVELS: Final = (
         "controller/levels.py",
         "        if highest.get(node, -1) < level\n",
         "        if highest.get(node, level) < level\n",
-        (DECISIONS + "test_upgrade_is_refused[one-is-away]", STORM),
+        (DECISIONS + "test_upgrade_is_refused[one-is-away]",),
     ),
     Mutant(
         "readmitted-below-the-level",
@@ -129,7 +129,7 @@ LEVELS: Final = (
         "    _require_readable(encoded)\n",
         "",
         (
-            ENTRY + "test_an_entry_of_a_later_level_is_no_damage",
+            ENTRY + "test_an_entry_of_a_later_level_is_no_damage[next-anything]",
             VOTERS + "test_an_entry_of_a_later_layout_stops_who_applies_it",
         ),
     ),
@@ -148,7 +148,7 @@ LEVELS: Final = (
         "    _require_readable(raw, origin)\n",
         "",
         (
-            SNAPSHOT + "test_a_sound_manifest_of_a_later_level_is_no_damage",
+            SNAPSHOT + "test_a_sound_manifest_of_a_later_level_is_no_damage[next-as-it-is]",
             VOTERS + "test_a_snapshot_of_a_later_level_is_not_set_aside_at_the_start",
         ),
     ),

@@ -54,7 +54,7 @@ def test_a_barrier_is_an_entry_without_batches() -> None:
 
 
 @pytest.mark.parametrize("rest", [b"", b"\0" * 60, bytes(range(256))], ids=["nothing", "zeros", "anything"])
-@pytest.mark.parametrize("level", [LEVEL_MAX + 1, 2**16 - 1])
+@pytest.mark.parametrize("level", [LEVEL_MAX + 1, 2**16 - 1], ids=["next", "highest"])
 def test_an_entry_of_a_later_level_is_no_damage(level: int, rest: bytes) -> None:
     """Whatever later versions put behind magic and level."""
     later = struct.pack(">BH", LATER_MAGIC, level) + rest

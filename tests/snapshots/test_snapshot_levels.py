@@ -85,7 +85,7 @@ LATER = [
 
 
 @pytest.mark.parametrize("change", LATER)
-@pytest.mark.parametrize("above", [LEVEL_MAX + 1, 2**15 - 1])
+@pytest.mark.parametrize("above", [LEVEL_MAX + 1, 2**15 - 1], ids=["next", "highest"])
 def test_a_sound_manifest_of_a_later_level_is_no_damage(
     tmp_path: Path, above: int, change: dict[str, Any]
 ) -> None:
