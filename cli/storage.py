@@ -16,6 +16,7 @@ import click
 from cli.images import read_image
 from cli.local_cluster import SECRET_BYTES, open_cluster
 from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
+from controller import levels
 from controller.producer_ids import PRODUCER_IDS
 from quorum.config import ConfigError, NodeConfig, parse_properties
 from quorum.config_checks import EVERY_NODE_PROVES
@@ -208,6 +209,7 @@ def _image_row(reader: Reader) -> dict[str, Any]:
         "image_version": header.version,
         "controller_epoch": header.controller_epoch,
         "image_digest": reader.digest(),
+        "log_level": levels.in_force(reader),
         "log_ends": {log.directory: header.log_end(log) for log in Log},
         "latest_block": None
         if block is None

@@ -53,7 +53,7 @@ def is_new(view: View) -> bool:
 
 def of_leader(view: View, formatted: int) -> int:
     """The level of a leader's first records, in a directory that was formatted at level ``formatted``."""
-    return formatted if is_new(view) else in_force(view)
+    return max(in_force(view), formatted) if is_new(view) else in_force(view)
 
 
 def bootstrap_records(view: View, formatted: int) -> tuple[FeatureLevelRecord, ...]:

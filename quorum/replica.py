@@ -137,8 +137,8 @@ class Replica:
         self._answers_deferred = False  # until the entry that the last turn proposed has left
 
     def _require_level(self) -> None:
-        """Raises LevelTooHigh if the image's level in force is above what this node reads."""
-        level = levels.in_force(self.store.image)
+        """Raises LevelTooHigh if the level in force, or of a new cluster, is above what this node reads."""
+        level = self.log_level
         if level > self.config.log_level_max:
             raise LevelTooHigh(f"{self.config.directory}", level, self.config.log_level_max)
 
@@ -358,7 +358,7 @@ class Replica:
 
     @property
     def log_level(self) -> int:
-        """What a peer must be able to read."""
+        """What this node and each of its peers must be able to read."""
         born = self.config.log_level_formatted if self.config.initial_voters is not None else 0
         return levels.of_leader(self.store.image, born)
 

@@ -30,7 +30,7 @@ LEVELS: Final = (
         "born-at-level-0",
         "a new cluster is at the level it was formatted at from its first record on",
         "controller/levels.py",
-        "    return formatted if is_new(view) else in_force(view)\n",
+        "    return max(in_force(view), formatted) if is_new(view) else in_force(view)\n",
         "    return in_force(view)\n",
         (
             DECISIONS + "test_the_version_of_a_leader_change_follows_the_level[new]",

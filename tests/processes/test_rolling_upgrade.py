@@ -123,6 +123,25 @@ def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
         nodes.kill(node_id)
 
 
+def test_a_node_may_go_back_before_the_raise(earlier: Path, tmp_path: Path) -> None:
+    """A leader, and all of them: what the newer version wrote at level 0, the earlier one reads."""
+    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
+        with Load(nodes, seed=4, clients=4, pause_s=0.02) as load:
+            load.await_done(BLOCKS)
+            for tree in (None, earlier):
+                for _ in nodes.node_ids:
+                    leader = nodes.leader()
+                    stop(nodes, leader, cleanly=tree is None)
+                    versions.start(nodes, tree, leader)
+                    load.await_done(BLOCKS)
+                for node_id in nodes.node_ids:
+                    stop(nodes, node_id, cleanly=tree is not None)
+                    versions.start(nodes, tree, node_id)
+                    load.await_done(BLOCKS)
+        check_run(nodes, load, 0)
+        assert set(versions_of_leader_changes(nodes)) == {1}
+
+
 def test_an_earlier_version_is_refused_by_name_after_the_raise(earlier: Path, tmp_path: Path) -> None:
     """Its software put back on one node: the others go on without it, and say what to do."""
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:

@@ -273,6 +273,12 @@ def test_an_image_above_the_software_is_said_at_the_start(make_rig: MakeRig) -> 
 LATER = struct.pack(">BH", LATER_MAGIC, LEVEL_MAX + 1) + b"anything" * 9
 
 
+def test_a_directory_that_a_later_version_formatted_is_said_at_the_start(make_rig: MakeRig) -> None:
+    """Before anything is written at a level that this node only half knows."""
+    with pytest.raises(LevelTooHigh, match=f"log level {LEVEL_MAX + 1}.*{UPGRADE}"):
+        make_rig(3, log_level_formatted=LEVEL_MAX + 1)
+
+
 def test_an_entry_of_a_later_layout_stops_who_applies_it(make_rig: MakeRig) -> None:
     rig = make_rig(1)
     rig.elect(1)
