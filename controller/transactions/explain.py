@@ -5,7 +5,7 @@ Source   the row and its history of fences; nothing is guessed that they do not 
 
 from typing import Final
 
-from controller.transactions.states import PREPARED_STATES, FenceCause, State, Transaction
+from controller.transactions.states import CLIENT_EPOCH_MAX, PREPARED_STATES, FenceCause, State, Transaction
 from records.transaction_log import NO_PRODUCER_ID, Fence
 
 NAMED_MAX: Final = 5  # partitions in one sentence
@@ -40,9 +40,10 @@ def explain(
     if row.state in (State.EMPTY, State.COMPLETE_ABORT, State.COMPLETE_COMMIT) and row.fences:
         parts.append(_fence(row.fences[-1], now_ms))
     if row.timed_out and row.state is not State.PREPARE_ABORT:
+        rotates = row.producer_epoch > CLIENT_EPOCH_MAX
+        given = "a new producer id" if rotates else f"epoch {row.producer_epoch}"
         parts.append(
-            f"a producer that still has epoch {row.last_producer_epoch} may ask for "
-            f"epoch {row.producer_epoch} and go on"
+            f"a producer that still has epoch {row.last_producer_epoch} may ask for {given} and go on"
         )
     if row.next_producer_id != NO_PRODUCER_ID:
         parts.append(f"its next transaction has producer id {row.next_producer_id}")

@@ -85,6 +85,15 @@ def test_timed_out() -> None:
     )
 
 
+def test_timed_out_at_the_last_epoch() -> None:
+    coordinator = Coordinator(transaction(State.ONGOING, epoch=32766, started_ms=0))
+    coordinator.time_out(TIMEOUT_MS)
+    coordinator.complete()
+    assert told(coordinator).endswith(
+        "a producer that still has epoch 32766 may ask for a new producer id and go on."
+    )
+
+
 def test_fenced_by_a_new_instance() -> None:
     coordinator = opened()
     with pytest.raises(ConcurrentTransactions):

@@ -19,7 +19,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from controller.errors import ApiError, ConcurrentTransactions, ErrorCode
+from controller.errors import ApiError, ConcurrentTransactions, ErrorCode, TransactionTimedOut
+from controller.replay import replay_record
 from controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     EPOCH_MAX,
@@ -29,7 +30,7 @@ from controller.transactions.states import (
     get,
 )
 from records.invariant import InvariantViolation
-from records.transaction_log import decode_transaction, encode_transaction
+from records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
 from records.types import Term
 from tests.controller.transactions.worlds import (
     NOW_MS,
@@ -276,6 +277,33 @@ def test_a_transaction_left_open_at_32767_times_out_without_a_bump(row: Transact
     with pytest.raises(ApiError):
         coordinator.add(42, 32767)
     assert coordinator.init() == (1000, 0)
+
+
+KEY = "0000000974696d65642d6f7574"
+VALUE = (
+    "000100000000000000007fff000013880102076f726465727303000000000000000100000001a20308f382000001a20308f38205e8"
+    "07027ffee907027ffeea07020004eb07be0109000001a20308bfbd0000000000000000007ff70472617700000001a20308bfe1000000"
+    "0000000000007ff80472617700000001a20308c00f0000000000000000007ff90472617700000001a20308c03c000000000000000000"
+    "7ffa0472617700000001a20308c06d0000000000000000007ffb0472617700000001a20308c0a50000000000000000007ffc04726177"
+    "00000001a20308c0ba0000000000000000007ffd0472617700000001a20308d61c0100000000000000007ffe0100ec070101"
+)
+"""A record that commit d5d9294 wrote: AddPartitionsToTxn with 32767, after requests up to 32766 and a
+timeout. Its node halted on it 5 s later, and at every start."""
+
+
+def test_a_record_of_the_version_before_heals() -> None:
+    record = decode_transaction(bytes.fromhex(KEY), bytes.fromhex(VALUE))
+    assert isinstance(record, TransactionStateRecord)
+    coordinator = Coordinator()
+    replay_record(coordinator.view, msgspec.structs.replace(record, status=State.EMPTY))
+    replay_record(coordinator.view, record)
+    coordinator.now_ms = record.started_ms + record.transaction_timeout_ms
+    assert coordinator.time_out() == ("timed-out",)
+    assert coordinator.complete("timed-out")
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(0, 32766, committed=True, of="timed-out")
+    assert coordinator.init(0, 32766, of="timed-out") == (1000, 0)
+    coordinator.add(1000, 0, of="timed-out")
 
 
 @pytest.mark.parametrize("row", old_rows(*State))
