@@ -18,6 +18,7 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -39,18 +40,18 @@ from quorum.handshake import (
 from quorum.link_events import Events
 from quorum.messages import FRAME_BYTES_MAX, decode
 from quorum.node_identity import id_text
+from quorum.refusal_log import RefusalLog
 from records.invariant import CorruptData
 from records.types import NodeId
 from wire.accepting import stop_accepting
+from wire.descriptors import sockets_end
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
 HANDSHAKE_S: Final = 2.0  # from the first packet to the last word of the handshake
 LINGER_S: Final = 0.5
 RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
-SAID_AGAIN_S: Final = 30.0
-SAID_MAX: Final = 256  # refusals remembered
-UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet
+UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet; then the oldest makes room
 
 
 class Links:
@@ -66,9 +67,9 @@ class Links:
         self._seen = {peer: asyncio.Event() for peer in config.addresses}  # it connected: dial it now
         self._out: dict[NodeId, _Dialled] = {}
         self._in: dict[NodeId, _Accepted] = {}
-        self.unknown: set[_Accepted] = set()  # not authenticated yet
+        self.unknown: dict[_Accepted, None] = {}  # not authenticated yet, by age
         self.open: set[_Framed] = set()  # every connection that has a socket
-        self._said: dict[str, float] = {}  # reason -> when it was logged
+        self.refusals = RefusalLog(log)
 
     async def start(self) -> None:
         """Listen and dial. Raises OSError if the address cannot be had."""
@@ -81,6 +82,7 @@ class Links:
 
     async def stop(self) -> None:
         """Close every socket, those that are being accepted or dialled included."""
+        self.refusals.close()
         for dialler in self._diallers:
             dialler.cancel()
         await asyncio.gather(*self._diallers, return_exceptions=True)
@@ -147,15 +149,6 @@ class Links:
             del self._in[peer]
             self.events.lost(peer)
 
-    def say_refused(self, reason: str, address: object) -> None:
-        """Log a refusal: a stranger that comes back for the same reason is not news for a while."""
-        now = asyncio.get_running_loop().time()
-        if now - self._said.get(reason, -SAID_AGAIN_S) >= SAID_AGAIN_S:
-            if len(self._said) >= SAID_MAX:
-                self._said.clear()
-            self._said[reason] = now
-            self.log.warning("peer_refused", address=str(address), reason=reason)
-
     async def _dial(self, peer: NodeId) -> None:
         loop = asyncio.get_running_loop()
         wait_s = RETRY_S[0]
@@ -183,7 +176,7 @@ class Links:
             except (OSError, TimeoutError):
                 pass  # not there, or not answering: the next attempt is the answer
             except Refusal as refusal:
-                self.say_refused(str(refusal), self.config.addresses[peer])
+                self.refusals.add(str(refusal), self.config.addresses[peer])
             await self._pause(peer, wait_s * (0.5 + self._jitter()))
             wait_s = min(wait_s * 2, RETRY_S[1])
 
@@ -216,7 +209,8 @@ class _Framed(asyncio.Protocol):
         while len(self._buffer) - position >= 4 and self.transport is not None:
             size = int.from_bytes(self._buffer[position : position + 4], "big")
             if size > self.frame_bytes_max:
-                self.refuse(f"a frame of {size} bytes, at most {self.frame_bytes_max} are taken")
+                reason = f"a frame of {size} bytes, at most {self.frame_bytes_max} are taken"
+                self.refuse(reason, is_peer=False)
                 return
             if len(self._buffer) - position - 4 < size:
                 break
@@ -225,7 +219,7 @@ class _Framed(asyncio.Protocol):
             try:
                 self.frame_received(frame)
             except (CorruptData, Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                self.refuse(str(error))
+                self.refuse(str(error), is_peer=isinstance(error, Refusal))
                 return
         del self._buffer[:position]
 
@@ -240,10 +234,11 @@ class _Framed(asyncio.Protocol):
             except Refusal as refusal:
                 self.refuse(str(refusal))
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, *, is_peer: bool = True) -> None:
         """Close this connection and say why, once."""
         if self.transport is not None:
-            self.links.say_refused(reason, self.transport.get_extra_info("peername"))
+            address = self.transport.get_extra_info("peername")
+            self.links.refusals.add(reason, address, is_peer=is_peer)
             self.close()
 
     def send(self, frame: bytes) -> None:
@@ -325,12 +320,16 @@ class _Accepted(_Framed):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.links.unknown.add(self)
-        if len(self.links.unknown) > UNKNOWN_MAX:
-            self.refuse(f"{UNKNOWN_MAX} connections are unauthenticated already")
-            return
+        self.links.unknown[self] = None
+        socket = transport.get_extra_info("socket")
+        is_scarce = socket is not None and socket.fileno() >= sockets_end()
+        while len(self.links.unknown) > (1 if is_scarce else UNKNOWN_MAX):  # a voter is through in a moment
+            oldest = next(iter(self.links.unknown))
+            oldest.refuse(f"the oldest of {UNKNOWN_MAX} unauthenticated connections", is_peer=False)
+            oldest._known()
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(HANDSHAKE_S, self.refuse, f"no handshake within {HANDSHAKE_S} s")
+        reason = f"no handshake within {HANDSHAKE_S} s"
+        self._patience = loop.call_later(HANDSHAKE_S, partial(self.refuse, reason, is_peer=False))
 
     def frame_received(self, frame: bytes) -> None:
         if self.peer is not None:
@@ -375,7 +374,7 @@ class _Accepted(_Framed):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        self.links.unknown.discard(self)
+        self.links.unknown.pop(self, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)

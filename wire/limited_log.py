@@ -26,48 +26,48 @@ class LimitedLog:
     def __init__(self, log: FilteringBoundLogger, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._clock_s = clock_s
-        self._intervals: dict[str, _Interval] = {}
+        self._intervals: dict[tuple[str, str], _Interval] = {}
 
-    def warning(self, event: str, **fields: Any) -> None:
-        """Write the line, or count it."""
-        self._write(self._log.warning, event, fields)
+    def warning(self, event: str, *, kind: str = "", **fields: Any) -> None:
+        """Write the line, or count it; lines of another ``kind`` are counted apart."""
+        self._write(self._log.warning, (event, kind), fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """The same for what is our bug."""
-        self._write(self._log.error, event, fields)
+        self._write(self._log.error, (event, ""), fields)
 
-    def _write(self, write: Callable[..., object], event: str, fields: dict[str, Any]) -> None:
+    def _write(self, write: Callable[..., object], key: tuple[str, str], fields: dict[str, Any]) -> None:
         now_s = self._clock_s()
-        current = self._intervals.get(event)
+        current = self._intervals.get(key)
         if current is not None and now_s - current.begun_s >= INTERVAL_S:
-            self._end(event, current)
+            self._end(key, current)
             current = None
         if current is None:
             if len(self._intervals) >= EVENTS_MAX:
                 return
             current = _Interval(now_s, 0)
         if current.lines < LINES_MAX:
-            write(event, **fields)
-        self._intervals[event] = current._replace(lines=current.lines + 1)
+            write(key[0], **fields)
+        self._intervals[key] = current._replace(lines=current.lines + 1)
 
     def flush(self) -> None:
         """Write the numbers of the intervals that have ended. To be called every second or so."""
         now_s = self._clock_s()
-        for event, current in tuple(self._intervals.items()):
+        for key, current in tuple(self._intervals.items()):
             if now_s - current.begun_s >= INTERVAL_S:
-                self._end(event, current)
+                self._end(key, current)
 
     def close(self) -> None:
         """Write the numbers of all intervals."""
-        for event, current in tuple(self._intervals.items()):
-            self._end(event, current)
+        for key, current in tuple(self._intervals.items()):
+            self._end(key, current)
 
-    def _end(self, event: str, current: _Interval) -> None:
-        del self._intervals[event]
+    def _end(self, key: tuple[str, str], current: _Interval) -> None:
+        del self._intervals[key]
         if current.lines > LINES_MAX:
             self._log.warning(
                 "log_lines_suppressed",
-                suppressed_event=event,
+                suppressed_event=key[0],
                 lines=current.lines - LINES_MAX,
                 seconds=round(self._clock_s() - current.begun_s, 1),
             )

@@ -21,6 +21,7 @@ from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
 from records.levels import LEVEL_MAX
 from records.types import NodeId
 from tests.ports import free_port
+from wire.limited_log import LimitedLog
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 SECRET = b"the secret of this cluster"
@@ -344,18 +345,47 @@ def test_a_silent_stranger_is_shown_the_door(monkeypatch: pytest.MonkeyPatch) ->
     run(story)
 
 
-def test_so_many_strangers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_strangers_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum.links, "UNKNOWN_MAX", 2)
+    monkeypatch.setattr(quorum.links, "HANDSHAKE_S", 3600)
 
     async def story() -> None:
         one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))
         async with running(one):
             strangers = [await asyncio.open_connection("127.0.0.1", one.port) for _ in range(2)]
             await until(lambda: len(one.links.unknown) == 2)
-            reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
+            newest = await asyncio.open_connection("127.0.0.1", one.port)
             async with asyncio.timeout(PATIENCE_S):
-                assert await reader.read() == b""
-            for _, other in (*strangers, (reader, writer)):
+                assert await strangers[0][0].read() == b""
+            assert len(one.links.unknown) == 2
+            newest[1].write(b"\xff\xff\xff\xff")
+            async with asyncio.timeout(PATIENCE_S):
+                assert await newest[0].read() == b""
+            assert len(one.links.unknown) == 1
+            for _, other in (*strangers, newest):
                 await close(other)
 
     run(story)
+
+
+def test_bytes_of_strangers_fill_no_log_and_hide_no_peer() -> None:
+    async def story() -> None:
+        one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))
+        async with running(one):
+            lines: list[str] = []
+            one.links.refusals._log = LimitedLog(structlog.wrap_logger(None, processors=[_keep(lines)]))
+            for number in range(1000):
+                one.links.refusals.add(f"a frame of {number} bytes", "somewhere", is_peer=False)
+            one.links.refusals.add("node id 2 is taken", "there")
+            assert len(lines) == 11
+            assert lines[-1] == "node id 2 is taken"
+
+    run(story)
+
+
+def _keep(lines: list[str]) -> structlog.typing.Processor:
+    def keep(_log: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        lines.append(str(event.get("reason")))
+        raise structlog.DropEvent
+
+    return keep
