@@ -78,7 +78,7 @@ class Replica:
         self.store = Store.open(config.directory / "store", sync=config.sync)
         if self.store.forget_lost_image():
             self.log.error("image_lost", store=str(config.directory / "store"))
-        self._require_level()
+        self._require_level(self.log_level)
         self.journal = Journal(self.store)
         applied = self.store.meta_get(APPLIED)
         index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
@@ -136,9 +136,8 @@ class Replica:
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
         self._answers_deferred = False  # until the entry that the last turn proposed has left
 
-    def _require_level(self) -> None:
-        """Raises LevelTooHigh if the level in force, or of a new cluster, is above what this node reads."""
-        level = self.log_level
+    def _require_level(self, level: int) -> None:
+        """Raises LevelTooHigh if a level is above what this node reads."""
         if level > self.config.log_level_max:
             raise LevelTooHigh(f"{self.config.directory}", level, self.config.log_level_max)
 
@@ -296,7 +295,7 @@ class Replica:
             self.archiver.applied(entry, outcome.before, self.store.image.header)
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
-        self._require_level()
+        self._require_level(levels.in_force(self.store.image))
         self.proposer.applied(entry, outcome)
         if self.store.image.rows_unsaved > ROWS_UNSAVED_MAX:
             self.flush()
@@ -367,7 +366,7 @@ class Replica:
     def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
         """A snapshot's rows are in ``generation``: make it the image, the journal's and archive's start."""
         self.store.flip(generation, header)
-        self._require_level()
+        self._require_level(self.log_level)
         self.journal.reset(index, term)
         self._applied = (index, term)
         self.raft.installed(index, term)
