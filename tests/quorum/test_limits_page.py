@@ -1,0 +1,38 @@
+"""docs/limits.md says of transactions, timers and entries what the code does."""
+
+from pathlib import Path
+
+import pytest
+
+from controller import topic_creation, topic_deletion
+from controller.transactions import add_partitions, states
+from quorum import draft, held, proposer, quarantine, transaction_server
+
+PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
+LIMITS = {
+    "partitions of one transaction": (add_partitions.PARTITIONS_MAX,),
+    "topics of one transaction": (add_partitions.TOPICS_MAX,),
+    "a transactional id": (states.TRANSACTIONAL_ID_BYTES_MAX,),
+    "topics, and partitions, of one CreateTopics": (
+        topic_creation.TOPICS_PER_REQUEST_MAX,
+        topic_creation.PARTITIONS_PER_REQUEST_MAX,
+    ),
+    "topics, and partitions, of one DeleteTopics": (
+        topic_deletion.TOPICS_PER_REQUEST_MAX,
+        topic_deletion.PARTITIONS_PER_REQUEST_MAX,
+    ),
+    "partitions in the cluster": (topic_creation.PARTITIONS_MAX,),
+    "transactions of one AddPartitionsToTxn": (transaction_server.TRANSACTIONS_MAX,),
+    "records of one decision": (draft.DECISION_BYTES_MAX,),
+    "decisions that share an entry": (draft.DECISIONS_MAX,),
+    "requests that wait for a decision": (proposer.PENDING_MAX,),
+    "requests parked until a transaction completes": (held.HELD_MAX,),
+    "rows that timers have set aside": (quarantine.QUARANTINED_MAX,),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_the_page_has_the_limit_of_the_code(limit: str) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {limit}")]
+    for number in LIMITS[limit]:
+        assert str(number) in row, f"{limit}: {number} is in force"
