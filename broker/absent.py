@@ -28,7 +28,7 @@ class Absent:
 
     def look_up_first(self, queries: Iterable[TopicQuery], then: Callable[[], None]) -> None:
         """Call ``then`` when the controller was asked about those that are unknown; at once if none is."""
-        unknown = [query for query in queries if not self._is_settled(query)]
+        unknown = [query for query in dict.fromkeys(queries) if not self._is_settled(query)]
         if not unknown or len(self._looking_up) >= LOOK_UPS_MAX:
             then()
             return

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from broker.absent import Absent
 from broker.announcements import AnnouncementsEndpoint
+from broker.checks import Checks
 from broker.describe_producers import DescribeProducersEndpoint
 from broker.fetch import FetchEndpoint
 from broker.flushing import Flusher
@@ -36,6 +37,7 @@ from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
 from wire.k61_describe_producers import DESCRIBE_PRODUCERS
 from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
+from wire.stalls import Stalls
 
 
 class DataPlane:
@@ -49,6 +51,7 @@ class DataPlane:
         *,
         rng: Random,
         log: FilteringBoundLogger,
+        stalls: Stalls,
     ) -> None:
         self.acls = cluster_acls(config)
         self._partitions = Partitions(
@@ -62,8 +65,14 @@ class DataPlane:
         self._care = LogCare(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log
         )
+        self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(
-            self._partitions, self._absent, self._verifier, self._flusher, clock_ms=_wall_ms
+            self._partitions,
+            self._absent,
+            self._verifier,
+            self._checks,
+            self._flusher,
+            clock_ms=_wall_ms,
         )
         self._fetch = FetchEndpoint(self._partitions, self._absent)
         self._offsets = OffsetsEndpoint(self._partitions, self._absent)
@@ -105,6 +114,7 @@ class DataPlane:
         """Flush and close the logs. After the listener has stopped."""
         await self._absent.stop()
         await self.topics.stop()
+        self._checks.stop()
         await self._flusher.stop()
         await self._partitions.close()
 

@@ -93,7 +93,9 @@ class Broker:
         membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
             self._clients
         )
-        self._data = DataPlane(config, topics_client, coordinator_client, rng=rng, log=log)
+        self._data = DataPlane(
+            config, topics_client, coordinator_client, rng=rng, log=log, stalls=self._stalls
+        )
         self._cache = MetadataCache(
             reading_client,
             ClusterNode(broker_id, self._host, self._port),

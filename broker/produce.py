@@ -3,6 +3,7 @@
 Each partition of a request has its own outcome, and none waits for another's; the answer leaves when the last
 has its own. Most are appended on the spot. What makes one wait:
 
+checked     batches with many records, and large compressed ones, are checked in slices (broker/checks.py).
 unknown     a partition that nobody here knows is looked up at the controller, once.
 verified    the first batch of a transaction on this partition, and an epoch older than the partition's: the
             coordinator is asked (broker/verification.py). What it allows is appended with the guard of the
@@ -13,13 +14,16 @@ flushed     ``flush.messages`` demands it. Else an answer means what Kafka's doe
 Source      Kafka ReplicaManager.handleProduceAppend; spec/kafka.md B3, C1, C2; rows 360.6, 588.4.
 """
 
+import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.absent import Absent
+from broker.checks import SLICE_STEPS, Checks
 from broker.flushing import Flusher
 from broker.log.shapes import VerificationGuard
+from broker.log.validation import Budget
 from broker.partitions import Partition, Partitions
 from broker.verification import Producer, Verifier, verdict
 from controller.errors import (
@@ -29,27 +33,40 @@ from controller.errors import (
     InvalidProducerEpoch,
     InvalidRequiredAcks,
 )
-from records.batch import HEADER_BYTES, TRANSACTIONAL
+from records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader
 from records.types import ProducerId
 from wire.dispatch import Context, Reply
 from wire.errors import message_of
-from wire.k00_produce import PartitionData, PartitionProduced, Produce, ProduceAnswer
+from wire.k00_produce import PartitionProduced, Produce, ProduceAnswer
 from wire.k03_metadata import TopicQuery
 
+APPEND_STEPS: Final = 32
+"""What a partition costs beside its records, counted in steps of a check."""
+
+SMALL_BYTES_MAX: Final = 4096
+"""Of a batch that is checked in one go, if it is not compressed: at most some 2,000 steps."""
+
+RECORD_BYTES_MIN: Final = 2  # of a record's header: the least that a step of a check takes
+
+_CODEC_AT: Final = 22  # the low byte of the attributes
 _PRODUCER: Final = struct.Struct(">h4x8x8xqhi")  # attributes | ... | producer id | epoch | base sequence
 _PRODUCER_AT: Final = 21
 
 
 class _Pending:
-    """The outcomes of one request, in its order, and how many are still open."""
+    """The outcomes of one request, in its order, how many are still open, and what is to be begun."""
 
-    __slots__ = ("_left", "_reply", "_rows", "request")
+    __slots__ = ("_left", "_reply", "_rows", "budget", "is_looked_up", "request", "to_begin", "unknown")
 
     def __init__(self, request: Produce, reply: Reply) -> None:
         self.request = request
         self._reply = reply
         self._left = len(request.partitions)
         self._rows: list[PartitionProduced | None] = [None] * self._left
+        self.to_begin: Iterator[int] = iter(range(self._left))  # positions
+        self.unknown: list[int] = []  # positions of partitions that are not known here
+        self.is_looked_up = False
+        self.budget = Budget(SLICE_STEPS)
 
     def done(self, position: int, row: PartitionProduced) -> None:
         """The outcome of the partition at that position of the request; the last one sends the answer."""
@@ -72,6 +89,7 @@ class ProduceEndpoint:
         partitions: Partitions,
         absent: Absent,
         verifier: Verifier,
+        checks: Checks,
         flusher: Flusher,
         *,
         clock_ms: Callable[[], int],
@@ -79,6 +97,7 @@ class ProduceEndpoint:
         self._partitions = partitions
         self._absent = absent
         self._verifier = verifier
+        self._checks = checks
         self._flusher = flusher
         self._clock_ms = clock_ms
 
@@ -89,25 +108,34 @@ class ProduceEndpoint:
         if not request.partitions:
             reply(ProduceAnswer(()))
             return
-        pending = _Pending(request, reply)
-        for position, data in enumerate(request.partitions):
+        self._go_on(_Pending(request, reply))
+
+    def _go_on(self, pending: _Pending) -> None:
+        """Begin the partitions that are left; the rest in the next turn of the loop when a slice is full."""
+        partitions, budget = pending.request.partitions, pending.budget
+        for position in pending.to_begin:
+            budget.steps -= APPEND_STEPS
+            data = partitions[position]
             partition = self._partitions.find(data.topic, data.index)
-            if partition is None:
-                self._seek(pending, position, data)
-            else:
+            if partition is not None:
                 self._begin(pending, position, partition, data.records)
-
-    def _seek(self, pending: _Pending, position: int, data: PartitionData) -> None:
-        """The partition is not here: look it up, then look again."""
-
-        def again() -> None:
-            partition = self._partitions.find(data.topic, data.index)
-            if partition is None:
+            elif pending.is_looked_up:
                 pending.refused(position, self._absent.code(data.topic, data.index))
             else:
-                self._begin(pending, position, partition, data.records)
+                pending.unknown.append(position)
+            if budget.steps <= 0:
+                budget.steps = SLICE_STEPS
+                asyncio.get_running_loop().call_soon(self._go_on, pending)
+                return
+        if pending.unknown and not pending.is_looked_up:
+            self._look_up(pending)
 
-        self._absent.look_up_first((TopicQuery(data.topic),), again)
+    def _look_up(self, pending: _Pending) -> None:
+        """Ask for the partitions that are not known here, once, then begin them."""
+        pending.is_looked_up = True
+        pending.to_begin = iter(pending.unknown)
+        topics = dict.fromkeys(pending.request.partitions[each].topic for each in pending.unknown)
+        self._absent.look_up_first(tuple(map(TopicQuery, topics)), lambda: self._go_on(pending))
 
     def _begin(self, pending: _Pending, position: int, partition: Partition, records: bytes | None) -> None:
         """Append, or first ask the coordinator."""
@@ -154,8 +182,40 @@ class ProduceEndpoint:
         guard: VerificationGuard | None,
         producer: Producer | None,
     ) -> None:
+        """Check the batches, then append them: at once, unless they are many or large."""
+
+        budget = pending.budget
+        if (
+            len(records) <= SMALL_BYTES_MAX
+            and not records[_CODEC_AT] & COMPRESSION
+            and self._checks.is_free(partition)
+        ):
+            budget.steps -= len(records) // RECORD_BYTES_MIN
+            self._write(pending, position, partition, records, None, guard, producer)
+            return
+
+        def checked(headers: tuple[BatchHeader, ...] | ApiError) -> None:
+            if isinstance(headers, ApiError):
+                self._refuse(pending, position, partition, None, headers)
+            elif not partition.is_open:
+                pending.refused(position, self._absent.code(partition.topic, partition.index))
+            else:
+                self._write(pending, position, partition, records, headers, guard, producer)
+
+        self._checks.check(partition, records, self._clock_ms(), budget, checked)
+
+    def _write(
+        self,
+        pending: _Pending,
+        position: int,
+        partition: Partition,
+        records: bytes,
+        headers: tuple[BatchHeader, ...] | None,
+        guard: VerificationGuard | None,
+        producer: Producer | None,
+    ) -> None:
         try:
-            appended = partition.log.append(records, self._clock_ms(), partition.leader_epoch, guard)
+            appended = partition.log.append(records, self._clock_ms(), partition.leader_epoch, guard, headers)
         except ApiError as error:
             self._refuse(pending, position, partition, None if guard is not None else producer, error)
             return

@@ -41,6 +41,7 @@ CONTROL: Final = 0x20
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes .. count: what the CRC begins with
 _UNCHECKED: Final = struct.Struct(">qiibI")
+_LEADER_EPOCH_AT: Final = 12
 _CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
 _LENGTH_COUNTS_FROM: Final = 12  # batchLength does not count baseOffset and itself
@@ -257,6 +258,12 @@ def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
     return b"".join((_I64.pack(base_offset), batch[8:12], _I32.pack(leader_epoch), batch[16:]))
 
 
+def stamp_into(batches: bytearray, position: int, base_offset: Offset, leader_epoch: Term) -> None:
+    """As ``stamp``, of the batch at ``position``, in place."""
+    _I64.pack_into(batches, position, base_offset)
+    _I32.pack_into(batches, position + _LEADER_EPOCH_AT, leader_epoch)
+
+
 def _encode_varint(number: int) -> bytes:
     """Zigzag, then seven bits per byte, the lowest first."""
     number = (number << 1) ^ (number >> 63)
@@ -268,18 +275,20 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_VARINTS: Final = tuple(_encode_varint(number) for number in range(8192))  # up to two bytes
+VARINTS: Final = tuple(_encode_varint(number) for number in range(8192))
+"""The varints of the numbers 0 to 8191, of one or two bytes each."""
+
 _NULL: Final = _encode_varint(-1)
 
 
 def _varint(number: int) -> bytes:
-    return _VARINTS[number] if 0 <= number < 8192 else _encode_varint(number)
+    return VARINTS[number] if 0 <= number < 8192 else _encode_varint(number)
 
 
 def _encode_records(records: Sequence[RecordParts]) -> bytes:
     parts: list[bytes] = []
     append = parts.append
-    varints = _VARINTS
+    varints = VARINTS
     for delta, (key, value, headers) in enumerate(records):
         if key is None and value is not None and not headers and delta < 8192 and len(value) < 8000:
             # attributes and timestamp delta, both 0; key length -1; no headers

@@ -2,34 +2,90 @@
 
 A producer's batch is stored as it came, so nothing but its layout is looked at: that the records are as
 many and as long as they say, with consecutive offsets. Times are for the search of a record by its time.
+A walk can stop and go on: who holds an event loop counts its steps.
 
 Source   Kafka DefaultRecord (readFrom) and LogValidator: the same layout is demanded.
 """
 
+import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from records.batch import HEADERS_MAX
+from records.batch import HEADERS_MAX, VARINTS
 from records.invariant import CorruptData
 
+Body: TypeAlias = bytes | bytearray
+
 _VARINT_SHIFTS: Final = (7, 14, 21, 28, 35, 42, 49, 56, 63)
+_DELTAS_KNOWN: Final = len(VARINTS)  # later ones, and those that are written otherwise, are decoded
 
 
-def check_records(body: bytes, position: int, count: int) -> None:
+class Walked(NamedTuple):
+    """How far a walk came. It is over when ``next_delta`` is the count of the records."""
+
+    position: int
+    next_delta: int
+    steps_left: int
+
+
+def check_records(body: Body, position: int, count: int) -> None:
     """Demand that ``count`` records with offset deltas 0, 1, 2, ... lie from ``position`` to the end.
 
     Raises   CorruptData.
     """
+    check_end(body, walk(body, position, 0, count, sys.maxsize))
+
+
+def check_end(body: Body, walked: Walked) -> None:
+    """Demand that the last record ends where ``body`` does. Raises CorruptData."""
+    if walked.position != len(body):
+        raise CorruptData(f"{len(body) - walked.position} bytes after the last record")
+
+
+def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walked:
+    """Check the records from number ``delta`` at ``position`` on, as far as ``steps`` go.
+
+    A record is a step, and each of its headers: the walk ends after the record that takes the last one, so
+    at most HEADERS_MAX steps later. One-byte varints, the rule in small records, are read in place.
+    Raises   CorruptData.
+    """
     try:
-        for delta in range(count):
-            position = _check_record(body, position, delta)
+        while delta < count and steps > 0:
+            length = body[position]
+            if length < 0x80:
+                length = (length >> 1) ^ -(length & 1)
+                position += 1
+            else:
+                length, position = _varint(body, position)
+            end = position + length
+            position += 1  # attributes: unused
+            if body[position] < 0x80:
+                position += 1
+            else:
+                _, position = _varint(body, position)
+            expected = VARINTS[delta] if delta < _DELTAS_KNOWN else b""
+            if expected and body.startswith(expected, position):
+                position += len(expected)
+            else:
+                position = _after_delta(body, position, delta)
+            position = _after_sized(body, position)
+            position = _after_sized(body, position)
+            if body[position] == 0:
+                position += 1
+            else:
+                headers, position = _varint(body, position)
+                position = _after_headers(body, position, headers)
+                steps -= headers
+            if position != end:
+                raise CorruptData(f"record {delta} is {position - end} bytes longer than it says")
+            delta += 1
+            steps -= 1
     except IndexError:
         raise CorruptData("a record ends past the batch") from None
-    if position != len(body):
-        raise CorruptData(f"{len(body) - position} bytes after the last record")
+    return Walked(position, delta, steps)
 
 
-def record_times(body: bytes, position: int, count: int) -> Iterator[tuple[int, int]]:
+def record_times(body: Body, position: int, count: int) -> Iterator[tuple[int, int]]:
     """Offset delta and timestamp delta of each record of a checked batch, in order. Raises CorruptData."""
     try:
         for _ in range(count):
@@ -42,40 +98,14 @@ def record_times(body: bytes, position: int, count: int) -> Iterator[tuple[int, 
         raise CorruptData("a record ends past the batch") from None
 
 
-def _check_record(body: bytes, position: int, expected_delta: int) -> int:
-    """The position after a record. One-byte varints, the rule in small records, are read in place."""
-    length = body[position]
-    if length < 0x80:
-        length = (length >> 1) ^ -(length & 1)
-        position += 1
-    else:
-        length, position = _varint(body, position)
-    end = position + length
-    position += 1  # attributes: unused
-    if body[position] < 0x80:
-        position += 1
-    else:
-        _, position = _varint(body, position)
-    delta = body[position]
-    if delta < 0x80:
-        delta = (delta >> 1) ^ -(delta & 1)
-        position += 1
-    else:
-        delta, position = _varint(body, position)
-    if delta != expected_delta:
-        raise CorruptData(f"a record has offset delta {delta}, expected {expected_delta}")
-    position = _after_sized(body, position)
-    position = _after_sized(body, position)
-    if body[position] == 0:
-        position += 1
-    else:
-        position = _after_headers(body, position)
-    if position != end:
-        raise CorruptData(f"record {expected_delta} is {position - end} bytes longer than it says")
+def _after_delta(body: Body, position: int, expected: int) -> int:
+    delta, position = _varint(body, position)
+    if delta != expected:
+        raise CorruptData(f"a record has offset delta {delta}, expected {expected}")
     return position
 
 
-def _after_sized(body: bytes, position: int) -> int:
+def _after_sized(body: Body, position: int) -> int:
     length = body[position]
     if length < 0x80:
         length = (length >> 1) ^ -(length & 1)
@@ -89,19 +119,23 @@ def _after_sized(body: bytes, position: int) -> int:
     return position + length
 
 
-def _after_headers(body: bytes, position: int) -> int:
-    count, position = _varint(body, position)
+def _after_headers(body: Body, position: int, count: int) -> int:
     if not 0 <= count <= HEADERS_MAX:
         raise CorruptData(f"{count} headers before byte {position}, expected 0 to {HEADERS_MAX}")
     for _ in range(count):
-        length, start = _varint(body, position)
-        if length < 0:
-            raise CorruptData(f"a header without a name at byte {position}")
-        position = _after_sized(body, start + length)
+        length = body[position]
+        if length < 0x80 and not length & 1:
+            position += 1 + (length >> 1)
+        else:
+            length, position = _varint(body, position)
+            if length < 0:
+                raise CorruptData(f"a header without a name at byte {position}")
+            position += length
+        position = _after_sized(body, position)
     return position
 
 
-def _varint(body: bytes, position: int) -> tuple[int, int]:
+def _varint(body: Body, position: int) -> tuple[int, int]:
     byte = body[position]
     number = byte & 0x7F
     if byte >= 0x80:

@@ -65,6 +65,6 @@ def _decompressed(codec: int, content: bytes) -> bytes:
     if codec > _CODEC_MAX:
         raise CannotDecompress(f"compression {codec}, expected 0 to {_CODEC_MAX}")
     try:
-        return decompress(codec, content[HEADER_BYTES:])
+        return bytes(decompress(codec, content[HEADER_BYTES:]))
     except CorruptData as error:
         raise CannotDecompress(str(error)) from error

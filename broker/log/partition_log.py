@@ -128,16 +128,24 @@ class PartitionLog:
         return self._epochs.latest
 
     def append(
-        self, records: bytes, now_ms: int, leader_epoch: Term, guard: VerificationGuard | None = None
+        self,
+        records: bytes,
+        now_ms: int,
+        leader_epoch: Term,
+        guard: VerificationGuard | None = None,
+        headers: tuple[BatchHeader, ...] | None = None,
     ) -> Appended:
         """Check a producer's batches as Kafka does and append them, all or none.
+
+        ``headers`` are what ``validation.checking`` returned, if these bytes are checked already.
 
         Raises   CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp,
                  UnsupportedCompressionType, OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState
                  (also: a transaction's first batch without the current ``guard``), FencedLeaderEpoch.
         """
         config = self.config
-        headers = check_produced(records, config, now_ms)
+        if headers is None:
+            headers = check_produced(records, config, now_ms)
         first = headers[0]
         if first.producer_id >= 0:
             known = self._states.duplicate(first)
@@ -337,7 +345,9 @@ class PartitionLog:
         finally:
             self._let_go()
 
-    def _write(self, batches: bytes, headers: tuple[BatchHeader, ...], leader_epoch: Term) -> None:
+    def _write(
+        self, batches: bytes | bytearray, headers: tuple[BatchHeader, ...], leader_epoch: Term
+    ) -> None:
         """Into the active segment, or a new one. Raises OSError, from then on always if any was written."""
         if leader_epoch < self._epochs.latest:
             raise FencedLeaderEpoch(f"leader epoch {leader_epoch}, the log has {self._epochs.latest}")

@@ -77,7 +77,7 @@ class Segment:
                 index.open()
             self._is_ready = True
 
-    def append(self, batches: bytes) -> int:
+    def append(self, batches: bytes | bytearray) -> int:
         """Write whole batches; ``index`` each of them then. Returns their position.
 
         Raises   OSError: nothing is written.

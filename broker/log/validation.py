@@ -2,13 +2,16 @@
 
 Order    size, layout, CRC; then what a client may claim; then its records; compressed ones are opened for
          it and stored as they came.
+Slices   ``checking`` is a generator: it pauses when its budget of steps is spent, and asks for what is
+         large to be opened elsewhere. ``check_produced`` does all of it at once.
 Kafka    demands exactly one batch of a producer since Produce v3. Here several are taken, but only without
          a producer id: sequences are checked and answered one batch at a time.
 Source   Kafka UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
 import struct
-from typing import Final
+from collections.abc import Generator
+from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
@@ -26,17 +29,29 @@ from records.batch import (
     BatchHeader,
     batch_header,
     checked_header,
-    stamp,
+    stamp_into,
 )
-from records.compression import NONE, ZSTD, decompress
+from records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
 from records.invariant import CorruptData
-from records.record_walk import check_records
+from records.record_walk import Body, check_end, check_records, walk
 from records.types import Offset, Term
 
 RECORDS_MAX: Final = 100_000
 """Of one batch: they are walked one by one. librdkafka's default ``batch.num.messages`` is 10,000."""
 
 BATCHES_MAX: Final = 1024  # of one append
+
+APPEND_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of one append, which is written in one piece: some 20 ms. Kafka takes one batch only."""
+
+STEP_BYTES: Final = 1024
+"""Checksummed, copied, or unpacked in about the time that a record takes to be walked over: a microsecond."""
+
+PACKED_HERE_BYTES_MAX: Final = 16 * 1024
+"""Compressed bytes that are opened on the spot, if no more than OPENED_HERE_BYTES_MAX come out."""
+
+OPENED_HERE_BYTES_MAX: Final = 256 * 1024
+OPENED_SMALL_BYTES_MAX: Final = 1024 * 1024
 
 LOG_APPEND_TIME: Final = 0x08
 """The attribute of a batch whose records all have its max timestamp as their time."""
@@ -46,23 +61,116 @@ _MAGIC_AT: Final = 16
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_COUNTS_FROM: Final = 12
 _CRC: Final = struct.Struct(">I")
+_ATTRIBUTES_AT: Final = 21
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 
 
-def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
-    """The headers of a producer's batches, in order, everything in them checked.
+class Budget:
+    """Steps that may be taken before something else must run; below zero if the last took more."""
 
-    Raises   CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType.
-    """
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+class Opening(NamedTuple):
+    """Compressed records to be opened elsewhere: the answer is ``open()``, or what it raises."""
+
+    codec: int
+    body: bytes
+    bytes_max: int
+
+    def open(self) -> Body:
+        """The records. Raises CorruptData, TooLarge."""
+        return decompress(self.codec, self.body, self.bytes_max)
+
+
+Checking: TypeAlias = Generator[Opening | None, Body, tuple[BatchHeader, ...]]
+"""Yields None where something else may run, an Opening where it wants the records; returns the headers."""
+
+
+def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
+    """As ``checking``, all at once: for what is small."""
+    _require_size(produced)
     headers: list[BatchHeader] = []
     position = 0
     while position < len(produced):
-        header = _check_batch(produced, position, config, now_ms)
+        header = _checked_header(produced, position, config, now_ms)
+        size = header.size
+        batch = produced if size == len(produced) else produced[position : position + size]
+        try:
+            body, start = opened_records(batch, header)
+            check_records(body, start, header.record_count)
+        except CorruptData as error:
+            raise InvalidRecord(str(error)) from error
+        headers.append(header)
+        position += size
+    return _require_batches(headers)
+
+
+def checking(produced: bytes, config: LogConfig, now_ms: int, budget: Budget) -> Checking:
+    """The headers of a producer's batches, in order, everything in them checked.
+
+    ``budget`` is counted down, and is for the caller to fill up. A step is a record, a header of one, or
+    STEP_BYTES; what cannot be cut takes at most HEADERS_MAX or the bytes of one batch at once.
+    Raises   CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType.
+    """
+    _require_size(produced)
+    headers: list[BatchHeader] = []
+    position = 0
+    while position < len(produced):
+        header = _checked_header(produced, position, config, now_ms)
+        budget.steps -= 1 + header.size // STEP_BYTES
+        try:
+            yield from _check_records(produced, position, header, budget)
+        except CorruptData as error:
+            raise InvalidRecord(str(error)) from error
         headers.append(header)
         position += header.size
-        if len(headers) > BATCHES_MAX:
-            raise MessageTooLarge(f"more than {BATCHES_MAX} batches at once")
+    return _require_batches(headers)
+
+
+def placed_batches(
+    produced: bytes, headers: tuple[BatchHeader, ...], base: Offset, leader_epoch: Term, append_time_ms: int
+) -> tuple[bytearray, tuple[BatchHeader, ...]]:
+    """Checked batches and their headers, with the offsets that they get from ``base`` on.
+
+    ``append_time_ms`` becomes the time of all records, unless it is NO_TIMESTAMP.
+    """
+    placed = bytearray(produced)
+    placed_headers: list[BatchHeader] = []
+    end, position = base, 0
+    for header in headers:
+        stamp_into(placed, position, end, leader_epoch)
+        if append_time_ms == NO_TIMESTAMP:  # the rest is as the producer said, and read already
+            placed_headers.append(BatchHeader(end, header.size, leader_epoch, *header[3:]))
+        else:
+            _set_append_time(placed, position, header.size, append_time_ms)
+            placed_headers.append(batch_header(placed, position))
+        position += header.size
+        end = placed_headers[-1].end
+    return placed, tuple(placed_headers)
+
+
+def opened_records(batch: bytes, header: BatchHeader) -> tuple[Body, int]:
+    """The bytes of a batch's records, and where they begin in them. Raises CorruptData, KeyError."""
+    if header.compression == NONE:
+        return batch, HEADER_BYTES
+    return decompress(header.compression, batch[HEADER_BYTES:]), 0
+
+
+def _require_size(produced: bytes) -> None:
+    if len(produced) > APPEND_BYTES_MAX:
+        raise MessageTooLarge(
+            f"{len(produced)} bytes for one partition, at most {APPEND_BYTES_MAX} are taken at once"
+        )
+
+
+def _require_batches(headers: list[BatchHeader]) -> tuple[BatchHeader, ...]:
+    if len(headers) > BATCHES_MAX:
+        raise MessageTooLarge(f"more than {BATCHES_MAX} batches at once")
     if not headers:
         raise InvalidRecord("there is no record batch")
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
@@ -70,37 +178,8 @@ def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[Bat
     return tuple(headers)
 
 
-def placed_batches(
-    produced: bytes, headers: tuple[BatchHeader, ...], base: Offset, leader_epoch: Term, append_time_ms: int
-) -> tuple[bytes, tuple[BatchHeader, ...]]:
-    """Checked batches and their headers, with the offsets that they get from ``base`` on.
-
-    ``append_time_ms`` becomes the time of all records, unless it is NO_TIMESTAMP.
-    """
-    placed: list[bytes] = []
-    placed_headers: list[BatchHeader] = []
-    end, position = base, 0
-    for header in headers:
-        batch = stamp(produced[position : position + header.size], end, leader_epoch)
-        if append_time_ms == NO_TIMESTAMP:  # the rest is as the producer said, and read already
-            placed_headers.append(BatchHeader(end, header.size, leader_epoch, *header[3:]))
-        else:
-            batch = _with_append_time(batch, append_time_ms)
-            placed_headers.append(batch_header(batch))
-        placed.append(batch)
-        position += header.size
-        end = placed_headers[-1].end
-    return b"".join(placed), tuple(placed_headers)
-
-
-def opened_records(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
-    """The bytes of a batch's records, and where they begin in them. Raises CorruptData, KeyError."""
-    if header.compression == NONE:
-        return batch, HEADER_BYTES
-    return decompress(header.compression, batch[HEADER_BYTES:]), 0
-
-
-def _check_batch(produced: bytes, position: int, config: LogConfig, now_ms: int) -> BatchHeader:
+def _checked_header(produced: bytes, position: int, config: LogConfig, now_ms: int) -> BatchHeader:
+    """The header of a batch that is there whole, with a right CRC, and says nothing that no client may."""
     there = len(produced) - position
     if there < HEADER_BYTES:
         raise CorruptMessage(f"{there} bytes, a batch has at least {HEADER_BYTES}")
@@ -115,13 +194,44 @@ def _check_batch(produced: bytes, position: int, config: LogConfig, now_ms: int)
     except CorruptData as error:
         raise CorruptMessage(str(error)) from error
     _check_claims(header, config, now_ms)
-    batch = produced if size == len(produced) else produced[position : position + size]
-    try:
-        body, start = opened_records(batch, header)
-        check_records(body, start, header.record_count)
-    except CorruptData as error:
-        raise InvalidRecord(str(error)) from error
     return header
+
+
+def _check_records(
+    produced: bytes, position: int, header: BatchHeader, budget: Budget
+) -> Generator[Opening | None, Body, None]:
+    """Raises CorruptData."""
+    end = position + header.size
+    body: Body
+    if header.compression == NONE:
+        body = produced if end - position == len(produced) else produced[position:end]
+        at = HEADER_BYTES
+    else:
+        body = yield from _opened(header.compression, produced[position + HEADER_BYTES : end], budget)
+        at = 0
+    delta, count = 0, header.record_count
+    while True:
+        if budget.steps <= 0:
+            yield None
+        walked = walk(body, at, delta, count, budget.steps)
+        at, delta, budget.steps = walked
+        if delta == count:
+            break
+    check_end(body, walked)
+
+
+def _opened(codec: int, packed: bytes, budget: Budget) -> Generator[Opening, Body, Body]:
+    """The records of a batch: here if they are few, else elsewhere. Raises CorruptData."""
+    try:
+        if len(packed) <= PACKED_HERE_BYTES_MAX:
+            budget.steps -= OPENED_HERE_BYTES_MAX // STEP_BYTES
+            return decompress(codec, packed, OPENED_HERE_BYTES_MAX)
+    except TooLarge:
+        pass
+    try:
+        return (yield Opening(codec, packed, OPENED_SMALL_BYTES_MAX))
+    except TooLarge:
+        return (yield Opening(codec, packed, DECOMPRESSED_BYTES_MAX))
 
 
 def _check_claims(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -156,10 +266,10 @@ def _check_claims(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
             )
 
 
-def _with_append_time(batch: bytes, append_time_ms: int) -> bytes:
-    stamped = bytearray(batch)
-    (attributes,) = _ATTRIBUTES.unpack_from(stamped, 21)
-    _ATTRIBUTES.pack_into(stamped, 21, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(stamped, 35, append_time_ms)
-    _CRC.pack_into(stamped, 17, crc32c(memoryview(stamped)[21:]))
-    return bytes(stamped)
+def _set_append_time(placed: bytearray, position: int, size: int, append_time_ms: int) -> None:
+    (attributes,) = _ATTRIBUTES.unpack_from(placed, position + _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(placed, position + _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(placed, position + 35, append_time_ms)
+    with memoryview(placed) as whole:
+        computed = crc32c(whole[position + _ATTRIBUTES_AT : position + size])
+    _CRC.pack_into(placed, position + 17, computed)

@@ -6,7 +6,71 @@ from tests.mutants.mutant import Mutant
 
 STALLS: Final = "tests/wire/test_stalls.py::"
 
+CHECKS: Final = "tests/broker/test_checks.py::"
+VALIDATION: Final = "tests/broker/log/test_validation.py::"
+
 LOOP: Final = (
+    # -- records ---------------------------------------------------------------------------------------------
+    Mutant(
+        "slice-bound",
+        "a walk over records ends when its steps are taken",
+        "records/record_walk.py",
+        "        while delta < count and steps > 0:",
+        "        while delta < count:",
+        (
+            VALIDATION + "test_a_walk_in_slices_is_the_walk",
+            CHECKS + "test_a_slice_at_most_is_walked_between_two_turns[100,000 records]",
+        ),
+    ),
+    Mutant(
+        "headers-are-free",
+        "the headers of a record are counted as it is",
+        "records/record_walk.py",
+        "                steps -= headers\n",
+        "",
+        (CHECKS + "test_a_slice_at_most_is_walked_between_two_turns[records of 1,024 headers]",),
+    ),
+    Mutant(
+        "slices-of-all",
+        "the checks of all connections share one slice",
+        "broker/checks.py",
+        "                budget.steps = check.budget.steps\n                if is_over:",
+        "                if is_over:",
+        (CHECKS + "test_connections_share_the_slice",),
+    ),
+    Mutant(
+        "partitions-without-slices",
+        "a request begins its partitions in slices",
+        "broker/produce.py",
+        "            budget.steps -= APPEND_STEPS\n",
+        "",
+        (CHECKS + "test_the_partitions_of_a_request_are_appended_to_in_slices",),
+    ),
+    Mutant(
+        "overtaking",
+        "what is small waits behind what is parked for its partition",
+        "broker/produce.py",
+        "            and self._checks.is_free(partition)\n",
+        "",
+        (CHECKS + "test_nothing_overtakes_what_is_parked_for_its_partition",),
+    ),
+    Mutant(
+        "bomb-unbounded",
+        "of a zstd or lz4 frame no more is unpacked than may come out",
+        "records/compression.py",
+        "            if size == bytes_max:\n                raise _too_large(name, bytes_max) from error\n"
+        "            size = min(size * 8, bytes_max)",
+        "            size *= 8",
+        (CHECKS + "test_a_bomb_is_refused_and_the_next_batch_taken[zstd]",),
+    ),
+    Mutant(
+        "opened-without-bound",
+        "so many opened batches are in memory and no more",
+        "broker/checks.py",
+        "        if self._free:\n            self._free -= 1\n",
+        "        if True:\n",
+        (CHECKS + "test_so_many_opened_batches_are_in_memory_and_no_more",),
+    ),
     # -- the measure -----------------------------------------------------------------------------------------
     Mutant(
         "stall-hidden",

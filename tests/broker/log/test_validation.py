@@ -2,6 +2,8 @@
 
 import struct
 import zlib
+from collections.abc import Callable
+from typing import TypeAlias
 
 import cramjam
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.log.shapes import LogConfig
-from broker.log.validation import BATCHES_MAX, RECORDS_MAX, check_produced
+from broker.log.validation import BATCHES_MAX, RECORDS_MAX, Budget, check_produced, checking
 from controller.errors import (
     ApiError,
     CorruptMessage,
@@ -18,12 +20,19 @@ from controller.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, encode_batch
-from records.compression import DECOMPRESSED_BYTES_MAX, decompress
+from records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, BatchHeader, encode_batch
+from records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    GZIP_MEMBERS_MAX,
+    SNAPPY_BLOCKS_MAX,
+    decompress,
+)
 from records.invariant import CorruptData
-from records.record_walk import check_records, record_times
+from records.record_walk import Body, check_records, record_times, walk
 from tests.broker.log.builders import CODECS, NOW_MS, batch, compress, compressed, patched, resealed, xerial
 from tests.records.strategies import batch_records
+
+Check: TypeAlias = Callable[[bytes, LogConfig, int], tuple[BatchHeader, ...]]
 
 CONFIG = LogConfig()
 GOOD = batch(7, 0, count=3)
@@ -40,6 +49,32 @@ def headers(count: int) -> bytes:
     """A batch whose record has so many headers."""
     return encode_batch([(None, b"", [(b"k", None)] * count)], timestamp_ms=NOW_MS)
 
+
+def in_slices(sent: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
+    """``checking`` with a small budget, filled up whenever it pauses."""
+    budget = Budget(STEPS)
+    steps = checking(sent, config, now_ms, budget)
+    answer: Body | None = None
+    try:
+        while True:
+            wanted = next(steps) if answer is None else steps.send(answer)
+            answer = None
+            while wanted is not None:
+                try:
+                    answer = wanted.open()
+                    break
+                except CorruptData as error:
+                    wanted = steps.throw(error)
+            if wanted is None:
+                assert budget.steps <= 0, "it pauses when the budget is spent"
+                budget.steps = STEPS
+    except StopIteration as ended:
+        headers: tuple[BatchHeader, ...] = ended.value
+        return headers
+
+
+CHECKS = pytest.mark.parametrize("check", [check_produced, in_slices])
+STEPS = 50
 
 REFUSED = [
     pytest.param(b"", InvalidRecord, id="nothing"),
@@ -85,10 +120,11 @@ REFUSED = [
 ]
 
 
+@CHECKS
 @pytest.mark.parametrize(("sent", "refusal"), REFUSED)
-def test_refused(sent: bytes, refusal: type[ApiError]) -> None:
+def test_refused(sent: bytes, refusal: type[ApiError], check: Check) -> None:
     with pytest.raises(refusal) as refused:
-        check_produced(sent, CONFIG, NOW_MS)
+        check(sent, CONFIG, NOW_MS)
     assert type(refused.value) is refusal
 
 
@@ -106,9 +142,10 @@ TAKEN = [
 ]
 
 
+@CHECKS
 @pytest.mark.parametrize("sent", TAKEN)
-def test_taken(sent: bytes) -> None:
-    assert sum(header.size for header in check_produced(sent, CONFIG, NOW_MS)) == len(sent)
+def test_taken(sent: bytes, check: Check) -> None:
+    assert sum(header.size for header in check(sent, CONFIG, NOW_MS)) == len(sent)
 
 
 def test_a_batch_may_be_as_large_as_max_message_bytes_and_no_larger() -> None:
@@ -137,6 +174,24 @@ def test_records_are_bounded(count: int) -> None:
         check_produced(sent, CONFIG, NOW_MS)
 
 
+@given(batch_records, st.integers(1, 40))
+def test_a_walk_in_slices_is_the_walk(
+    parts: list[tuple[bytes | None, bytes | None, list[object]]], steps: int
+) -> None:
+    raw = encode_batch(parts, timestamp_ms=NOW_MS)  # type: ignore[arg-type]
+    costs = [1 + len(headers) for _, _, headers in parts]
+    position, delta, taken = HEADER_BYTES, 0, 0
+    while delta < len(parts):
+        before = delta
+        position, delta, left = walk(raw, position, delta, len(parts), steps)
+        assert delta > before
+        assert sum(costs[before : delta - 1]) < steps, "only the last record may take more than is left"
+        taken += steps - left
+        assert left <= 0 or delta == len(parts), "it stops at the last step, not before"
+    assert position == len(raw)
+    assert taken == sum(costs)
+
+
 def test_a_log_with_append_time_takes_any_time() -> None:
     check_produced(batch(timestamp_ms=2**62), LogConfig(log_append_time=True), NOW_MS)
 
@@ -160,18 +215,22 @@ def test_any_bytes_are_checked_or_refused_as_corrupt(body: bytes, count: int) ->
 
 @pytest.mark.parametrize("codec", CODECS)
 class TestCompressed:
-    def test_is_taken(self, codec: str) -> None:
-        check_produced(compressed(batch(7, 0, count=50), codec), CONFIG, NOW_MS)
+    @CHECKS
+    def test_is_taken(self, codec: str, check: Check) -> None:
+        check(compressed(batch(7, 0, count=50), codec), CONFIG, NOW_MS)
 
-    def test_may_have_more_records_than_bytes(self, codec: str) -> None:
-        sent = compressed(batch(7, 0, count=20_000), codec)
-        assert check_produced(sent, CONFIG, NOW_MS)[0].record_count == 20_000
+    @CHECKS
+    @pytest.mark.parametrize("size", [0, 30, 150], ids="{}-bytes-each".format)
+    def test_may_have_more_records_than_bytes(self, codec: str, size: int, check: Check) -> None:
+        sent = compressed(batch(7, 0, value=b"x" * size, count=20_000), codec)
+        assert check(sent, CONFIG, NOW_MS)[0].record_count == 20_000
 
-    def test_is_opened_and_its_records_checked(self, codec: str) -> None:
+    @CHECKS
+    def test_is_opened_and_its_records_checked(self, codec: str, check: Check) -> None:
         for wrong in (patched(GOOD, 57, I32.pack(2)), patched(GOOD, 57, I32.pack(4))):
             count = I32.unpack_from(wrong, 57)[0]
             with pytest.raises(InvalidRecord):
-                check_produced(compressed(patched(wrong, 23, I32.pack(count - 1)), codec), CONFIG, NOW_MS)
+                check(compressed(patched(wrong, 23, I32.pack(count - 1)), codec), CONFIG, NOW_MS)
 
     @pytest.mark.parametrize("size", [0, 1, 2, 65_535, 65_536, 300_000])
     def test_comes_out_as_it_went_in(self, codec: str, size: int) -> None:
@@ -226,3 +285,17 @@ def test_snappy_that_is_none_is_refused(body: bytes) -> None:
 def test_gzip_with_bytes_after_it_is_refused() -> None:
     with pytest.raises(CorruptData):
         decompress(1, zlib.compress(b"x", wbits=31) + b"more")
+
+
+@pytest.mark.parametrize(
+    ("codec", "piece", "most"),
+    [
+        pytest.param(1, zlib.compress(b"x", wbits=31), GZIP_MEMBERS_MAX, id="gzip members"),
+        pytest.param(2, xerial([b"x"])[16:], SNAPPY_BLOCKS_MAX, id="snappy blocks"),
+    ],
+)
+def test_pieces_that_are_walked_one_by_one_are_bounded(codec: int, piece: bytes, most: int) -> None:
+    start = xerial([]) if codec == 2 else b""
+    assert decompress(codec, start + piece * most) == b"x" * most
+    with pytest.raises(CorruptData, match=f"more than {most}"):
+        decompress(codec, start + piece * (most + 1))
