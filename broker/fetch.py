@@ -111,25 +111,26 @@ class FetchEndpoint:
             return FetchedPartition(asked.topic, asked.topic_id, asked.index, code)
         log = partition.log
         high_watermark, stable = log.high_watermark, log.last_stable_offset
-        upper = stable if isolation_level == READ_COMMITTED else high_watermark
+        is_committed = isolation_level == READ_COMMITTED
+        upper = stable if is_committed else high_watermark
         offset = Offset(asked.fetch_offset)
         records = b""
+        aborted: tuple[AbortedTransaction, ...] | None = () if is_committed else None
         if not log.start <= offset <= log.end:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif offset < upper and (bytes_max > 0 or at_least_one):
+            bytes_max = max(0, min(bytes_max, asked.max_bytes))
             try:
-                bytes_max = max(0, min(bytes_max, asked.max_bytes))
-                records = log.read(offset, bytes_max, upper, at_least_one=at_least_one)
+                if is_committed:
+                    records, found = log.read_committed(offset, bytes_max, at_least_one=at_least_one)
+                    aborted = tuple(AbortedTransaction(*each) for each in found)
+                else:
+                    records = log.read(offset, bytes_max, upper, at_least_one=at_least_one)
             except ApiError as error:
                 code = error.code
             except OSError as error:
                 self._partitions.fail(partition, error, doing="read")
                 code = ErrorCode.KAFKA_STORAGE_ERROR
-        aborted = None
-        if isolation_level == READ_COMMITTED:
-            aborted = (
-                tuple(AbortedTransaction(*each) for each in log.aborted(offset, upper)) if records else ()
-            )
         return FetchedPartition(
             asked.topic,
             asked.topic_id,

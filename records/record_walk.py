@@ -7,7 +7,6 @@ A walk can stop and go on: who holds an event loop counts its steps.
 Source   Kafka DefaultRecord (readFrom) and LogValidator: the same layout is demanded.
 """
 
-import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
@@ -16,6 +15,7 @@ from records.invariant import CorruptData
 
 Body: TypeAlias = bytes | bytearray
 
+_ALL: Final = 2**63  # steps: more than any bytes can hold
 _VARINT_SHIFTS: Final = (7, 14, 21, 28, 35, 42, 49, 56, 63)
 _DELTAS_KNOWN: Final = len(VARINTS)  # later ones, and those that are written otherwise, are decoded
 
@@ -33,7 +33,7 @@ def check_records(body: Body, position: int, count: int) -> None:
 
     Raises   CorruptData.
     """
-    check_end(body, walk(body, position, 0, count, sys.maxsize))
+    check_end(body, walk(body, position, 0, count, _ALL))
 
 
 def check_end(body: Body, walked: Walked) -> None:

@@ -74,9 +74,13 @@ class IndexFile:
 
     def entries(self, first: int = 0) -> Iterator[Entry]:
         """Every entry from number ``first`` on."""
+        return self.between(first, self.count)
+
+    def between(self, first: int, end: int) -> Iterator[Entry]:
+        """The entries from number ``first`` on, up to ``end``."""
         size = self._entry.size
-        for number in range(first, self.count, _READ_ENTRIES):
-            length = min(_READ_ENTRIES, self.count - number) * size
+        for number in range(first, end, _READ_ENTRIES):
+            length = min(_READ_ENTRIES, end - number) * size
             yield from self._entry.iter_unpack(os.pread(self.open(), length, number * size))
 
     def cut(self, count: int) -> None:

@@ -18,10 +18,10 @@ from broker.log import search
 from broker.log.checkpoints import load_topic_id, save_topic_id, sync_path
 from broker.log.durability import Durability
 from broker.log.recovery import header_placed, recover, snapshot_path
+from broker.log.retention import count_past, is_expired
 from broker.log.segment import Segment
 from broker.log.shapes import (
     NO_TIMESTAMP,
-    UNLIMITED,
     Aborted,
     Appended,
     EpochEnd,
@@ -122,11 +122,6 @@ class PartitionLog:
         """A full segment or a snapshot of the producers waits for ``flush``; some seconds are fine."""
         return self._durability.is_wanted
 
-    @property
-    def leader_epoch(self) -> Term:
-        """The newest leader epoch in the log, NO_EPOCH of an empty one."""
-        return self._epochs.latest
-
     def append(
         self,
         records: bytes,
@@ -216,22 +211,28 @@ class PartitionLog:
         At most ``bytes_max`` bytes, except that with ``at_least_one`` a larger first batch comes whole.
         Raises   OffsetOutOfRange: ``offset`` is not in [start, end].
         """
+        return self._read(offset, bytes_max, upper, at_least_one=at_least_one)[0]
+
+    def read_committed(
+        self, offset: Offset, bytes_max: int, *, at_least_one: bool = True
+    ) -> tuple[bytes, tuple[Aborted, ...]]:
+        """As ``read``, up to the last stable offset, with the aborted transactions in what is read."""
+        records, end = self._read(offset, bytes_max, self.last_stable_offset, at_least_one=at_least_one)
+        return self._places.with_aborted(records, offset, end) if records else (b"", ())
+
+    def _read(
+        self, offset: Offset, bytes_max: int, upper: Offset, *, at_least_one: bool
+    ) -> tuple[bytes, Offset]:
         if not self.start <= offset <= self._end:
             raise OffsetOutOfRange(f"offset {offset}, the log holds [{self.start}, {self._end})")
         upper = min(upper, self._end)
         if offset >= upper:
-            return b""
+            return b"", offset
         return self._places.read(offset, bytes_max, upper, self._end, at_least_one=at_least_one)
 
     def aborted(self, offset: Offset, upper: Offset) -> tuple[Aborted, ...]:
         """The aborted transactions that touch [offset, upper)."""
-        found: list[Aborted] = []
-        for segment in self._places.segments_from(offset):
-            touching, is_complete = segment.aborted(offset, upper)
-            found += touching
-            if is_complete:
-                break
-        return tuple(found)
+        return self._places.aborted(offset, upper)
 
     def offset_for_time(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record whose time is at or after ``timestamp_ms``; None if there is none."""
@@ -319,19 +320,11 @@ class PartitionLog:
         A segment goes only when a producer snapshot after it is on the disk: ``flush`` sees to it.
         """
         active = self._segments[-1]
-        if active.size and self._is_expired(active, now_ms):
+        if active.size and is_expired(active, self.config, now_ms):
             self._roll()
-        gone = 0
-        excess = self.size - self.config.retention_bytes if self.config.retention_bytes != UNLIMITED else -1
-        for segment, following in zip(self._segments, self._segments[1:], strict=False):
-            too_much = excess >= segment.size
-            if not (too_much or self._is_expired(segment, now_ms)):
-                break
-            if self._durability.newest_snapshot < following.base:
-                break
-            excess -= segment.size
-            gone += 1
-        self._forget_segments(gone)
+        gone = count_past(self._segments, self.config, now_ms, self._durability.newest_snapshot)
+        if gone:
+            self._forget_segments(gone)
         return gone
 
     def close(self) -> None:
@@ -386,16 +379,8 @@ class PartitionLog:
         self._durability.request_snapshot(self._end, dict(self._states.table))
         self._durability.prune({segment.base for segment in self._segments})
 
-    def _is_expired(self, segment: Segment, now_ms: int) -> bool:
-        retention_ms = self.config.retention_ms
-        if retention_ms == UNLIMITED or segment.max_timestamp_ms == NO_TIMESTAMP:
-            return False
-        return now_ms - segment.max_timestamp_ms > retention_ms
-
     def _forget_segments(self, count: int) -> None:
         """Delete the oldest segments. They are on the disk, so that a flush beside it has no use for them."""
-        if count == 0:
-            return
         gone, self._segments[:count] = self._segments[:count], []
         for segment in gone:
             segment.delete()

@@ -8,8 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
 from broker.log.segment import Placed, Segment
-from broker.log.shapes import TimedOffset
+from broker.log.shapes import Aborted, TimedOffset
 from broker.log.validation import LOG_APPEND_TIME, opened_records
 from records.batch import batch_header
 from records.record_walk import record_times
@@ -32,16 +33,12 @@ class Places:
         self._remembered.clear()
         self._opened.clear()
 
-    def segments_from(self, offset: Offset) -> Iterator[Segment]:
-        """The segment that holds ``offset``, and those after it."""
-        yield from self._segments[self._number(offset) :]
-
     def read(
         self, offset: Offset, bytes_max: int, upper: Offset, end: Offset, *, at_least_one: bool
-    ) -> bytes:
+    ) -> tuple[bytes, Offset]:
         """Whole batches of one segment, from the one that holds ``offset``, which is before ``upper``.
 
-        If a disk lost what holds ``offset``, from the one after it.
+        If a disk lost what holds ``offset``, from the one after it. With them comes the offset after them.
         """
         last = len(self._segments) - 1
         for number in range(self._number(offset), last + 1):
@@ -54,11 +51,35 @@ class Places:
             if position == limit:
                 continue
             content, next_offset = segment.read(position, bytes_max, limit, at_least_one=at_least_one)
-            if content:
-                next_offset = min(upper, segment_end) if next_offset is None else next_offset
-                self._remember(next_offset, segment, position + len(content))
-            return content
-        return b""
+            if not content:
+                break
+            next_offset = min(upper, segment_end) if next_offset is None else next_offset
+            self._remember(next_offset, segment, position + len(content))
+            return content, next_offset
+        return b"", offset
+
+    def aborted(self, offset: Offset, upper: Offset, producers: Producers = None) -> tuple[Aborted, ...]:
+        """The aborted transactions that touch [offset, upper)."""
+        indexes = self._aborts(offset, upper)
+        return tuple(each for index in indexes for each in index.touching(offset, upper, producers))
+
+    def with_aborted(self, records: bytes, offset: Offset, end: Offset) -> tuple[bytes, tuple[Aborted, ...]]:
+        """Batches read from ``offset`` up to ``end``, perhaps fewer of them, and what is aborted in them."""
+        producers: Producers = None
+        if (
+            sum(len(index.between_offsets(offset, end)) for index in self._aborts(offset, end))
+            > UNNARROWED_MAX
+        ):
+            records, end, producers = producers_of(records)
+        return records, self.aborted(offset, end, producers)
+
+    def _aborts(self, offset: Offset, upper: Offset) -> Iterator[AbortedIndex]:
+        """The indexes that can have transactions which touch [offset, upper)."""
+        for number in range(self._number(offset), len(self._segments)):
+            aborts = self._segments[number].aborts
+            yield aborts
+            if aborts.is_complete(upper):
+                return
 
     def _number(self, offset: Offset) -> int:
         last = len(self._segments) - 1

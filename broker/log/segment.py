@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from broker.log.aborted import AbortedIndex
 from broker.log.checkpoints import sync_path
-from broker.log.index_file import ABORTED_ENTRY, OFFSET_ENTRY, TIME_ENTRY, IndexFile
+from broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from broker.log.open_files import OPEN_FILES
 from broker.log.producer_state import Ended
-from broker.log.shapes import NO_TIMESTAMP, Aborted
+from broker.log.shapes import NO_TIMESTAMP
 from records.batch import HEADER_BYTES
 from records.invariant import CorruptData, invariant
-from records.types import Offset, ProducerId, Term
+from records.types import Offset, Term
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
@@ -53,7 +54,7 @@ class Segment:
         self._open_file = partial(OPEN_FILES.open, self)
         self.offsets = IndexFile(self.path.with_suffix(".index"), OFFSET_ENTRY, self._open_file)
         self.times = IndexFile(self.path.with_suffix(".timeindex"), TIME_ENTRY, self._open_file)
-        self.aborts = IndexFile(self.path.with_suffix(".txnindex"), ABORTED_ENTRY, self._open_file)
+        self.aborts = AbortedIndex(self.path.with_suffix(".txnindex"), self._open_file)
         self._is_ready = False  # all four files are open
         self._descriptor = -1
         self._unindexed_bytes = 0  # since the last entry of the offset index
@@ -114,16 +115,6 @@ class Segment:
     def index_aborted(self, ended: Ended) -> None:
         """A transaction was aborted; its marker lies here."""
         self.aborts.append(0, *ended)
-
-    def aborted(self, offset: Offset, upper: Offset) -> tuple[list[Aborted], bool]:
-        """Those that touch [offset, upper); and whether later segments cannot have any."""
-        found: list[Aborted] = []
-        for _, producer_id, first, _, stable in self.aborts.entries(self.aborts.count_below(3, offset)):
-            if first < upper:
-                found.append(Aborted(ProducerId(producer_id), Offset(first)))
-            if stable >= upper:
-                return found, True
-        return found, False
 
     def locate(self, offset: Offset) -> int:
         """The position of the batch that holds ``offset``; ``size`` if it lies after the last one."""

@@ -21,14 +21,24 @@ from records import record_walk
 from records.batch import HEADERS_MAX, encode_batch
 from records.compression import DECOMPRESSED_BYTES_MAX
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, now_ms, produce
-from tests.broker.data_stage import HERE, fetched, hosting, produced
+from tests.broker.data_stage import HERE, fetched, hosting
 from tests.broker.fake_controller import play
 from tests.broker.log.builders import CODECS, compressed
 from tests.broker.whole_broker import Stage
-from wire.k00_produce import PRODUCE
+from wire.k00_produce import PRODUCE, PartitionProduced, Produce
 
+TIMEOUT_S = 60.0
 SMALL_WALK_MAX = SMALL_BYTES_MAX // 2  # steps of what is checked in one go
 STEPS_MAX = SLICE_STEPS + HEADERS_MAX + SMALL_WALK_MAX
+
+
+async def produced(on: Stage, request: Produce) -> list[PartitionProduced]:
+    client = await on.client()
+    try:
+        answer = await client.call(PRODUCE, request, version=9, timeout_s=TIMEOUT_S)
+    finally:
+        client.close()
+    return list(answer.partitions)
 
 
 class Turns:
@@ -83,9 +93,9 @@ LARGE = [
     pytest.param([many(100_000)], 100_000, id="100,000 records"),
     pytest.param([many(300, headers=HEADERS_MAX)], 300 * (HEADERS_MAX + 1), id="records of 1,024 headers"),
     pytest.param([many(30_000, codec=None)], 30_000, id="30,000 records, not compressed"),
-    pytest.param([many(1_300, codec=None)] * 40, 52_000, id="each of 40 partitions with a small slice"),
+    pytest.param([many(3_000, codec=None)] * 9, 27_000, id="each of nine partitions less than a slice"),
     pytest.param([many(20_000) * 5], 100_000, id="five batches in one partition"),
-    pytest.param([many(600, codec=None)] * 60, 36_000, id="each of 60 partitions small"),
+    pytest.param([many(500, codec=None)] * 12, 6_000, id="each of twelve partitions small"),
     *(pytest.param([many(20_000, codec=codec)], 20_000, id=codec) for codec in CODECS),
 ]
 
@@ -238,23 +248,26 @@ def test_so_many_opened_batches_are_in_memory_and_no_more(
         return body
 
     monkeypatch.setattr(Opening, "open", counted)
-    monkeypatch.setattr("broker.checks.SLICE_STEPS", 1)  # walked over so slowly that none of them ends
+    monkeypatch.setattr(  # a walk that goes nowhere: none of them ends
+        validation, "walk", lambda body, position, delta, count, steps: record_walk.Walked(position, delta, 0)
+    )
     small, large = many(18_000, size=30, codec="bare snappy"), many(60_000, size=30, codec="bare snappy")
 
     async def story() -> None:
-        async with hosting(tmp_path, *[HERE] * 40) as on:
-            waiting = [
-                asyncio.ensure_future(produced(on, produce(*[None] * index, each)))
-                for index, each in enumerate([large] * 20 + [small] * 20)
-            ]
-            await until_parked(on, 40)
-            while sum(opened.values()) < LARGE_MAX + SMALL_MAX:
-                await asyncio.sleep(0)
-            for _ in range(1_000):
+        async with hosting(tmp_path, *[HERE] * 24) as on:
+            waiting: list[asyncio.Task[list[PartitionProduced]]] = []
+            for batches, count in (([large] * 4, LARGE_MAX), ([small] * 20, LARGE_MAX + SMALL_MAX)):
+                for each in batches:
+                    request = produce(*[None] * len(waiting), each)
+                    waiting.append(asyncio.ensure_future(produced(on, request)))
+                await until_parked(on, len(waiting))
+                while sum(opened.values()) < count:
+                    await asyncio.sleep(0)
+            for _ in range(200):
                 await asyncio.sleep(0)
             assert sorted(opened.values()) == [LARGE_MAX, SMALL_MAX]
-            for each in waiting:
-                each.cancel()
+            for task in waiting:
+                task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
     play(story)

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 STALLS: Final = "tests/wire/test_stalls.py::"
 
 CHECKS: Final = "tests/broker/test_checks.py::"
+ABORTED: Final = "tests/broker/log/test_aborted.py::"
 VALIDATION: Final = "tests/broker/log/test_validation.py::"
 
 LOOP: Final = (
@@ -70,6 +71,42 @@ LOOP: Final = (
         "        if self._free:\n            self._free -= 1\n",
         "        if True:\n",
         (CHECKS + "test_so_many_opened_batches_are_in_memory_and_no_more",),
+    ),
+    # -- aborted transactions --------------------------------------------------------------------------------
+    Mutant(
+        "aborted-up-to-stable",
+        "a fetch lists the aborted transactions of the bytes it returns, no others",
+        "broker/log/partition_log.py",
+        "        return self._places.with_aborted(records, offset, end)",
+        "        return self._places.with_aborted(records, offset, self.last_stable_offset)",
+        (ABORTED + "test_a_list_is_of_the_bytes_returned[32]",),
+    ),
+    Mutant(
+        "aborted-list-unbounded",
+        "a list is no longer than what it is for",
+        "broker/log/search.py",
+        "            records, end, producers = producers_of(records)\n",
+        "            pass\n",
+        (ABORTED + "test_a_list_is_no_longer_than_what_it_is_for",),
+    ),
+    Mutant(
+        "aborted-blocks-read",
+        "entries that begin behind what is read are passed by, though an old transaction is open",
+        "broker/log/aborted.py",
+        "            if self._firsts[block] < upper:",
+        "            if True:",
+        (
+            ABORTED + "test_a_reader_that_catches_up_costs_as_much_as_it_reads"
+            "[one segment-while an old one is open]",
+        ),
+    ),
+    Mutant(
+        "aborted-cut-short",
+        "the entry after whose marker all is stable is looked at, too",
+        "broker/log/aborted.py",
+        "self.count_below(_STABLE, upper) + 1, self.count",
+        "self.count_below(_STABLE, upper), self.count",
+        (ABORTED + "test_a_consumer_delivers_what_was_committed_and_nothing_else[as-it-is-seed-0]",),
     ),
     # -- the measure -----------------------------------------------------------------------------------------
     Mutant(

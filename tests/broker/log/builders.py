@@ -136,7 +136,7 @@ def contents(log: PartitionLog) -> tuple[object, ...]:
         log.last_stable_offset,
         log.aborted(log.start, end),
         memory(log),
-        log.leader_epoch,
+        log.epoch_at(Offset(log.end - 1)),
         read_all(log),
     )
 

@@ -63,7 +63,7 @@ def test_batches_get_their_place_and_are_else_what_came(tmp_path: Path) -> None:
     stored = log.read(Offset(0), len(sent), log.end)
     assert stored[16:] == sent[16:]
     assert decode_batch(stored)[0].leader_epoch == 4
-    assert log.leader_epoch == 4
+    assert log.epoch_at(Offset(0)) == 4
 
 
 def test_several_batches_of_nobody_are_appended_at_once(tmp_path: Path) -> None:
