@@ -15,11 +15,14 @@ from tests.broker.batches import TOPIC, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, TXN, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import SILENCE, play
 from tests.broker.whole_broker import Stage
+from wire.connection import SOFTWARE, ConnectionLost
+from wire.k18_api_versions import API_VERSIONS
 from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
 from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 
 HIGHEST = 2**63 - 1
 
@@ -326,5 +329,48 @@ def test_a_wedged_transaction_ends_by_the_same_marker_forced(tmp_path: Path, com
             )  # fmt: skip
             (described,) = (await on.call(DESCRIBE_PRODUCERS, DescribeProducers(((TOPIC, (0,)),)))).partitions
             assert [each.producer_epoch for each in described.producers] == [7], "it never goes back"
+
+    play(story)
+
+
+# -- who may, where an authorizer is configured ----------------------------------------
+
+
+@pytest.mark.parametrize("proved", [True, False], ids=["proved", "not-proved"])
+@pytest.mark.parametrize(
+    ("allowed", "may"),
+    [
+        pytest.param("CLUSTER_ACTION", True, id="cluster-action"),
+        pytest.param("ALTER", True, id="alter: an admin's abort"),
+        pytest.param("DESCRIBE", False, id="describe"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_who_may_write_markers(tmp_path: Path, allowed: str | None, may: bool, proved: bool) -> None:
+    """A proof of the secret says whose tags are believed; who may ask at all is the authorizer's to say."""
+    acls = tmp_path / "acls"
+    acls.write_text("" if allowed is None else f"User:ANONYMOUS {allowed}\n")
+
+    async def story() -> None:
+        async with hosting(tmp_path / "data", HERE, acls_file=acls) as on:
+            await open_transaction(on, b"a")
+            code = await ended(on, marker(committed=True, version=9 if proved else 0), proved=proved)
+            assert code == (ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            assert await stable(on) == ((2, 2) if may else (0, 1))
+
+    play(story)
+
+
+@pytest.mark.parametrize("allowed", ["ALTER", "DESCRIBE"])
+def test_announcements_need_cluster_action(tmp_path: Path, allowed: str) -> None:
+    acls = tmp_path / "acls"
+    acls.write_text(f"User:ANONYMOUS {allowed}\n")
+
+    async def story() -> None:
+        async with hosting(tmp_path / "data", HERE, acls_file=acls) as on:
+            client = await on.coordinator()
+            client.tell(ANNOUNCE_PARTITIONS, AnnouncePartitions(()))
+            with pytest.raises(ConnectionLost):
+                await client.call(API_VERSIONS, SOFTWARE)
 
     play(story)
