@@ -26,6 +26,7 @@ from structlog.typing import FilteringBoundLogger
 from broker.exit_reason import ExitReason
 from broker.main import Broker
 from broker.settings import SettingsError
+from cli.log_file import keep_rotating
 from cli.main import INTERRUPTED
 from cli.output import Failed, WrongUsage
 from cli.storage import read_config
@@ -169,6 +170,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
     metrics = NodeMetrics(log)
     memory = RequestMemory(config.queued_request_bytes_max)
     async with AsyncExitStack() as stack:
+        stack.callback(keep_rotating(loop, config.log_rotate_bytes, config.log_rotate_files))
         stack.callback(watch_loop(loop, metrics))
         if config.metrics_port is not None:
             port = MetricsPort(

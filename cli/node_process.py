@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from cli.log_file import LOG_FILE_VARIABLE, rotated_names
 from quorum.node_identity import write_durably
 
 RECORD: Final = "pid.json"
@@ -72,6 +73,7 @@ class NodeProcess:
 def start(directory: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     """Run ``fencepost ARGUMENTS`` in a session of its own, its output appended to ``directory``/log.txt."""
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    environment[LOG_FILE_VARIABLE] = str((directory / LOG).absolute())
     with (directory / LOG).open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "cli.main", *arguments],
@@ -105,14 +107,19 @@ def forget(directory: Path) -> None:
 
 
 def log_tail(directory: Path, line_count: int = 12) -> str:
-    """The last lines of the node's log."""
+    """The last lines of the node's log, also where it was rotated a moment ago."""
+    log = directory / LOG
+    text = "".join(_tail(each) for each in (*rotated_names(log, 2), log))
+    return "\n".join(text.splitlines()[-line_count:])
+
+
+def _tail(file: Path) -> str:
     try:
-        with (directory / LOG).open("rb") as log:
+        with file.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            text = log.read().decode("utf-8", "replace")
+            return log.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(text.splitlines()[-line_count:])
 
 
 def ending(return_code: int) -> str:

@@ -243,6 +243,10 @@ class NodeConfig:
     log_level: str = field(
         default="info", metadata=_key("log.level", choice("debug", "info", "warning", "error"))
     )
+    log_rotate_bytes: int = field(  # of a node's own log file, which ``fencepost up`` and ``start`` make
+        default=16 * 1024 * 1024, metadata=_key("log.rotate.bytes", integer(64 * 1024, INT64_MAX))
+    )
+    log_rotate_files: int = field(default=4, metadata=_key("log.rotate.files", integer(1, 1000)))
     log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
 
     def __post_init__(self) -> None:
