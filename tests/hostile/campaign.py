@@ -1,0 +1,96 @@
+"""A campaign of hostile frames against real nodes, what must hold after it, and the load that runs then.
+
+Holds   the same processes run; no log has a traceback, a critical event or a failed request; logs grow by
+        less than LOG_BYTES_MAX each; then transactional producers commit and abort, and what a read_committed
+        consumer sees of it is whole.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from cli.broker_contact import brokers_of
+from cli.cluster_state import leader_id
+from cli.demo import SETTINGS
+from cli.demo_transactions import Writers, check
+from cli.transactional_producer import Outcome
+from tests.hostile.messages import Known, Messages
+from tests.hostile.sender import kafka_connections, raft_connections, send
+from tests.processes.nodes import NO_QUOTA, Nodes, wait_for
+
+ROUND_FRAMES: Final = 20_000
+RAFT_SHARE: Final = 20  # one frame in so many
+LOG_BYTES_MAX: Final = 2 * 1024 * 1024
+TRANSACTIONS: Final = 60
+TOPICS: Final = ("orders", "payments")
+NODE_SETTINGS: Final = (NO_QUOTA, *(each for each in SETTINGS if not each.startswith("producer.id")))
+NEVER: Final = ("exception_not_caught", "request_failed", "answer_failed", "decision_failed")
+
+Say = Callable[[str], None]
+
+
+def campaign(nodes: Nodes, frames: int, seed: int, say: Say) -> Counter[str]:
+    """So many frames on the clients', the controllers' and Raft's listeners. How connections ended."""
+    rng = Random(seed)
+    pids = [nodes.pid(node_id) for node_id in nodes.node_ids]
+    marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+    for topic in TOPICS:
+        nodes.run("topics", "create", "--topic", topic, "--partitions", "3")
+    known = Known(
+        (
+            *TOPICS,
+            "transfers",
+            "refunds",
+            nodes.cluster.cluster_id,
+            "CONTROLLER",
+            "PLAINTEXT",
+            "retention.ms",
+        ),
+        (0, 1, 2, 3, 5, 1000, 1001, 2000, 32_766),
+    )
+    messages = Messages(rng, known)
+    endings: Counter[str] = Counter()
+    began, sent = time.monotonic(), 0
+    while sent < frames:
+        count = min(ROUND_FRAMES, frames - sent)
+        for_raft = count // RAFT_SHARE
+        for purpose in ("client", "controller"):
+            addresses = [nodes.address(node_id, purpose) for node_id in nodes.node_ids]
+            endings += send(addresses, kafka_connections(rng, messages, (count - for_raft) // 2))
+        addresses = [nodes.address(node_id, "raft") for node_id in nodes.node_ids]
+        endings += send(addresses, raft_connections(rng, nodes.cluster.cluster_id, for_raft))
+        sent += count
+        rate = sent / (time.monotonic() - began)
+        say(f"{sent} frames, {rate:.0f} per second, connections {dict(endings)}")
+        assert [nodes.node(node_id).pid() for node_id in nodes.node_ids] == pids, "a node ended"
+    for node_id, mark in marks.items():
+        grown = nodes.log_size(node_id) - mark
+        say(f"node {node_id}: log grew by {grown} bytes")
+        assert grown < LOG_BYTES_MAX, f"node {node_id}: {grown} bytes of log"
+    assert_clean(nodes)
+    return endings
+
+
+def assert_clean(nodes: Nodes) -> None:
+    """No log has a line that only a bug of ours writes."""
+    bad = nodes.complaints() + [
+        f"node {node_id}: {event}"
+        for node_id in nodes.node_ids
+        for event in nodes.events(node_id)
+        if event["event"] in NEVER or "Traceback" in str(event)
+    ]
+    assert not bad, f"{len(bad)} lines:\n" + "\n".join(line[:3000] for line in bad[:10])
+
+
+def transactions_run(nodes: Nodes, say: Say) -> None:
+    """The demo's producers commit and abort on these nodes, and are read back."""
+    wait_for("a node leads", lambda: leader_id(nodes.cluster))
+    with Writers(brokers_of(nodes.cluster)) as writers:
+        wait_for("transactions end", lambda: writers.count()[Outcome.COMMITTED] >= TRANSACTIONS)
+        writers.stop()
+    verdict = check(writers.target, writers.outcomes)
+    say(f"transactions after it: {dict(verdict.ended)}, faults {list(verdict.faults)}")
+    assert not verdict.faults
+    assert verdict.seen[Outcome.COMMITTED] == verdict.ended[Outcome.COMMITTED] >= TRANSACTIONS

@@ -1,0 +1,28 @@
+"""Tens of thousands of hostile frames against real nodes; ``python -m tests.hostile`` sends a million.
+
+Goal        no traceback, no halt, bounded logs; then the demo's transactions run on the same nodes.
+Replay      the seed is in the test's id; frames are the same again, but nodes meet them in another order.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign, transactions_run
+from tests.processes.nodes import running
+
+pytestmark = pytest.mark.slow
+
+FRAMES = 40_000
+
+
+@pytest.mark.row("card.7")
+@pytest.mark.parametrize("seed", [11], ids="seed-{}".format)
+def test_hostile_frames_stop_no_node(tmp_path: Path, seed: int) -> None:
+    with running(tmp_path / "cluster", *NODE_SETTINGS) as nodes:
+        endings = campaign(nodes, FRAMES, seed, print)
+        assert endings["answered"] > FRAMES / 100
+        assert endings["closed"] > FRAMES / 100
+        assert endings["stays open"] == 0
+        transactions_run(nodes, print)
+        assert_clean(nodes)
