@@ -35,7 +35,7 @@ from controller.transactions.states import (
 )
 from controller.view import View
 from records.logged import cost_of, encode_record
-from records.transaction_log import NO_PRODUCER_ID, TransactionForgotten, TransactionStateRecord
+from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TransactionForgotten, TransactionStateRecord
 
 TIMEOUTS_MAX: Final = 100  # found by one look; as many are aborted at once as an entry has room for
 SKEWED_MAX: Final = 1000  # open transactions looked at by one decision for the clock they began under
@@ -150,13 +150,16 @@ def timed_out(row: Transaction, now_ms: int) -> Transaction:
     )
     if not is_given_out(row):
         return aborting
-    return msgspec.structs.replace(
+    bumped = msgspec.structs.replace(
         aborting,
         producer_epoch=row.producer_epoch + 1,
         last_producer_epoch=row.producer_epoch,
-        timed_out=row.init_version >= RECOVERY_INIT_VERSION,
+        timed_out=True,
         init_version=-1,
     )
+    if row.init_version >= RECOVERY_INIT_VERSION:
+        return bumped
+    return msgspec.structs.replace(bumped, last_producer_epoch=NO_EPOCH)  # its client cannot name its epoch
 
 
 def decide_expire(

@@ -39,7 +39,7 @@ def explain(
     )
     if row.state in (State.EMPTY, State.COMPLETE_ABORT, State.COMPLETE_COMMIT) and row.fences:
         parts.append(_fence(row.fences[-1], now_ms))
-    if row.timed_out and row.state is not State.PREPARE_ABORT:
+    if row.timed_out and row.last_producer_epoch >= 0 and row.state is not State.PREPARE_ABORT:
         rotates = row.producer_epoch > CLIENT_EPOCH_MAX
         given = "a new producer id" if rotates else f"epoch {row.producer_epoch}"
         parts.append(

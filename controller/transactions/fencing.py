@@ -102,7 +102,7 @@ def is_last(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
 
 
 def _may_recover(row: Transaction) -> bool:
-    """Its InitProducerId can name its epoch. Before the new one is given out, ``timed_out`` alone says so."""
+    """Its InitProducerId can name its epoch. Before the new one is given out, ``is_last`` alone says so."""
     return row.init_version < 0 or row.init_version >= RECOVERY_INIT_VERSION
 
 

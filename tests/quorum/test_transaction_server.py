@@ -287,6 +287,33 @@ def test_brokers_verify_in_batches_and_each_transaction_has_its_own_codes(bench:
     }
 
 
+@pytest.mark.parametrize("verify_only", [True, False], ids=["verify", "add"])
+def test_in_batches_too_a_pair_is_refused_until_it_is_given_out(bench: Bench, verify_only: bool) -> None:
+    producer_id, epoch = bench.begun("alice", 0, timeout_ms=1000)
+    bench.wait(3.0)
+    bench.take_sent()[0].answer()
+    bench.settle()
+    assert bench.state("alice") == "CompleteAbort"
+    codes = {}
+    for asked in (epoch, epoch + 1, epoch + 2, 32767):
+        told = verify(bench, part("alice", (producer_id, asked), 0, verify_only=verify_only))
+        ((_, result),) = told.results
+        codes[asked - epoch] = result.errors[0][1][0][1]
+    assert codes == {
+        0: ErrorCode.UNKNOWN_PRODUCER_ID,
+        1: ErrorCode.PRODUCER_FENCED,
+        2: ErrorCode.PRODUCER_FENCED,
+        32767 - epoch: ErrorCode.PRODUCER_FENCED,
+    }
+    recovering = bench.init("alice", producer_id, epoch)
+    bench.settle()
+    pair = recovering.told().producer_id, recovering.told().producer_epoch
+    assert pair == (producer_id, epoch + 1)
+    told = verify(bench, part("alice", pair, 0, verify_only=verify_only))
+    expected = ErrorCode.TRANSACTION_ABORTABLE if verify_only else ErrorCode.NONE
+    assert told.results[0][1].errors[0][1][0][1] == expected
+
+
 def test_only_who_may_act_on_the_cluster_verifies(make_rig: MakeRig) -> None:
     bench = Bench(make_rig(1), acls=Acls(frozenset({("User:broker", Operation.CLUSTER_ACTION)})))
     bench.lead()

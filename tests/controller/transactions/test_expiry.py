@@ -8,6 +8,7 @@ from controller.decision import Decision
 from controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
 from controller.transactions import expiry
 from controller.transactions.expiry import Expired, decide_expire, decide_forget
+from controller.transactions.explain import explain
 from controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
 from records.transaction_log import Fence
 from records.types import ProducerId, Term
@@ -91,8 +92,13 @@ def test_the_producer_that_timed_out_is_told_so(complete: bool) -> None:
 def test_one_that_cannot_ask_with_its_epoch_is_fenced(version: int) -> None:
     coordinator = opened(init_version=version)
     coordinator.time_out(TIMEOUT_MS)
-    with pytest.raises(ProducerFenced):
-        coordinator.end(42, 5, committed=True)
+    for complete in (False, True):
+        with pytest.raises(ProducerFenced):
+            coordinator.end(42, 5, committed=True)
+        assert coordinator.row().timed_out, "the audit says why it was aborted"
+        assert "may ask for" not in explain(coordinator.row(), coordinator.now_ms)
+        if not complete:
+            coordinator.complete()
 
 
 @pytest.mark.parametrize(
