@@ -281,20 +281,26 @@ class Controller:
     # -- obligations --------------------------------------------------------------------------------
 
     def _carry_out(self, obligations: Obligations) -> None:
-        """In order and to the last. None of them calls back before this returns."""
-        for each in obligations:
-            if isinstance(each, Send):
-                self._links.send(each.peer, each.frame)
-            elif isinstance(each, TickAfter):
-                self._loop.call_later(each.seconds, self._tick)
-            elif isinstance(each, CallAfter):
-                self._after(each.seconds, each.call)
-            elif isinstance(each, Background):
-                self._work(each.work, each.done)
-            elif isinstance(each, Halt):
-                self._halt(each.where, each.error)
-            else:
-                self._loop.call_soon(self._turn)
+        """In order and to the last; none of them calls back before this returns. Halts if one cannot be.
+
+        A driver whose ``Turn`` was lost would wait for it for ever.
+        """
+        try:
+            for each in obligations:
+                if isinstance(each, Send):
+                    self._links.send(each.peer, each.frame)
+                elif isinstance(each, TickAfter):
+                    self._loop.call_later(each.seconds, self._tick)
+                elif isinstance(each, CallAfter):
+                    self._after(each.seconds, each.call)
+                elif isinstance(each, Background):
+                    self._work(each.work, each.done)
+                elif isinstance(each, Halt):
+                    self._halt(each.where, each.error)
+                else:
+                    self._loop.call_soon(self._turn)
+        except Exception as error:  # noqa: BLE001 - halts
+            self._halt("obligations", error)
 
     def _halt(self, where: str, error: BaseException) -> None:
         if isinstance(error, LevelTooHigh):
@@ -310,7 +316,11 @@ class Controller:
             self._loop.call_soon(self._resume, call)
 
     def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        future = self._loop.run_in_executor(None, work)
+        try:
+            future = self._loop.run_in_executor(None, work)
+        except RuntimeError as error:  # no thread can be started: as if the work had failed
+            self._loop.call_soon(self._completing(done), error)
+            return
         self._jobs.add(future)
 
         def finished(ended: "asyncio.Future[Any]") -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import namedtuple
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -155,7 +156,7 @@ def test_obligations_are_carried_out_in_order_and_to_the_last(
             assert player.events == []
             await until(lambda: len(player.events) == 5)
             assert sorted(player.events) == ["completed", "resume", "resume", "tick", "turn"]
-            assert due == ["soon", "later"]
+            assert sorted(due) == ["later", "soon"]
             assert results == ["done"]
             assert threads != [threading.get_ident()]
 
@@ -175,6 +176,46 @@ def test_what_another_thread_raises_is_its_result(controller_of: Callable[[], Co
             controller._carry_out([Background(work, results.append)])
             await until(lambda: results)
             assert results == [failure]
+
+    run(story)
+
+
+def test_without_a_thread_the_work_has_failed(controller_of: Callable[[], Controller]) -> None:
+    async def story() -> None:
+        controller = controller_of()
+        failure = RuntimeError("can't start new thread")
+
+        class NoThreads(ThreadPoolExecutor):
+            def submit(self, *_: Any, **__: Any) -> Any:
+                raise failure
+
+        asyncio.get_running_loop().set_default_executor(NoThreads())
+        with played(controller) as (player, _):
+            results: list[object] = []
+            controller._carry_out([Background(lambda: None, results.append), Turn()])
+            await until(lambda: len(player.events) == 2)
+            assert results == [failure]
+
+    run(story)
+
+
+def test_an_obligation_that_cannot_be_carried_out_halts(
+    controller_of: Callable[[], Controller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or what is behind it, the turn, would never come."""
+    statuses: list[int] = []
+    monkeypatch.setattr("quorum.active_controller.os._exit", statuses.append)
+
+    async def story() -> None:
+        controller = controller_of()
+        with played(controller):
+
+            def fails(_peer: NodeId, _frame: bytes) -> None:
+                raise ValueError("ours")
+
+            controller._links.send = fails  # type: ignore[assignment, method-assign]
+            controller._carry_out([Send(TWO, b"entry"), Turn()])
+        assert statuses == [EXIT_HALTED]
 
     run(story)
 
