@@ -18,7 +18,7 @@ from cli.main import fencepost
 from cli.output import Failed, Unreadable
 from cli.transactional_producer import Outcome
 from tests.processes import archive_reader, versions
-from tests.processes.checks import check_run
+from tests.processes.checks import await_equal_archives, check_run
 from tests.processes.load import Load
 from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
 
@@ -121,6 +121,27 @@ def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
         nodes.await_status(node_id, "dead")
     else:
         nodes.kill(node_id)
+
+
+def test_nodes_of_both_versions_have_one_image_and_one_log(earlier: Path, tmp_path: Path) -> None:
+    """Byte for byte, with one and with two nodes of the newer version, whichever leads."""
+    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
+        nodes.leader()
+        nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
+        for node_id in (1, 2):
+            stop(nodes, node_id, cleanly=True)
+            versions.start(nodes, None, node_id)
+            for _ in range(2):
+                target = brokers_of(nodes.cluster)
+                with Load(nodes, seed=node_id, clients=2, pause_s=0.02) as load, Writers(target) as writers:
+                    Work(load, writers).goes_on()
+                    writers.stop()
+                nodes.await_equal_images()
+                await_equal_archives(nodes)
+                leader = nodes.leader()
+                tree = None if leader <= node_id else earlier
+                stop(nodes, leader, cleanly=True)
+                versions.start(nodes, tree, leader)
 
 
 def test_a_node_may_go_back_before_the_raise(earlier: Path, tmp_path: Path) -> None:
