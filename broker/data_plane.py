@@ -77,7 +77,13 @@ class DataPlane:
         self._fetch = FetchEndpoint(self._partitions, self._absent)
         self._offsets = OffsetsEndpoint(self._partitions, self._absent)
         self._markers = MarkersEndpoint(
-            self._partitions, self._absent, self._flusher, self._foreign, self.acls, clock_ms=_wall_ms
+            self._partitions,
+            self._absent,
+            self._flusher,
+            self._foreign,
+            self.acls,
+            stalls=stalls,
+            clock_ms=_wall_ms,
         )
         self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent)

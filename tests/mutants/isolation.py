@@ -5,6 +5,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 QUARANTINED: Final = "tests/quorum/test_quarantine.py::"
+MARKER_SLICES: Final = "tests/broker/test_marker_slices.py::"
+SENDER: Final = "tests/quorum/test_marker_sender.py::"
 WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"
 
@@ -240,5 +242,29 @@ ISOLATION: Final = (
         "        if isinstance(error, self._halting):\n            raise error\n",
         "",
         (WIRE_ISOLATED + "test_a_failure_of_the_store_goes_on_to_what_ends_the_process",),
+    ),
+    Mutant(
+        "markers-at-once",
+        "markers of one request are appended in slices",
+        "broker/markers.py",
+        "                    if done == SLICE_MAX:\n",
+        "                    if done == 1_000_000:\n",
+        (MARKER_SLICES + "test_so_many_are_appended_in_a_turn_and_each_has_its_code[12]",),
+    ),
+    Mutant(
+        "failed-slice-reaches-the-loop",
+        "a failure in a later slice costs its own connection",
+        "wire/slices.py",
+        '            self._reply.close(f"{self._work} failed: {error!r}")\n            return\n',
+        "            raise error\n",
+        ("tests/broker/test_marker_slices.py::test_a_failure_in_a_later_slice_closes_that_connection_alone",),
+    ),
+    Mutant(
+        "markers-routed-at-once",
+        "partitions are routed in slices",
+        "quorum/marker_sender.py",
+        "        for part in sorted(parts[:ROUTED_MAX]):\n",
+        "        for part in sorted(parts):\n",
+        (SENDER + "test_markers_are_routed_in_slices_and_none_is_forgotten[one-transaction]",),
     ),
 )

@@ -6,12 +6,13 @@ import pytest
 
 import quorum.completions
 import quorum.marker_sender
-from controller import brokers
+from controller import brokers, topics
 from controller.brokers import UnregisterBroker
 from controller.decision import Decision
 from controller.errors import NotController
-from controller.topics import TOPICS
+from controller.topics import TOPICS, Partition
 from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from controller.view import View
 from quorum.draft import Decide, Reply
 from quorum.marker_job import Job
 from quorum.marker_sender import RETRY_S_MAX, MarkerSender
@@ -251,8 +252,15 @@ def test_markers_are_routed_in_slices_and_none_is_forgotten(
     route = MarkerSender._route
 
     def noting(sender: MarkerSender, job: Job, parts: tuple[Any, ...]) -> None:
-        routed.append(min(len(parts), quorum.marker_sender.ROUTED_MAX))
+        routed.append(0)
         route(sender, job, parts)
+
+    def counted(view: View, partition: Partition) -> Any:
+        routed[-1] += 1
+        return leader_of(view, partition)
+
+    leader_of = topics.leader_of
+    monkeypatch.setattr(topics, "leader_of", counted)
 
     monkeypatch.setattr(MarkerSender, "_route", noting)
     bench.server.deposed()
