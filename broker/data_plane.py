@@ -37,6 +37,7 @@ from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
 from wire.k61_describe_producers import DESCRIBE_PRODUCERS
 from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
+from wire.request_memory import RequestMemory
 from wire.stalls import Stalls
 
 
@@ -52,6 +53,7 @@ class DataPlane:
         rng: Random,
         log: FilteringBoundLogger,
         stalls: Stalls,
+        memory: RequestMemory,
     ) -> None:
         self.acls = cluster_acls(config)
         self._partitions = Partitions(
@@ -74,7 +76,7 @@ class DataPlane:
             self._flusher,
             clock_ms=_wall_ms,
         )
-        self._fetch = FetchEndpoint(self._partitions, self._absent)
+        self._fetch = FetchEndpoint(self._partitions, self._absent, memory.reply_room)
         self._offsets = OffsetsEndpoint(self._partitions, self._absent)
         self._markers = MarkersEndpoint(
             self._partitions,

@@ -4,7 +4,8 @@ Reads       up to the high watermark; read committed, up to the last stable offs
             transactions in what is read. What a broker has it sends: the client skips aborted records.
 Waits       until ``min_bytes`` can be read, some partition has an error, or the time is up. Who waits
             stands in the set of each of its partitions and has one timer of the loop: no task.
-Bounded     RESPONSE_BYTES_MAX in one answer, but a first batch that is larger comes whole (KIP-74).
+Bounded     RESPONSE_BYTES_MAX in one answer, but a first batch that is larger comes whole (KIP-74). While
+            clients leave so many replies unread that there is no ``reply_room``, none is added: it waits.
 Source      Kafka ReplicaManager.fetchMessages, DelayedFetch; spec/kafka.md C4, F4.
 """
 
@@ -37,9 +38,15 @@ WAITING_MAX: Final = 20_000  # fetches; one more is answered at once with what t
 class FetchEndpoint:
     """API key 1."""
 
-    def __init__(self, partitions: Partitions, absent: Absent) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        absent: Absent,
+        reply_room: Callable[[], int] = lambda: RESPONSE_BYTES_MAX,
+    ) -> None:
         self._partitions = partitions
         self._absent = absent
+        self._reply_room = reply_room
         self._loop = asyncio.get_running_loop()
         self.waiting: set[_Waiting] = set()
 
@@ -85,13 +92,14 @@ class FetchEndpoint:
         waiting.timer = self._loop.call_later(wait_ms / 1000, waiting.expire)
 
     def _read(self, request: Fetch) -> tuple[FetchedPartition, ...]:
-        left = min(request.max_bytes, RESPONSE_BYTES_MAX)
-        is_empty = True
+        room = self._reply_room()
+        left = min(request.max_bytes, RESPONSE_BYTES_MAX, room)
+        at_least_one = room > 0
         rows = []
         for asked in request.partitions:
-            row = self._read_one(asked, request.isolation_level, left, at_least_one=is_empty)
+            row = self._read_one(asked, request.isolation_level, left, at_least_one=at_least_one)
             left -= len(row.records)
-            is_empty = is_empty and not row.records
+            at_least_one = at_least_one and not row.records
             rows.append(row)
         return tuple(rows)
 

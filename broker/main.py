@@ -93,8 +93,9 @@ class Broker:
         membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
             self._clients
         )
+        memory = memory or RequestMemory()
         self._data = DataPlane(
-            config, topics_client, coordinator_client, rng=rng, log=log, stalls=self._stalls
+            config, topics_client, coordinator_client, rng=rng, log=log, stalls=self._stalls, memory=memory
         )
         self._cache = MetadataCache(
             reading_client,

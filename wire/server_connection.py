@@ -5,8 +5,7 @@ Order       one request of a connection is in process at a time; the rest of its
 Muting      a reply with a throttle leaves at once; then the connection is not read for that long.
 Isolation   bytes that are not what they claim close their own connection, with one log line, and reach
             nothing else; a request that fails costs itself (wire/isolation.py).
-Memory      what it holds is counted (wire/request_memory.py): parts of frames, parked requests, replies that
-            are not read.
+Memory      what it holds is counted (wire/request_memory.py).
 Speed       no Task, Future or copy per request; one write per reply.
 """
 
@@ -31,6 +30,7 @@ PARKED_BYTES_MAX: Final = 4 * 1024
 WRITE_BUFFER_BYTES: Final = 8 * 1024
 """More of unread replies is counted; so much, of each connection, is not."""
 
+TURN_S: Final = 0.01  # one connection is served for so long; then it is the others' turn
 LINGER_S: Final = 5.0
 """How long a closing connection may take to read what was written to it."""
 
@@ -210,9 +210,16 @@ class ServerConnection(asyncio.Protocol):
             return
         self.is_advancing = True
         stalls = self.stalls
+        end_s = 0.0
         try:
             while not (self._busy or self._muted or self._write_paused or self._closing):
                 begun = stalls.begin()
+                if not end_s:
+                    end_s = begun[0] + TURN_S
+                elif begun[0] > end_s:
+                    self._muted = True
+                    self._loop.call_soon(self._unmute)
+                    break
                 frame = self._splitter.next_frame()
                 if frame is None:
                     break

@@ -128,6 +128,28 @@ def test_a_small_maximum_still_gives_one_batch_and_no_more(tmp_path: Path) -> No
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("room", "found"),
+    [pytest.param(0, [[], []], id="no-room"), pytest.param(1, [[(0, b"a")], []], id="room-for-a-byte")],
+)
+def test_a_fetch_adds_no_records_to_too_many_unread_replies(
+    tmp_path: Path, room: int, found: list[Any]
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, HERE) as on:
+            await produced(on, produce(batch(b"a"), batch(b"b")))
+            memory = on.broker._listener.memory
+            unread = memory.replies_bytes_max - room
+            memory.replies += unread
+            answer = await on.call(FETCH, fetch(0, wait_ms=30, partitions=2), 12)
+            assert [values(row) for row in answer.partitions] == found
+            memory.replies -= unread
+            answer = await on.call(FETCH, fetch(0, partitions=2), 12)
+            assert [values(row) for row in answer.partitions] == [[(0, b"a")], [(0, b"b")]]
+
+    play(story)
+
+
 def test_offsets_are_found(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

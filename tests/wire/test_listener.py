@@ -19,6 +19,7 @@ from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.limits import ListenerLimits
 from wire.listener import Listener
 from wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
+from wire.stalls import Stalls
 
 
 class Clock:
@@ -26,12 +27,23 @@ class Clock:
 
     def __init__(self) -> None:
         self.timers: list[tuple[float, Callable[[], None], Clock.Timer]] = []
+        self.soon: list[Callable[[], None]] = []
 
     class Timer:
         cancelled = False
 
         def cancel(self) -> None:
             self.cancelled = True
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def run_soon(self) -> int:
+        """Another turn of the loop; how much was to be done in it."""
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
+        return len(soon)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> "Clock.Timer":
         timer = self.Timer()
@@ -111,6 +123,8 @@ class Stage:
 
     def receive(self, *frames: bytes) -> None:
         self.connection.data_received(b"".join(frames))
+        while self.clock.run_soon():
+            pass
 
 
 class Later:
@@ -145,6 +159,39 @@ def test_one_request_is_in_process_and_the_rest_wait() -> None:
     later.waiting[1](NotController("ask node 2"))
     later.waiting[2](BLOCK)
     assert stage.wire.correlation_ids == [1, 2, 3]
+
+
+def test_others_have_their_turn_between_many_requests_of_one_connection() -> None:
+    """Each takes a moment, and all of them came in one read."""
+    now_s = 0.0
+
+    def slow(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        nonlocal now_s
+        now_s += 0.004
+        reply(BLOCK)
+
+    stage = Stage(slow, stalls=Stalls(clock=lambda: now_s, cpu_clock=lambda: now_s))
+    stage.connection.data_received(b"".join(allocate(number) for number in range(20)))
+    turns = [len(stage.wire.written)]
+    while stage.clock.run_soon():
+        turns.append(len(stage.wire.written))
+    assert turns == [3, 6, 9, 12, 15, 18, 20]
+    assert stage.wire.correlation_ids == list(range(20))
+
+
+def test_a_connection_that_is_lost_between_two_turns_is_not_served() -> None:
+    now_s = 0.0
+
+    def slow(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        nonlocal now_s
+        now_s += 1
+        reply(BLOCK)
+
+    stage = Stage(slow, stalls=Stalls(clock=lambda: now_s, cpu_clock=lambda: now_s))
+    stage.connection.data_received(allocate(1) + allocate(2))
+    stage.connection.connection_lost(None)
+    assert stage.clock.run_soon() == 1
+    assert stage.wire.correlation_ids == [1]
 
 
 def test_a_request_in_pieces_is_served_when_it_is_whole() -> None:

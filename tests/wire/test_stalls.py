@@ -10,7 +10,7 @@ from controller.errors import InvalidRequest
 from controller.producer_ids import ProducerIdBlock
 from records.types import ProducerId
 from tests.wire.stage import allocate, capturing_log
-from tests.wire.test_listener import Wire
+from tests.wire.test_listener import Clock, Wire
 from wire.dispatch import Context, Endpoint, Reply
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.listener import Listener
@@ -118,7 +118,7 @@ def served(clocks: Clocks, endpoint: Endpoint) -> tuple[Stalls, ServerConnection
     log, _ = capturing_log()
     service = {ALLOCATE_PRODUCER_IDS.key: (ALLOCATE_PRODUCER_IDS, endpoint)}
     listener = Listener(service, name="CONTROLLER", log=log, stalls=held)
-    connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, None))
+    connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, Clock()))
     connection.connection_made(cast(asyncio.Transport, Wire()))
     return held, connection
 
