@@ -15,3 +15,4 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     records: tuple[StateRecord, ...]
     response: R
     throttle_ms: int = 0  # the connection is muted for that long
+    ends_entry: bool = False  # what waits is decided for the next entry, when this one is applied

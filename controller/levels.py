@@ -3,8 +3,8 @@
 Row         the feature ``fencepost.log.level``; no row is level 0: such an image is what it always was.
             Its record is Kafka's FeatureLevelRecord: Kafka's readers take any feature name.
 Invariant   the level in force only grows, and was never above what a bound voter had said that it reads.
-In force    for every entry that is proposed after the record is applied. So every node reads the level before
-            the first entry that is written at it, in the log or in a snapshot.
+In force    for every entry that is proposed after the record is applied: its decision ends its entry. So a
+            node reads the level before the first entry that is written at it, in the log or in a snapshot.
 New         a cluster is born at the level at which its directories were formatted. It counts from the first
             record on, also before its own record: until that one, ``metadata.version`` is missing.
 """
@@ -88,7 +88,7 @@ def decide_upgrade(view: View, level: int, own: NodeId, highest: Mapping[NodeId,
     if behind and level > current:
         raise InvalidRequest(f"log level {level} needs every voter; {'; '.join(behind)}")
     records = () if level == current else (FeatureLevelRecord(name=LOG_LEVEL, feature_level=level),)
-    return Decision(records, _described(view, own, highest, level))
+    return Decision(records, _described(view, own, highest, level), ends_entry=True)
 
 
 def _described(view: View, own: NodeId, highest: Mapping[NodeId, int], level: int) -> LogLevels:

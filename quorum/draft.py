@@ -138,7 +138,7 @@ class Draft:
             records.append(record)
             batch.append(parts)
         self.bytes += size
-        self.cost += cost
+        self.cost = self.cost + cost if not decision.ends_entry else max(self.cost + cost, ENTRY_COST_MAX)
         self.overlay.header = self._advanced()
         self._answer(request, decision.response, decision.throttle_ms)
         return True

@@ -358,7 +358,7 @@ class Driver:
         """What a new cluster's first leader writes."""
         upgrade = migration.bootstrap_records(view, migrating=self._migrating)
         level = levels.bootstrap_records(view, self.replica.log_level_formatted)
-        return Decision((*features.bootstrap_records(view), *level, *upgrade), None)
+        return Decision((*features.bootstrap_records(view), *level, *upgrade), None, ends_entry=bool(level))
 
     def _deposed(self) -> None:
         for service in self.services:

@@ -59,6 +59,14 @@ LEVELS: Final = (
         (DECISIONS + "test_upgrade_is_refused[one-is-away]",),
     ),
     Mutant(
+        "decided-beside-the-raise",
+        "nothing is decided at a new level for the entry that raises it",
+        "quorum/draft.py",
+        "self.cost + cost if not decision.ends_entry else max(self.cost + cost, ENTRY_COST_MAX)",
+        "self.cost + cost",
+        (VOTERS + "test_what_is_decided_after_a_raise_is_in_an_entry_of_its_own",),
+    ),
+    Mutant(
         "readmitted-below-the-level",
         "a node that cannot read what is written never becomes a voter",
         "quorum/replica.py",

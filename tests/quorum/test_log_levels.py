@@ -12,6 +12,7 @@ from controller import features, levels, voters
 from controller.decision import Decision
 from controller.errors import InvalidRequest
 from controller.levels import LOG_LEVEL, LogLevels
+from controller.view import View
 from quorum.messages import SnapshotBegin
 from records.batch import iter_batches
 from records.control import LeaderChange, decode_control
@@ -189,6 +190,26 @@ def test_both_versions_are_read_again_after_a_restart(make_rig: MakeRig) -> None
     assert len(digests(rig)) == 1
     assert leader_changes(rig, 3) == [1, 0, 0]
     assert in_force(rig) == {1}
+
+
+def test_what_is_decided_after_a_raise_is_in_an_entry_of_its_own(make_rig: MakeRig) -> None:
+    """Else a node that cannot read the new level would find its bytes beside the record that says so."""
+    rig = make_rig(3)
+    rig.elect(1)
+    bootstrap(rig, 1)
+    seen: list[tuple[int, int]] = []
+
+    def look(view: View, _now: int) -> Decision[None]:
+        seen.append((view.header.version, levels.in_force(view)))
+        return Decision((), None)
+
+    highest = rig[1].highest_levels
+    before = rig[1].image.header.version
+    rig[1].submit(look, Answers())
+    rig[1].submit(lambda view, _now: levels.decide_upgrade(view, 1, NodeId(1), highest), Answers())
+    rig[1].submit(look, Answers())
+    rig.settle()
+    assert seen == [(before, 0), (before + 1, 1)]
 
 
 def test_who_left_no_longer_says_what_it_reads(make_rig: MakeRig) -> None:
