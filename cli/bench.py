@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from cli import bench_allocate, bench_failover, bench_transactions
+from cli import bench_allocate, bench_failover, bench_stalls, bench_transactions
 from cli.bench_allocate import Subject
 from cli.bench_cluster import (
     BENCH_PORT_OFFSETS,
@@ -259,6 +259,32 @@ def transactions(
     else:
         click.echo(bench_transactions.lines(measured.figures))
     return 1 if measured.faults else 0
+
+
+@bench.command()
+@_own_cluster_options
+@format_option
+def stalls(node_count: int, port: int | None, directory: Path | None, output_format: str) -> int:
+    """The longest CPU time that a request, or other work, held a node's event loop, at the limits of each.
+
+    The nodes measure it themselves (metric fencepost_loop_stall_ms). Requests that were refused are named on
+    stderr. Exit status 1: something took 50 ms or more.
+    """
+    quiet = ("log.level=warning",)
+    with (
+        _interruptible(),
+        workspace(directory) as work,
+        progress() as show,
+        own_cluster(work, node_count, port, directory, quiet) as own,
+    ):
+        stalled = bench_stalls.measure(own, show)
+    for name, reason in stalled.refused.items():
+        click.echo(f"{name}: {reason}", err=True)
+    if output_format == JSON:
+        echo_json(stalled.figures)
+    else:
+        click.echo(bench_stalls.lines(stalled))
+    return 0 if stalled.is_sound else 1
 
 
 @contextmanager

@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
             raise CorruptData(f"correlation id {correlation_id}, expected {call.correlation_id}")
         outcome: Any
         try:
-            outcome = call.api.decode_response(call.version, memoryview(frame)[start:])
+            outcome = call.api.decode_response(call.version, memoryview(frame).toreadonly()[start:])
         except ApiError as error:
             outcome = error
         except CorruptData:

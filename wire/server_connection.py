@@ -315,10 +315,10 @@ class ServerConnection(asyncio.Protocol):
         reply = ServerReply(self, api, version, correlation_id)
         self._busy = True
         if self._sasl is not None and key != API_VERSIONS_KEY:
-            self._serve_unauthenticated(self._sasl, key, memoryview(frame)[end:], reply)
+            self._serve_unauthenticated(self._sasl, key, memoryview(frame).toreadonly()[end:], reply)
             return
         try:
-            request = api.decode_request(version, memoryview(frame)[end:])
+            request = api.decode_request(version, memoryview(frame).toreadonly()[end:])
         except ApiError as error:
             reply(error)
             return
