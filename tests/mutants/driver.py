@@ -16,7 +16,11 @@ DRIVER: Final = (
         "quorum/replica.py",
         "        if self.journal.must_flush:\n            self.journal.flush()\n",
         "",
-        (DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it", DEATHS),
+        (
+            DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it",
+            FULL + "test_who_is_refused_by_a_full_disk_is_served_when_there_is_room",
+            DEATHS,
+        ),
     ),
     Mutant(
         "frames-of-a-failed-event",

@@ -1,4 +1,7 @@
-"""What a simulation sees of a replica: each entry it applies, each snapshot it installs, each flush."""
+"""What a simulation sees of a replica: each entry it applies, each snapshot it installs, each flush.
+
+And the order that a turn must keep, at each of its steps, whether or not a crash would show it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +9,7 @@ from typing import Any
 from controller.producer_ids import latest
 from quorum.replica import Replica
 from records.types import LogIndex, Term
+from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 
 
@@ -29,6 +33,24 @@ def watch(replica: Replica, ledger: Ledger, at_flush: Callable[[bool], None]) ->
         at_flush(True)
         return flushed
 
+    _order(replica)
     replica.raft._on_committed = committed
     replica.installed = seen  # type: ignore[assignment, method-assign]
     store.commit = flushing  # type: ignore[method-assign]
+
+
+def _order(replica: Replica) -> None:
+    """Nothing speaks of what is not on disk, and no tick comes between an append and its flush."""
+    node_id, journal, transport = replica.config.node_id, replica.journal, replica._transport
+    release, tick = transport.release, replica.raft.tick
+
+    def releasing() -> None:
+        require(not (transport._held and journal.must_flush), "released before the flush", node=node_id)
+        release()
+
+    def ticking(**how: Any) -> None:
+        require(not journal.must_flush, "a tick between an append and its flush", node=node_id)
+        tick(**how)
+
+    transport.release = releasing  # type: ignore[method-assign]
+    replica.raft.tick = ticking  # type: ignore[method-assign]
