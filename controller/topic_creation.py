@@ -51,6 +51,8 @@ from records.types import BrokerId
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 PARTITIONS_PER_REQUEST_MAX: Final = 2000  # decided in some 20 ms, in which nothing else is; Kafka: 10000
+AUTO_CREATED_PARTITIONS_MAX: Final = 10_000
+"""In the cluster: past it no topic is created by being asked for. Names alone never take all the room."""
 PARTITIONS_MAX: Final = 100_000  # in the cluster; each broker keeps files open for its own
 QUORUM_LOGS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__consumer_offsets"})
 ID_ATTEMPTS_MAX: Final = 100  # to draw an id that is free and can be typed after an option
@@ -83,18 +85,24 @@ class _Planned(msgspec.Struct, frozen=True):
 
 
 def decide_create(
-    view: View, request: CreateTopics, rules: TopicRules, rng: RandomBits
+    view: View,
+    request: CreateTopics,
+    rules: TopicRules,
+    rng: RandomBits,
+    *,
+    partitions_max: int = PARTITIONS_MAX,
 ) -> Decision[CreateTopicsAnswer]:
     """Create what can be created; each refused topic is answered with its own error.
 
-    ``rng`` draws the topics' ids. Raises PolicyViolation if the request is too large as a whole.
+    ``partitions_max``: how many the cluster may have then. ``rng`` draws the topics' ids.
+    Raises PolicyViolation if the request is too large as a whole.
     """
     if len(request.topics) > TOPICS_PER_REQUEST_MAX:
         raise PolicyViolation(
             f"{len(request.topics)} topics in one request, at most {TOPICS_PER_REQUEST_MAX}"
         )
     times = Counter(each.name for each in request.topics)
-    creation = _Creation(view, rules)
+    creation = _Creation(view, rules, partitions_max)
     records: list[MetadataRecord] = []
     answers: dict[str, TopicCreated] = {}
     for topic in request.topics:
@@ -125,9 +133,10 @@ def decide_create(
 class _Creation:
     """One request under way: what its earlier topics take counts for the later ones."""
 
-    def __init__(self, view: View, rules: TopicRules) -> None:
+    def __init__(self, view: View, rules: TopicRules, partitions_max: int) -> None:
         self._view = view
         self._rules = rules
+        self._partitions_max = partitions_max
         hosted = dict(view.items(HOSTED))
         self._partitions = sum(hosted.values())
         self._asked = 0
@@ -210,10 +219,10 @@ class _Creation:
     def _require_room(self, partitions: int) -> None:
         if self._asked + partitions > PARTITIONS_PER_REQUEST_MAX:
             raise PolicyViolation(f"more than {PARTITIONS_PER_REQUEST_MAX} partitions in one request")
-        if self._partitions + partitions > PARTITIONS_MAX:
+        if self._partitions + partitions > self._partitions_max:
             raise PolicyViolation(
                 f"{partitions} partitions more would be {self._partitions + partitions} in the cluster, "
-                f"which has at most {PARTITIONS_MAX}"
+                f"which has at most {self._partitions_max}"
             )
 
     def _placed(self, count: int) -> tuple[BrokerId, ...]:

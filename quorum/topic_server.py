@@ -16,7 +16,12 @@ from controller.decision import Decision
 from controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, InvalidTopic
 from controller.replay import replay_record
 from controller.topic_configs import in_force
-from controller.topic_creation import TopicRules, decide_create, require_valid_name
+from controller.topic_creation import (
+    AUTO_CREATED_PARTITIONS_MAX,
+    TopicRules,
+    decide_create,
+    require_valid_name,
+)
 from controller.topic_deletion import decide_delete
 from controller.topics import (
     PARTITIONS,
@@ -121,7 +126,7 @@ class TopicServer:
         if not (creates and absent):
             return Decision((), _answers(view, request.topics, {}))
         wanted = CreateTopics(tuple(NewTopic(name) for name in dict.fromkeys(absent)))
-        made = decide_create(view, wanted, self._rules, self._rng)
+        made = decide_create(view, wanted, self._rules, self._rng, partitions_max=AUTO_CREATED_PARTITIONS_MAX)
         after = Overlay(view)
         for record in made.records:
             replay_record(after, record)

@@ -16,6 +16,7 @@ Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; spec
 """
 
 from collections import OrderedDict
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,6 +32,7 @@ from controller.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
+    PolicyViolation,
     TransactionCoordinatorFenced,
 )
 from records.batch import BatchHeader
@@ -42,6 +44,8 @@ CACHED_BATCHES_MAX: Final = 5
 
 SEQUENCE_MAX: Final = 2**31 - 1
 VERIFICATIONS_MAX: Final = 100_000  # begun and not ended; the oldest is forgotten: its sender asks again
+PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago are forgotten
+PRODUCERS_FORGOTTEN: Final = 100  # at once
 NO_COORDINATOR_EPOCH: Final = -1
 
 
@@ -140,7 +144,7 @@ class ProducerStates:
     def check(self, batch: BatchHeader, guard: VerificationGuard | None, *, verification: bool) -> None:
         """May the producer append this batch, which is no duplicate?
 
-        Raises   InvalidTxnState, InvalidProducerEpoch, OutOfOrderSequence.
+        Raises   InvalidTxnState, InvalidProducerEpoch, OutOfOrderSequence, PolicyViolation.
         """
         producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
         state = self.table.get(producer_id)
@@ -168,6 +172,8 @@ class ProducerStates:
             )
         if is_open and not batch.is_transactional:
             raise InvalidTxnState(f"producer {producer_id} has a transaction open, the batch is of none")
+        if state is None and len(self._open) >= PRODUCERS_MAX:
+            raise PolicyViolation(f"{PRODUCERS_MAX} producers have transactions open on the partition")
 
     def take(self, batch: BatchHeader, base_offset: Offset, now_ms: int) -> None:
         """A data batch of a producer is in the log."""
@@ -185,6 +191,7 @@ class ProducerStates:
                 self._open[first] = batch.producer_id
             self._verifications.pop(batch.producer_id, None)
             self._announced.pop(batch.producer_id, None)
+        self._forget(batch.producer_id)
         self.table[batch.producer_id] = Producer(
             batch.producer_epoch, (*kept, cached), state.coordinator_epoch, timestamp_ms, first,
             state.marker_version, now_ms,
@@ -308,6 +315,14 @@ class ProducerStates:
             if now_ms - state.seen_ms >= expiration_ms:
                 del self.table[producer_id]
         return bool(self._sweep)
+
+    def _forget(self, newest: ProducerId) -> None:
+        """Make room for what is known of that producer, which is the newest then: the table is by age."""
+        if self.table.pop(newest, None) is not None or len(self.table) < PRODUCERS_MAX:
+            return
+        idle = (each for each, state in self.table.items() if state.transaction_first == NO_OFFSET)
+        for producer_id in tuple(islice(idle, PRODUCERS_FORGOTTEN)):
+            del self.table[producer_id]
 
     def _forget_verifications(self, begun_ms_max: int, limit: int) -> None:
         for _ in range(min(limit, len(self._verifications))):

@@ -287,6 +287,24 @@ def test_the_request_and_the_cluster_have_a_size() -> None:
     assert nothing_left.error_code == ErrorCode.POLICY_VIOLATION
 
 
+@pytest.mark.parametrize(
+    ("count", "code"),
+    [
+        pytest.param(2, ErrorCode.NONE, id="at-the-limit"),
+        pytest.param(3, ErrorCode.POLICY_VIOLATION, id="one-past"),
+    ],
+)
+def test_topics_that_are_created_by_being_asked_for_have_a_limit_of_their_own(
+    count: int, code: ErrorCode
+) -> None:
+    view = world()
+    view.put(HOSTED, BrokerId(1), 5)
+    request = CreateTopics((NewTopic("asked", count, 1),))
+    found = decide_create(view, request, RULES, Random(1), partitions_max=7).response.topics
+    assert [each.error_code for each in found] == [code]
+    assert create(view, NewTopic("created", count, 1))[0].error_code == ErrorCode.NONE
+
+
 # -- placement -------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,9 @@ LIMITS = {
         topic_deletion.PARTITIONS_PER_REQUEST_MAX,
     ),
     "partitions in the cluster": (topic_creation.PARTITIONS_MAX,),
+    "partitions, for a topic that is created by being asked for": (
+        topic_creation.AUTO_CREATED_PARTITIONS_MAX,
+    ),
     "transactions of one AddPartitionsToTxn": (transaction_server.TRANSACTIONS_MAX,),
     "records of one decision": (draft.DECISION_BYTES_MAX,),
     "decisions that share an entry": (draft.DECISIONS_MAX,),
