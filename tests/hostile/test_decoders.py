@@ -15,12 +15,14 @@ import pytest
 
 from controller.errors import ApiError, InvalidRequest
 from records.invariant import CorruptData, InvariantViolation
+from tests.hostile.largest import largest
 from tests.hostile.messages import Messages
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import allocate, capturing_log, framed
 from tests.wire.test_listener import Clock, Wire
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
+from wire.frame import DETACHED_BYTES_MIN
 from wire.limited_log import LINES_MAX
 from wire.listener import Listener
 from wire.server_connection import ServerConnection
@@ -147,3 +149,28 @@ def test_hostile_responses_are_corrupt_or_an_error_or_read(api: Api[Any, Any]) -
                 api.decode_response(version, raw)
             except (CorruptData, ApiError):
                 pass
+
+
+READ_BYTES = 65_536  # a frame that comes in pieces is put together
+
+
+@pytest.mark.parametrize("api", [api for api in EVERY_API if api.key not in OWN], ids=lambda api: api.name)
+def test_the_largest_requests_that_fit_are_read(api: Api[Any, Any]) -> None:
+    """Put together from many reads: none closes its connection, and each reaches what serves it."""
+    log, events = capturing_log()
+    echo = Echo(api.key)
+    listener = Listener({api.key: (api, echo)}, name="X", log=log)
+    count = 0
+    for each in largest(api):
+        version = api.versions[-1] if each.version is None else each.version
+        body = api.encode_request(version, each.request)
+        if len(body) < DETACHED_BYTES_MIN:
+            continue
+        raw = framed(api.key, version, body, flexible=version >= api.flexible_from)
+        connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, Clock()))
+        connection.connection_made(cast(asyncio.Transport, Wire()))
+        for first in range(0, len(raw), READ_BYTES):
+            connection.data_received(raw[first : first + READ_BYTES])
+        count += 1
+        assert echo.served == count, (each.title, version, events)
+        connection.connection_lost(None)

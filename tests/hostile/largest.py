@@ -1,0 +1,215 @@
+"""Of every API the largest requests that its schema and Kafka's rules for names allow, and beyond ours."""
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from controller.brokers import Endpoint, Feature
+from controller.topics import NewTopic
+from tests.wire.sample_messages import SAMPLES
+from wire.dispatch import Api
+from wire.k00_produce import PartitionData
+from wire.k02_list_offsets import OffsetQuery
+from wire.k03_metadata import TopicQuery
+from wire.k23_offset_for_leader_epoch import EpochQuery
+from wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
+
+NAME: Final = "n" * 243
+ID: Final = "i" * 394
+MANY: Final = (1, 500, 5_000, 9_990)
+
+
+class Largest(NamedTuple):
+    """A request, as the newest version says it or as ``version`` does."""
+
+    title: str
+    request: Any
+    version: int | None = None
+
+
+def topic(number: int) -> str:
+    """A name of 249 characters."""
+    return f"{NAME}{number:06}"
+
+
+def transactional_id(number: int) -> str:
+    """An id of 400 bytes."""
+    return f"{ID}{number:06}"
+
+
+def changed(request: Any, **values: Any) -> Any:
+    """The request with other values."""
+    if dataclasses.is_dataclass(request) and not isinstance(request, type):
+        return dataclasses.replace(request, **values)
+    if isinstance(request, msgspec.Struct):
+        return msgspec.structs.replace(request, **values)
+    return request._replace(**values)
+
+
+def largest(api: Api[Any, Any]) -> Iterator[Largest]:
+    """At least one of each API: a sample, and where something in it can be long, the longest."""
+    sample = SAMPLES[api.key][0]
+    yield Largest("a sample", sample)
+    if api.key in _LONG:
+        yield from _LONG[api.key](sample)
+
+
+def _k0(sample: Any) -> Iterator[Largest]:
+    for size in (1_000_000, 20_000_000):
+        data = (PartitionData("orders", 0, bytes(size)),)
+        yield Largest(f"{size} bytes", changed(sample, transactional_id=None, partitions=data), 7)
+
+
+def _k1(sample: Any) -> Iterator[Largest]:
+    one = sample.partitions[0]
+    for count in MANY:
+        parts = tuple(changed(one, topic=topic(n), topic_id=None) for n in range(count))
+        request = changed(sample, partitions=parts, session_id=0, session_epoch=-1, max_wait_ms=1)
+        yield Largest(f"{count} topics", request, 12)
+
+
+def _k2(sample: Any) -> Iterator[Largest]:
+    for count in MANY:
+        parts = tuple(OffsetQuery(topic(n), 0, -1) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, partitions=parts))
+
+
+def _k3(sample: Any) -> Iterator[Largest]:
+    for count in (*MANY, 19_990):
+        queries = tuple(TopicQuery(topic(n), None) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, topics=queries))
+    yield Largest("all topics", changed(sample, topics=None))
+
+
+def _k10(sample: Any) -> Iterator[Largest]:
+    for count in (*MANY, 19_000):
+        keys = tuple(transactional_id(n) for n in range(count))
+        yield Largest(f"{count} ids", changed(sample, key_type=1, keys=keys))
+
+
+def _k18(sample: Any) -> Iterator[Largest]:
+    yield Largest("long names", changed(sample, client_software_name="n" * 32_000), 3)
+
+
+def _k19(sample: Any) -> Iterator[Largest]:
+    for count, partitions in ((500, 4), (10_000, 1), (1, 2_000), (1, 10_000), (1, 2**31 - 1)):
+        topics = tuple(NewTopic(topic(n), partitions, 1) for n in range(count))
+        request = changed(sample, topics=topics, validate_only=False, timeout_ms=30_000)
+        yield Largest(f"{count} topics of {partitions}", request)
+    configs = (("retention.ms", "9" * 3_000),) * 1_000
+    yield Largest("3 MB of configs", changed(sample, topics=(NewTopic("c", 1, 1, (), configs),)))
+    assigned: Any = tuple((n, tuple(range(9))) for n in range(1_900))
+    yield Largest("assignments", changed(sample, topics=(NewTopic("a", -1, -1, assigned),)))
+
+
+def _k20(sample: Any) -> Iterator[Largest]:
+    for count in (*MANY, 19_000):
+        yield Largest(f"{count} names", changed(sample, names=tuple(topic(n) for n in range(count))))
+
+
+def _k22(sample: Any) -> Iterator[Largest]:
+    for size in (400, 401, 31_000):
+        yield Largest(f"an id of {size}", changed(sample, transactional_id="i" * size))
+
+
+def _k23(sample: Any) -> Iterator[Largest]:
+    for count in MANY:
+        parts = tuple(EpochQuery(topic(n), 0, 4, -1) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, partitions=parts))
+
+
+def _k27(sample: Any) -> Iterator[Largest]:
+    for count in (*MANY[:3], 5_001, 6_000):
+        marker = sample.markers[0]
+        markers = tuple(changed(marker, producer_id=n, topics=((topic(n), (0,)),)) for n in range(count))
+        yield Largest(f"{count} markers", changed(sample, markers=markers))
+    wide = ((topic(0), tuple(range(15_000))),)
+    yield Largest("15000 partitions", changed(sample, markers=(changed(marker, topics=wide),)))
+
+
+def _k32(sample: Any) -> Iterator[Largest]:
+    for count in (1, 1_000, 1_001, 9_000):
+        resources = tuple(ConfigResource(TOPIC_RESOURCE, topic(n), None) for n in range(count))
+        yield Largest(f"{count} resources", changed(sample, resources=resources))
+    keys = tuple(f"key.{n}" for n in range(19_000))
+    yield Largest("19000 keys", changed(sample, resources=(ConfigResource(2, "orders", keys),)))
+
+
+def _k61(sample: Any) -> Iterator[Largest]:
+    for count in MANY:
+        topics = tuple((topic(n), (0,)) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, topics=topics))
+
+
+def _k62(sample: Any) -> Iterator[Largest]:
+    endpoints = tuple(Endpoint(f"E{n}", "h" * 255, 9092) for n in range(16))
+    features = tuple(Feature(f"{'f' * 250}{n}", 0, 1) for n in range(100))
+    request = changed(sample, broker_id=77, endpoints=endpoints, features=features)
+    yield Largest("16 endpoints, 100 features", changed(request, incarnation_id=uuid.uuid4()))
+
+
+def _k65(sample: Any) -> Iterator[Largest]:
+    for count in (*MANY[:3], 5_001, 19_000):
+        ids = tuple(transactional_id(n) for n in range(count))
+        yield Largest(f"{count} ids", changed(sample, transactional_ids=ids))
+
+
+def _k66(sample: Any) -> Iterator[Largest]:
+    numbers = tuple(range(19_000))
+    yield Largest("19000 producer ids", changed(sample, producer_id_filters=numbers))
+    yield Largest("a pattern", changed(sample, pattern="(a|b)*" * 166 + "c"))
+
+
+def _k20024(sample: Any) -> Iterator[Largest]:
+    for count in MANY[:3]:
+        one = sample.announcements[0]
+        many = tuple(changed(one, producer_id=n, topics=((topic(n), (0,)),)) for n in range(count))
+        yield Largest(f"{count} announcements", changed(sample, announcements=many))
+
+
+def _add_partitions(sample: Any) -> Iterator[Largest]:
+    one = sample.transactions[0]
+    kind = type(one.topics[0])
+    for count, each in ((1, 10_000), (1, 15_000), (9_990, 1), (5_000, 2), (500, 20)):
+        topics = tuple(kind(topic(n), tuple(range(each))) for n in range(count))
+        alone = changed(one, transactional_id="transfers", topics=topics)
+        for version in (3, 4):
+            request = changed(sample, transactions=(alone,), batched=version >= 4)
+            yield Largest(f"{count} topics of {each}", request, version)
+    for count in (1_000, 5_000, 5_001, 6_600):
+        for verify_only in (False, True):
+            topics = (kind(topic(0), (0,)),)
+            many = tuple(
+                changed(one, transactional_id=transactional_id(n), topics=topics, verify_only=verify_only)
+                for n in range(count)
+            )
+            title = f"{count} transactions{', to verify' if verify_only else ''}"
+            yield Largest(title, changed(sample, transactions=many, batched=True), 4)
+
+
+_LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
+    0: _k0,
+    1: _k1,
+    2: _k2,
+    3: _k3,
+    10: _k10,
+    18: _k18,
+    19: _k19,
+    20: _k20,
+    22: _k22,
+    23: _k23,
+    24: _add_partitions,
+    26: _k22,
+    27: _k27,
+    32: _k32,
+    61: _k61,
+    62: _k62,
+    65: _k65,
+    66: _k66,
+    20024: _k20024,
+    20027: _k22,
+    20065: _k22,
+}
