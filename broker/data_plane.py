@@ -49,6 +49,7 @@ class DataPlane:
         config: BrokerConfig,
         topics_client: ControllerClient,
         coordinator_client: ControllerClient,
+        listing_client: ControllerClient,
         *,
         rng: Random,
         log: FilteringBoundLogger,
@@ -62,7 +63,7 @@ class DataPlane:
         self.topics = TopicCache(topics_client, self._partitions, rng=rng, log=log)
         self._absent = Absent(self._partitions, self.topics)
         self._verifier = Verifier(coordinator_client, rng=rng, log=log)
-        self._foreign = ForeignMarkers(coordinator_client, rng=rng, log=log)
+        self._foreign = ForeignMarkers(listing_client, coordinator_client, rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._care = LogCare(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log

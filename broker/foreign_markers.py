@@ -35,11 +35,12 @@ from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
 from wire.k20037_prove_secret import PROVE_SECRET
 
-CALL_TIMEOUT_S: Final = 10.0
-"""A list of a million ids takes seconds; Kafka's admin client waits for 30."""
+CALL_TIMEOUT_S: Final = 25.0
+"""A list of a million ids takes seconds; Kafka's admin client waits for 30. Also of one attempt."""
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is answered "try again"
 PRODUCERS_MAX: Final = 500  # in one round
+TOLD_SLICE: Final = 100  # markers appended between two turns of the loop
 _OPEN_NAMES: Final = tuple(sorted(state.wire_name for state in (State.ONGOING, *PREPARED_STATES)))
 
 
@@ -64,8 +65,17 @@ class _Question(NamedTuple):
 class ForeignMarkers:
     """The questions that wait, and the coordinator that they go to."""
 
-    def __init__(self, coordinator: ControllerClient, *, rng: Random, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        coordinator: ControllerClient,
+        verifying: ControllerClient,
+        *,
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """``verifying``: the client that is connected to the coordinator most of the time."""
         self._coordinator = coordinator
+        self._verifying = verifying
         self._retry = Retry("ask about a marker", rng=rng, log=log)
         self._questions: deque[_Question] = deque()
         self._asked = asyncio.Event()
@@ -73,8 +83,8 @@ class ForeignMarkers:
     @property
     def coordinator_cannot_prove(self) -> bool:
         """The coordinator, as far as is known, is of a version that proves nothing."""
-        serves = self._coordinator.active_serves
-        return serves is not None and PROVE_SECRET.key not in serves
+        known = (self._coordinator.active_serves, self._verifying.active_serves)
+        return any(serves is not None and PROVE_SECRET.key not in serves for serves in known)
 
     def ask(self, producer_id: ProducerId, topic: str, index: int, told: Told) -> None:
         """Call ``told``, once, with what the coordinator says of that partition."""
@@ -109,7 +119,9 @@ class ForeignMarkers:
                 each.told(Verdict.UNKNOWN)
             return
         self._retry.succeeded()
-        for each in questions:
+        for number, each in enumerate(questions, start=1):
+            if number % TOLD_SLICE == 0:
+                await asyncio.sleep(0)  # each may append a marker
             is_held = (each.producer_id, each.topic, each.partition) in held
             each.told(Verdict.OPEN if is_held else Verdict.FREE)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from broker import foreign_markers
 from broker.data_plane import DataPlane, after
 from broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
 from broker.metadata_cache import MetadataCache
@@ -84,18 +85,33 @@ class Broker:
         self._stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
         secret = cluster_secret(config, identity)
-        # Five clients, as a controller serves one request of a connection at a time: a heartbeat waits
+        # Six clients, as a controller serves one request of a connection at a time: a heartbeat waits
         # neither for a mute (allocation over quota) nor for what a client of ours wants to read, and a
         # producer's transaction not for a list of topics.
-        self._clients = tuple(
+        self._clients: tuple[ControllerClient, ...] = tuple(
             ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng, secret=secret) for _ in range(5)
         )
         membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
             self._clients
         )
         memory = memory or RequestMemory()
+        listing_client = ControllerClient(
+            config.controller_bootstrap,
+            sasl=sasl,
+            rng=rng,
+            secret=secret,
+            attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S,  # a list of all transactions may take long
+        )
+        self._clients += (listing_client,)
         self._data = DataPlane(
-            config, topics_client, coordinator_client, rng=rng, log=log, stalls=self._stalls, memory=memory
+            config,
+            topics_client,
+            coordinator_client,
+            listing_client,
+            rng=rng,
+            log=log,
+            stalls=self._stalls,
+            memory=memory,
         )
         self._cache = MetadataCache(
             reading_client,

@@ -39,6 +39,7 @@ from cli.transaction_partitions import (
 )
 from controller.transactions.describe import ListTransactions
 from records.types import ProducerId
+from wire.connection import ConnectionLost, RequestTimeout
 from wire.k20066_list_set_aside import SetAside, SetAsideList
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
@@ -232,18 +233,25 @@ def find_hanging_(
         raise WrongUsage("--partition needs --topic")
     now_ms = _now_ms()
 
-    async def find(brokers: Brokers) -> tuple[Search, SetAsideList]:
-        search = await find_hanging(
-            brokers,
-            topic=topic,
-            partition=partition,
-            broker_id=broker_id,
-            idle_ms_max=minutes * MINUTE_MS,
-            now_ms=now_ms,
-        )
-        return search, await list_set_aside(brokers)
+    async def find(brokers: Brokers) -> tuple[Search, SetAsideList, str]:
+        """What is set aside is known also where a broker does not answer."""
+        set_aside = await list_set_aside(brokers)
+        try:
+            search = await find_hanging(
+                brokers,
+                topic=topic,
+                partition=partition,
+                broker_id=broker_id,
+                idle_ms_max=minutes * MINUTE_MS,
+                now_ms=now_ms,
+            )
+        except (ConnectionLost, RequestTimeout) as error:
+            if not set_aside.rows:
+                raise
+            return Search([], []), set_aside, str(error)
+        return search, set_aside, ""
 
-    (found, unled), set_aside = run(target, find)
+    (found, unled), set_aside, unanswered = run(target, find)
     aside = [each for each in set_aside.rows if _is_of(each, topic, partition)]
     rows = [
         {
@@ -265,6 +273,8 @@ def find_hanging_(
         _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
         for each in aside:
             click.echo(set_aside_sentence(each, now_ms=now_ms))
+    if unanswered:
+        raise Unreadable(f"partitions were not looked at: {unanswered}; start their brokers, and look again")
     if unled:
         named = ", ".join(f"{name}-{index}" for name, index in unled[:UNLED_NAMED_MAX])
         more = f" and {len(unled) - UNLED_NAMED_MAX} more" if len(unled) > UNLED_NAMED_MAX else ""

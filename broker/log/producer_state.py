@@ -3,7 +3,8 @@
 Pure. ``check`` and ``check_marker`` may refuse and change nothing; ``take`` and ``take_marker`` are total and
 are the only ones that change state: an append and a recovery from the log do the same.
 
-Duplicate   the same epoch and the very sequences of one of the last 5 batches: answered with its offset.
+Duplicate   the same epoch and the very sequences of one of the last 5 batches, and both in a transaction or
+            neither: answered with its offset.
 Epoch       never goes back; a new one begins with sequence 0 and forgets the batches of the old one.
 Sequence    follows the last one; after 2^31 - 1 comes 0. A producer without state may begin anywhere: its
             first sequence is verified with the coordinator by the caller (KIP-360).
@@ -56,6 +57,7 @@ class CachedBatch(msgspec.Struct, frozen=True, gc=False):
     last_offset: Offset
     offset_delta: int  # last offset - first offset
     timestamp_ms: int
+    is_transactional: bool | None = None  # None: not known, it comes from a snapshot
 
     @property
     def first_sequence(self) -> int:
@@ -138,7 +140,8 @@ class ProducerStates:
         last = _advanced(batch.base_sequence, delta)
         for cached in state.batches:
             if cached.last_sequence == last and cached.offset_delta == delta:
-                return cached
+                # A stranger's plain batch may have this producer's next epoch: its own repeats none of them.
+                return cached if cached.is_transactional in (None, batch.is_transactional) else None
         return None
 
     def check(self, batch: BatchHeader, guard: VerificationGuard | None, *, verification: bool) -> None:
@@ -181,7 +184,11 @@ class ProducerStates:
         delta = batch.last_offset_delta
         timestamp_ms = batch.max_timestamp_ms
         cached = CachedBatch(
-            _advanced(batch.base_sequence, delta), Offset(base_offset + delta), delta, timestamp_ms
+            _advanced(batch.base_sequence, delta),
+            Offset(base_offset + delta),
+            delta,
+            timestamp_ms,
+            batch.is_transactional,
         )
         kept = state.batches[1 - CACHED_BATCHES_MAX :] if state.epoch == batch.producer_epoch else ()
         first = state.transaction_first

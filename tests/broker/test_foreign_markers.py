@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import broker.markers
 from controller.errors import ApiError, ErrorCode, NotCoordinator
 from controller.transactions.describe import DescribedTransaction
 from records.end_marker import IMAGE_VERSION_MAX
@@ -230,6 +231,23 @@ def test_a_request_with_foreign_markers_of_many_producers_is_answered_whole(tmp_
                 (1, 0): 0, (1, 1): ErrorCode.INVALID_TXN_STATE, (1, 2): unknown,
                 (2, 0): 0, (2, 1): 0, (2, 2): unknown,
             }  # fmt: skip
+
+    play(story)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
+def test_a_request_is_written_in_slices_and_answered_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(broker.markers, "SLICE_MAX", 2)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            topics = ((TOPIC, (0,)),)
+            markers = tuple(TxnMarker(each, 0, True, topics, 1, image_version=9) for each in range(count))
+            answer = await on.call(WRITE_TXN_MARKERS, WriteTxnMarkers(markers), proved=True)
+            assert answer.markers == tuple((each, ((TOPIC, ((0, 0),)),)) for each in range(count))
+            assert await stable(on) == (count, count)
 
     play(story)
 

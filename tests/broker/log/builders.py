@@ -121,9 +121,14 @@ def crash(log: PartitionLog, directory: Path) -> Path:
 
 
 def memory(log: PartitionLog) -> dict[ProducerId, Producer]:
-    """Everything that is known of the producers, but when they were seen."""
+    """Everything that is known of the producers, but when they were seen, and what no snapshot says."""
     return {
-        producer: msgspec.structs.replace(state, seen_ms=0) for producer, state in log._states.table.items()
+        producer: msgspec.structs.replace(
+            state,
+            seen_ms=0,
+            batches=tuple(msgspec.structs.replace(each, is_transactional=None) for each in state.batches),
+        )
+        for producer, state in log._states.table.items()
     }
 
 

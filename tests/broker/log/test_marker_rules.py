@@ -231,6 +231,17 @@ def test_a_batch_of_no_transaction_is_refused_while_one_is_open(ahead: int) -> N
         made.check(batch_header(batch(P, 0, epoch=EPOCH + ahead)), None, verification=True)
 
 
+@pytest.mark.parametrize("transactional", [True, False], ids=["its-own-in-a-transaction", "its-own-in-none"])
+def test_a_strangers_batch_is_not_repeated_by_one_of_the_producer(transactional: bool) -> None:
+    """The same epoch and sequences, written before that epoch was given out: it would be lost."""
+    made = ProducerStates()
+    made.take(batch_header(batch(P, 0, epoch=6, transactional=not transactional)), Offset(0), NOW_MS)
+    own = batch_header(batch(P, 0, epoch=6, transactional=transactional))
+    assert made.duplicate(own) is None
+    again = batch_header(batch(P, 0, epoch=6, transactional=not transactional))
+    assert made.duplicate(again) is not None
+
+
 # -- in a log ----------------------------------------
 
 
