@@ -25,7 +25,7 @@ AGAIN: Final = frozenset((14, 15, 51))  # loading, no coordinator, transaction s
 MOVED: Final = frozenset((6, 16, 41))  # another node leads
 FENCED: Final = frozenset((47, 90))
 STALE_MAX: Final = 3  # refusals by partitions, one after the other, until a producer takes another id
-BUMPERS: Final = 64  # connections that bump one epoch together: one entry holds all their requests
+BUMPERS: Final = 100  # connections that bump one epoch together: one entry holds all their requests
 PRODUCER_TIMEOUT_MS: Final = 15_000
 ATTACKER_TIMEOUTS_MS: Final = (300, 1000, 2000)
 
