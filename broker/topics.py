@@ -31,6 +31,7 @@ CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
 BEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # questions about single topics under way; one more is not asked
+CONFIGS_MAX: Final = 100  # topics in one DescribeConfigs: read and written in a few milliseconds
 _Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
 
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -153,10 +154,13 @@ class TopicCache:
     async def _host(self, topics: list[TopicMetadata]) -> None:
         """Host what is placed here, with the settings of its topic."""
         ids = self._partitions.unconfigured(topics)
-        if ids:
-            request = DescribeConfigs(tuple(ConfigResource(TOPIC_RESOURCE, name) for name in ids))
+        names = tuple(ids)
+        for start in range(0, len(names), CONFIGS_MAX):
+            some = (ConfigResource(TOPIC_RESOURCE, name) for name in names[start : start + CONFIGS_MAX])
             try:
-                answer = await self._controllers.call(DESCRIBE_CONFIGS, request, timeout_s=CALL_TIMEOUT_S)
+                answer = await self._controllers.call(
+                    DESCRIBE_CONFIGS, DescribeConfigs(tuple(some)), timeout_s=CALL_TIMEOUT_S
+                )
             except CALL_FAILURES as error:
                 self._retry.failed(error)
                 return  # a log that took records under other settings than its topic's would be worse

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.errors import ApiError, UnsupportedVersion
+from wire.cursor import Writer
 from wire.dispatch import Api
 from wire.errors import message_of, raise_for
 from wire.schema import Buffer, Message
@@ -67,12 +68,41 @@ def _encode_request(version: int, request: FindCoordinator) -> bytes:
 
 
 def _encode_response(version: int, answer: FindCoordinatorAnswer, throttle_ms: int) -> bytes:
+    if version >= KEYS_IN_ONE_REQUEST_FROM:
+        return _encode_many(answer, throttle_ms)
+    only = answer.coordinators[0]
     message: dict[str, Any] = {"throttle_time_ms": throttle_ms, "coordinators": answer.coordinators}
-    if version < KEYS_IN_ONE_REQUEST_FROM:
-        only = answer.coordinators[0]
-        message |= {"error_code": only.error_code, "error_message": only.error_message}
-        message |= {"node_id": only.node_id, "host": only.host, "port": only.port}
+    message |= {"error_code": only.error_code, "error_message": only.error_message}
+    message |= {"node_id": only.node_id, "host": only.host, "port": only.port}
     return _RESPONSE.encode(version, message)
+
+
+def _encode_many(answer: FindCoordinatorAnswer, throttle_ms: int) -> bytes:
+    """By hand: thousands of keys have one coordinator."""
+    writer = Writer(flexible=True)
+    writer.int32(throttle_ms)
+    writer.count(len(answer.coordinators))
+    encoded: dict[tuple[Any, ...], bytes] = {}
+    for each in answer.coordinators:
+        writer.string(each.key)
+        where = (each.node_id, each.host, each.port, each.error_code, each.error_message)
+        row = encoded.get(where)
+        if row is None:
+            row = encoded[where] = _encode_where(each)
+        writer.parts.append(row)
+    writer.no_tags()
+    return writer.message()
+
+
+def _encode_where(coordinator: Coordinator) -> bytes:
+    writer = Writer(flexible=True)
+    writer.int32(coordinator.node_id)
+    writer.string(coordinator.host)
+    writer.int32(coordinator.port)
+    writer.int16(coordinator.error_code)
+    writer.string(coordinator.error_message)
+    writer.no_tags()
+    return writer.message()
 
 
 def _refusal(version: int, request: FindCoordinator | None, error: ApiError, throttle_ms: int) -> bytes:
