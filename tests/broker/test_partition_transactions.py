@@ -48,7 +48,6 @@ def tuple_of(aborted: Any) -> tuple[int, int]:
     return aborted.producer_id, aborted.first_offset
 
 
-@pytest.mark.row("360.6")
 def test_the_first_batch_of_a_transaction_is_verified_and_no_other(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -78,7 +77,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.row("360.6", "588.4")
+@pytest.mark.row("588.4")
 @pytest.mark.parametrize(("says", "version", "told"), VERDICTS, ids=lambda each: str(int(each)))
 def test_what_the_coordinator_says_is_told_as_the_client_bears_it(
     tmp_path: Path, says: ErrorCode, version: int, told: ErrorCode

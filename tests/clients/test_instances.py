@@ -172,7 +172,7 @@ def state(cluster: RealCluster, name: str) -> str:
     return str(json.loads(described)["TransactionState"])
 
 
-@pytest.mark.row("939.2", "939.5")
+@pytest.mark.row("939.2")
 def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_known(
     cluster: RealCluster,
 ) -> None:

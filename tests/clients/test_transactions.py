@@ -132,7 +132,6 @@ def test_librdkafka_goes_on_after_a_timeout_and_a_failover_of_the_coordinator(cl
     assert saw["committed"] == ["next"]
 
 
-@pytest.mark.row("360.7")
 @pytest.mark.parametrize("library", ["aiokafka"])
 def test_what_was_committed_survives_the_death_of_every_node(cluster: RealCluster, library: str) -> None:
     """Killed, not stopped; and the partition's snapshots of its producers are gone, too."""

@@ -23,7 +23,6 @@ def fields(coordinator: Coordinator) -> tuple[State, int, int, int, int, int]:
     )
 
 
-@pytest.mark.row("939.2", "939.3", "939.5")
 def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
     """Vanilla KIP-890, a commit at the last epoch."""
     coordinator = Coordinator(transaction(producer_id=42, epoch=MAX - 2), next_producer_id=85)
