@@ -151,6 +151,17 @@ MARKERS: Final = (
         (RULES + "test_what_a_foreign_marker_claims_of_its_coordinator_stops_no_marker_of_ours",),
     ),
     Mutant(
+        "stray-is-repeated",
+        "a producer's batch repeats none of a stranger that is not in a transaction",
+        PRODUCER_STATE,
+        "return cached if cached.is_transactional in (None, batch.is_transactional) else None\n",
+        "return cached\n",
+        (
+            RULES + "test_a_strangers_batch_is_not_repeated_by_one_of_the_producer[own-in-one]",
+            RULES + "test_a_strangers_batch_is_not_repeated_by_one_of_the_producer[own-in-none]",
+        ),
+    ),
+    Mutant(
         "empty-secret-proves",
         "an empty secret proves nothing",
         SECRET,

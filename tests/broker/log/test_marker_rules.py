@@ -231,7 +231,7 @@ def test_a_batch_of_no_transaction_is_refused_while_one_is_open(ahead: int) -> N
         made.check(batch_header(batch(P, 0, epoch=EPOCH + ahead)), None, verification=True)
 
 
-@pytest.mark.parametrize("transactional", [True, False], ids=["its-own-in-a-transaction", "its-own-in-none"])
+@pytest.mark.parametrize("transactional", [True, False], ids=["own-in-one", "own-in-none"])
 def test_a_strangers_batch_is_not_repeated_by_one_of_the_producer(transactional: bool) -> None:
     """The same epoch and sequences, written before that epoch was given out: it would be lost."""
     made = ProducerStates()
