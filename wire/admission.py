@@ -155,7 +155,7 @@ class Admission(Generic[C]):
                 return
             if connection.may_make_room:
                 self.forget(connection)
-                connection.cut(f"idle for {self._limits.idle_ms_max} ms (connections.max.idle.ms)")
+                connection.close()  # without a line in the log: clients of good will do this, too
             else:
                 self.recent(connection)
 

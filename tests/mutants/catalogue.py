@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.mutants.audit import AUDIT
 from tests.mutants.coordinator import COORDINATOR
+from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.hostile import HOSTILE
@@ -284,6 +285,7 @@ MUTANTS: Final = (
         (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
     *DRIVER,
+    *DOORS,
     *PRODUCER_IDS,
     *HOSTILE,
     *COORDINATOR,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+import quorum.topic_server
 from controller.authorization import Acls
 from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode, InvalidRequest, NotController
 from controller.replay import replay_record
@@ -133,6 +134,14 @@ def test_what_was_said_of_all_topics_is_not_said_again_when_it_is_wrong() -> Non
     assert stage.ask(Metadata(None)).topics is not before
     stage.ask(DeleteTopics(("a",)))
     assert stage.ask(Metadata(None)).topics == ()
+
+
+def test_names_alone_do_not_take_all_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum.topic_server, "AUTO_CREATED_PARTITIONS_MAX", 2)
+    stage = Stage()
+    codes = [each.error_code for each in stage.ask(asked("a", "b", "c", create=True)).topics]
+    assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+    assert stage.ask(CreateTopics((NewTopic("c", 1, 1),))).topics[0].error_code == ErrorCode.NONE
 
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

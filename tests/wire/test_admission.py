@@ -30,6 +30,8 @@ class House(Stage):
 
     def send(self, name: str, raw: bytes) -> None:
         self.connections[name][0].data_received(raw)
+        while self.clock.run_soon():  # a slow machine may take several turns
+            pass
 
     def sweep(self, count: int) -> None:
         for _ in range(count):
