@@ -300,8 +300,8 @@ class TransactionServer:
         self._submit(partial(self._decide_describe, request), partial(self._tell, reply), closing=reply)
 
     def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:
-        rows = (describe.describe(view, each, self.markers.written) for each in request.transactional_ids)
-        return Decision((), DescribeTransactionsAnswer(tuple(rows)))
+        rows = describe.describe_many(view, request.transactional_ids, self.markers.written)
+        return Decision((), DescribeTransactionsAnswer(rows))
 
     def list_transactions(self, request: ListTransactions, context: Context, reply: Reply) -> None:
         """API key 66. An entry proves that this node leads; then another thread reads what is on disk."""

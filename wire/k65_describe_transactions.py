@@ -1,5 +1,6 @@
 """DescribeTransactions, API key 65, version 0: all that the coordinator knows of these ids (KIP-664)."""
 
+import struct
 from typing import Any, Final
 
 from controller.errors import ApiError
@@ -9,10 +10,12 @@ from controller.transactions.describe import (
     DescribeTransactionsAnswer,
 )
 from records.transaction_log import TopicPartitions
+from wire.cursor import Writer
 from wire.dispatch import Api
 from wire.errors import code_of
 from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
+_TIMES: Final = struct.Struct(">iqqh")  # timeout ms | start ms | producer id | epoch
 _REQUEST: Final = Message(65, "request")
 _RESPONSE: Final = Message(65, "response", elements_max=ANSWER_ELEMENTS_MAX)
 
@@ -26,23 +29,33 @@ def _encode_request(version: int, request: DescribeTransactions) -> bytes:
 
 
 def _encode_response(version: int, answer: DescribeTransactionsAnswer, throttle_ms: int) -> bytes:
-    states = tuple(_row(each) for each in answer.transactions)
-    return _RESPONSE.encode(version, {"throttle_time_ms": throttle_ms, "transaction_states": states})
+    """By hand: there may be thousands of rows, and of partitions."""
+    writer = Writer(flexible=True)
+    writer.int32(throttle_ms)
+    writer.count(len(answer.transactions))
+    for each in answer.transactions:
+        _write_row(writer, each)
+    writer.no_tags()
+    return writer.message()
 
 
-def _row(described: DescribedTransaction) -> dict[str, Any]:
-    return {
-        "error_code": described.error_code,
-        "transactional_id": described.transactional_id,
-        "transaction_state": described.state,
-        "transaction_timeout_ms": described.transaction_timeout_ms,
-        "transaction_start_time_ms": described.started_ms,
-        "producer_id": described.producer_id,
-        "producer_epoch": described.producer_epoch,
-        "topics": tuple(
-            {"topic": each.topic, "partitions": each.partition_ids} for each in described.partitions
-        ),
-    }
+def _write_row(writer: Writer, described: DescribedTransaction) -> None:
+    writer.int16(described.error_code)
+    writer.string(described.transactional_id)
+    writer.string(described.state)
+    writer.pack(
+        _TIMES,
+        described.transaction_timeout_ms,
+        described.started_ms,
+        described.producer_id,
+        described.producer_epoch,
+    )
+    writer.count(len(described.partitions))
+    for each in described.partitions:
+        writer.string(each.topic)
+        writer.int32s(each.partition_ids)
+        writer.no_tags()
+    writer.no_tags()
 
 
 def _refusal(version: int, request: DescribeTransactions | None, error: ApiError, throttle_ms: int) -> bytes:

@@ -5,7 +5,7 @@ Deviation   a start time and a running time are those of an open transaction alo
 Source      KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions, ListTransactions; spec/kafka.md B7.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -25,6 +25,9 @@ from controller.transactions.states import (
 from controller.view import View
 from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from records.types import ProducerId
+
+DESCRIBED_PARTITIONS_MAX: Final = 10_000
+"""Partitions in one answer, and at most those of one transaction more."""
 
 PATTERN_CHARACTERS_MAX: Final = 1000  # of ListTransactions' pattern; RE2 takes time linear in the id
 OPEN_STATES: Final = PREPARED_STATES | {State.ONGOING}
@@ -104,6 +107,27 @@ def describe(
         producer_epoch=row.producer_epoch,
         partitions=partitions,
     )
+
+
+def describe_many(
+    view: View,
+    transactional_ids: Sequence[str],
+    marked: Callable[[str], frozenset[tuple[str, int]]] | None = None,
+) -> tuple[DescribedTransaction, ...]:
+    """Each id in order. What comes after DESCRIBED_PARTITIONS_MAX partitions is told to come again (14).
+
+    Kafka's admin client asks again for those ids alone.
+    """
+    rows: list[DescribedTransaction] = []
+    partitions = 0
+    for each in transactional_ids:
+        if partitions >= DESCRIBED_PARTITIONS_MAX:
+            rows.append(DescribedTransaction(each, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            continue
+        row = describe(view, each, marked)
+        partitions += sum(len(topic.partition_ids) for topic in row.partitions)
+        rows.append(row)
+    return tuple(rows)
 
 
 def without(

@@ -108,6 +108,14 @@ LOOP: Final = (
         "self.count_below(_STABLE, upper), self.count",
         (ABORTED + "test_a_consumer_delivers_what_was_committed_and_nothing_else[as-it-is-seed-0]",),
     ),
+    Mutant(
+        "described-without-bound",
+        "one answer of DescribeTransactions holds so many partitions and no more",
+        "controller/transactions/describe.py",
+        "        if partitions >= DESCRIBED_PARTITIONS_MAX:",
+        "        if False:",
+        ("tests/controller/transactions/test_describe.py::test_the_partitions_of_one_answer_are_bounded",),
+    ),
     # -- the measure -----------------------------------------------------------------------------------------
     Mutant(
         "stall-hidden",

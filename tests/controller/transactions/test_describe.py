@@ -6,12 +6,14 @@ import pytest
 from controller.errors import ErrorCode, InvalidRegularExpression
 from controller.replay import replay_record
 from controller.transactions.describe import (
+    DESCRIBED_PARTITIONS_MAX,
     PATTERN_CHARACTERS_MAX,
     DescribedTransaction,
     ListedTransaction,
     ListTransactions,
     Selection,
     describe,
+    describe_many,
     list_slice,
     open_time_slice,
 )
@@ -58,6 +60,23 @@ def test_an_id_is_described(state: State) -> None:
 def test_an_id_that_there_is_not(transactional_id: str, code: ErrorCode) -> None:
     described = describe(Coordinator(transaction()).view, transactional_id)
     assert described == DescribedTransaction(transactional_id, code)
+
+
+@pytest.mark.parametrize(
+    ("count", "described"),
+    [
+        pytest.param(DESCRIBED_PARTITIONS_MAX // 2, 2, id="two that reach the limit together"),
+        pytest.param(DESCRIBED_PARTITIONS_MAX // 2 - 1, 3, id="one partition below it"),
+        pytest.param(DESCRIBED_PARTITIONS_MAX, 1, id="one that reaches it alone"),
+    ],
+)
+def test_the_partitions_of_one_answer_are_bounded(count: int, described: int) -> None:
+    """One id may be asked for thousands of times, too."""
+    view = Coordinator(transaction(State.ONGOING, partitions=(partitions(ORDERS, *range(count)),))).view
+    rows = describe_many(view, (ID,) * 5 + ("none",))
+    assert [row.error_code for row in rows] == [ErrorCode.NONE] * described + [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    ] * (6 - described)
 
 
 @pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
