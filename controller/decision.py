@@ -15,4 +15,5 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     records: tuple[StateRecord, ...]
     response: R
     throttle_ms: int = 0  # the connection is muted for that long
+    extra_cost: int = 0  # of replaying the records, beyond what ``records.logged.cost_of`` knows
     ends_entry: bool = False  # what waits is decided for the next entry, when this one is applied

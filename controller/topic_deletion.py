@@ -20,6 +20,7 @@ from controller.topics import (
     find_by_id,
 )
 from controller.view import View
+from records.logged import ROW_COST
 from records.schema import RemoveTopicRecord
 
 TOPICS_PER_REQUEST_MAX: Final = 1000
@@ -71,7 +72,7 @@ def decide_delete(view: View, request: DeleteTopics, rules: TopicRules) -> Decis
         partitions += topic.partition_count
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         answers.append(TopicDeleted(topic.name, topic.topic_id))
-    return Decision(tuple(records), DeleteTopicsAnswer(tuple(answers)))
+    return Decision(tuple(records), DeleteTopicsAnswer(tuple(answers)), extra_cost=ROW_COST * partitions)
 
 
 def _repeated(view: View, request: DeleteTopics) -> list[uuid.UUID]:

@@ -116,7 +116,7 @@ class Draft:
         try:
             encoded = [(record, *encode_record(record)) for record in decision.records]
             size = sum(bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for _, _, parts in encoded)
-            cost = sum(cost_of(record, parts) for record, _, parts in encoded)
+            cost = decision.extra_cost + sum(cost_of(record, parts) for record, _, parts in encoded)
             if size > DECISION_BYTES_MAX:
                 self._answer(request, DecisionTooLarge(size))
                 return True

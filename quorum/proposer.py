@@ -35,6 +35,7 @@ from records.control import ControlRecord, encode_control
 from records.entry import Entry, LoggedBatch, encode_entry
 from records.types import Log, NodeId, ProposalNumber, Term
 from snapshots.store import HALTING, Store
+from wire.limited_log import LimitedLog
 
 PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
 DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry
@@ -81,6 +82,7 @@ class Proposer:
         self._on_deposed = on_deposed
         self._on_answering = on_answering
         self._log = log or structlog.get_logger()
+        self._failures = LimitedLog(self._log, clock)  # a client may cause them, again and again
         self._pending: deque[Request] = deque()
         self._alone = 0  # so many of them, from the first on, get an entry each
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
@@ -205,7 +207,7 @@ class Proposer:
     def _violated(self, request: Request, error: Exception) -> None:
         """A request could not be decided; this node's state may be at fault."""
         self.violations[request.concern] += 1
-        self._log.error("decision_failed", concern=request.concern, error=repr(error), exc_info=error)
+        self._failures.error("decision_failed", concern=request.concern, error=repr(error), exc_info=error)
         self.violated = True
 
     def _propose_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
@@ -325,7 +327,7 @@ class Proposer:
             raise
         except Exception as error:  # noqa: BLE001 - around one request's answer
             self.answers_failed += 1
-            self._log.error("answer_failed", concern=request.concern, error=repr(error), exc_info=error)
+            self._failures.error("answer_failed", concern=request.concern, error=repr(error), exc_info=error)
             if request.closing is not None:
                 request.closing.close(f"the answer to {request.concern} could not be given")
 
@@ -364,6 +366,7 @@ class Proposer:
 
     def expire(self) -> None:
         """Answer "unknown" where the fate is not learned in time. The entry may still apply."""
+        self._failures.flush()
         for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
             if self._clock() - flight.since_s < FATE_WAIT_S:
                 continue

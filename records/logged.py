@@ -26,6 +26,7 @@ loop: at about 20 ns a unit that takes some 20 ms."""
 
 RECORD_COST: Final = 1024
 TOPIC_COST: Final = 256
+ROW_COST: Final = 128  # of a row of the image that a record deletes or writes besides its own
 
 StateRecord: TypeAlias = MetadataRecord | TransactionStateRecord | TransactionForgotten
 """What a decision may write."""

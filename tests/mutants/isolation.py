@@ -8,6 +8,7 @@ QUARANTINED: Final = "tests/quorum/test_quarantine.py::"
 MARKER_SLICES: Final = "tests/broker/test_marker_slices.py::"
 SENDER: Final = "tests/quorum/test_marker_sender.py::"
 WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
+BUDGETS: Final = "tests/quorum/test_budgets.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"
 
 ISOLATION: Final = (
@@ -127,7 +128,7 @@ ISOLATION: Final = (
         "quorum/draft.py",
         "            if size > DECISION_BYTES_MAX:",
         "            if size > 2 * ENTRY_BYTES_MAX:",
-        (ISOLATED + "test_a_decision_that_fits_into_no_entry_is_refused[one-past-it]",),
+        (BUDGETS + "test_a_decision_that_fits_into_no_entry_is_refused[one-past-it]",),
     ),
     Mutant(
         "budget-off-by-one",
@@ -135,7 +136,7 @@ ISOLATION: Final = (
         "quorum/draft.py",
         "            if size > DECISION_BYTES_MAX:",
         "            if size >= DECISION_BYTES_MAX:",
-        (ISOLATED + "test_a_decision_that_fits_into_no_entry_is_refused[at-the-limit]",),
+        (BUDGETS + "test_a_decision_that_fits_into_no_entry_is_refused[at-the-limit]",),
     ),
     Mutant(
         "budget-off-by-one-entry",
@@ -143,7 +144,7 @@ ISOLATION: Final = (
         "quorum/draft.py",
         "        return len(self.answers) >= DECISIONS_MAX or self.cost >= ENTRY_COST_MAX",
         "        return len(self.answers) >= DECISIONS_MAX or self.cost >= 2 * ENTRY_COST_MAX",
-        (ISOLATED + "test_small_decisions_share_an_entry_up_to_the_budget",),
+        (BUDGETS + "test_small_decisions_share_an_entry_up_to_the_budget",),
     ),
     Mutant(
         "record-overhead-left-out",
@@ -151,7 +152,7 @@ ISOLATION: Final = (
         "quorum/draft.py",
         "bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for",
         "bytes_of(parts) for",
-        (ISOLATED + "test_what_a_batch_writes_around_small_records_counts",),
+        (BUDGETS + "test_what_a_batch_writes_around_small_records_counts",),
     ),
     Mutant(
         "decides-without-end",
@@ -159,7 +160,7 @@ ISOLATION: Final = (
         "quorum/proposer.py",
         "            if self._clock() > until_s:\n                break\n        try:",
         "        try:",
-        (ISOLATED + "test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry",),
+        (BUDGETS + "test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry",),
     ),
     Mutant(
         "applies-without-end",
@@ -167,7 +168,7 @@ ISOLATION: Final = (
         "quorum/raft_log.py",
         "            if self._clock() > until_s:\n                break\n        return False",
         "        return False",
-        (ISOLATED + "test_committed_entries_are_applied_for_so_long_at_a_time",),
+        (BUDGETS + "test_committed_entries_are_applied_for_so_long_at_a_time",),
     ),
     Mutant(
         "sweep-blames-all",
@@ -266,5 +267,21 @@ ISOLATION: Final = (
         "        for part in sorted(parts[:ROUTED_MAX]):\n",
         "        for part in sorted(parts):\n",
         (SENDER + "test_markers_are_routed_in_slices_and_none_is_forgotten[one-transaction]",),
+    ),
+    Mutant(
+        "deleted-rows-cost-nothing",
+        "the rows that a decision deletes count",
+        "quorum/draft.py",
+        "            cost = decision.extra_cost + sum(",
+        "            cost = sum(",
+        (BUDGETS + "test_what_replaying_a_decision_costs_beyond_its_records_counts",),
+    ),
+    Mutant(
+        "failures-logged-without-end",
+        "decisions that fail are logged at a bounded rate",
+        "quorum/proposer.py",
+        '        self._failures.error("decision_failed"',
+        '        self._failures._log.error("decision_failed"',
+        (ISOLATED + "test_failures_are_logged_at_a_bounded_rate_and_counted_all",),
     ),
 )

@@ -5,49 +5,34 @@ raises, and a committed record that cannot apply, halt as ever.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import lmdb
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 import controller.replay
 import quorum.draft
 import quorum.proposer
 from controller.decision import Decision
-from controller.errors import InvalidRequest
 from controller.transactions.states import TRANSACTIONS
 from controller.view import View
-from quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
-from quorum.raft_log import APPLY_S_MAX, FOLLOWER, UNLED_S
+from quorum.raft_log import FOLLOWER, UNLED_S
 from quorum.succession import YIELD_PERIOD_S, YIELD_S_MAX
 from records.batch import encode_batch
 from records.invariant import CorruptData, InvariantViolation
-from records.logged import ENTRY_COST_MAX, bytes_of, cost_of, encode_record
-from records.transaction_log import TopicPartitions, TransactionStateRecord
-from records.types import NodeId, ProducerId, Term
+from records.transaction_log import TransactionStateRecord
+from records.types import Term
 from snapshots.rows import row_key
 from snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
-from tests.quorum.rig import Rig
+from tests.quorum.decisions import three_requests, transaction, writes
+from tests.quorum.rig import Rig, Silence
+from wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
 
 FAILURES = [InvariantViolation("our bug"), ZeroDivisionError("a bug"), KeyError("x"), RecursionError("deep")]
 HALTS = [lmdb.Error("the disk"), MemoryError(), CorruptData("own row"), OSError(5, "EIO")]
 by_name: dict[str, Any] = {"ids": lambda error: type(error).__name__}
-
-
-def transaction(transactional_id: str, topics: int = 0, name_characters: int = 8) -> TransactionStateRecord:
-    """A new transactional id's first record, or one that opens a transaction in so many topics."""
-    names = (f"{index:0{name_characters}}" for index in range(topics))
-    return TransactionStateRecord(
-        transactional_id=transactional_id,
-        producer_id=ProducerId(1),
-        producer_epoch=0,
-        transaction_timeout_ms=60_000,
-        status=1 if topics else 0,
-        partitions=tuple(TopicPartitions(name, (0,)) for name in names) or None,
-        updated_ms=1,
-        started_ms=1 if topics else -1,
-    )
 
 
 def alone(make_rig: MakeRig) -> Rig:
@@ -56,23 +41,11 @@ def alone(make_rig: MakeRig) -> Rig:
     return rig
 
 
-def writes(*records: Any, response: Any = "done") -> Callable[[View, int], Decision[Any]]:
-    return lambda _view, _now_ms: Decision(tuple(records), response)
-
-
 def raises(error: Exception) -> Callable[[View, int], Decision[Any]]:
     def decide(_view: View, _now_ms: int) -> Decision[Any]:
         raise error
 
     return decide
-
-
-def three_requests(rig: Rig, middle: Callable[[View, int], Decision[Any]]) -> list[list[str]]:
-    """The answers to an allocation, to the request in the middle, and to another allocation."""
-    answers = [rig.allocate(1), rig.ask(1, middle), rig.allocate(1)]
-    rig.turn(1)
-    rig.flow()
-    return [each.codes for each in answers]
 
 
 HARMED = [["[0, 1000)"], ["UnknownServerError"], ["[1000, 2000)"]]
@@ -339,147 +312,23 @@ def test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_ho
     assert three[1].proposer.active, "no other node has led for ten seconds"
 
 
-# -- budgets ---------------------------------------------------------------------------------------------
+def test_failures_are_logged_at_a_bounded_rate_and_counted_all(three: Rig) -> None:
+    lines: list[str] = []
 
+    class Noting(Silence):
+        def error(self, event: str, **facts: object) -> None:
+            lines.append(event)
 
-def opened(name: str, topics: int, name_characters: int = 249) -> tuple[Any, Any]:
-    return transaction(name), transaction(name, topics, name_characters)
+        def warning(self, event: str, **facts: object) -> None:
+            lines.append(event)
 
-
-def test_small_decisions_share_an_entry_up_to_the_budget(three: Rig) -> None:
-    record = transaction("id-0000")
-    each = cost_of(record, encode_record(record)[1])
-    fit = -(-ENTRY_COST_MAX // each)  # the last one may pass the budget
-    last = three[1].journal.last_index
-    answers = [three.ask(1, writes(transaction(f"id-{index:04}"))) for index in range(fit + 1)]
+    three[1].proposer._failures = LimitedLog(cast(FilteringBoundLogger, Noting()), lambda: three.now)
+    for _ in range(50):
+        three.ask(1, raises(KeyError("x")))
     three.turn(1)
     three.flow()
-    assert {code for each in answers for code in each.codes} == {"done"}
-    assert three[1].journal.last_index == last + 2, "one more than fits into one entry"
-
-
-def test_a_large_decision_that_does_not_fit_beside_others_gets_an_entry_of_its_own(three: Rig) -> None:
-    last = three[1].journal.last_index
-    wide = writes(*opened("wide", 4_000))
-    asked = [three.allocate(1), three.ask(1, wide), three.allocate(1)]
-    three.turn(1)
-    three.flow()
-    assert [each.codes for each in asked] == [["[0, 1000)"], ["done"], ["[1000, 2000)"]]
-    assert three[1].journal.last_index == last + 3
-
-
-@pytest.mark.parametrize("past", [0, 1], ids=["at-the-limit", "one-past-it"])
-def test_a_decision_that_fits_into_no_entry_is_refused(
-    three: Rig, monkeypatch: pytest.MonkeyPatch, past: int
-) -> None:
-    records = opened("wide", 3)
-    overhead = 2 * quorum.draft.RECORD_OVERHEAD_BYTES_MAX
-    size = sum(bytes_of(encode_record(each)[1]) for each in records) + overhead
-    monkeypatch.setattr(quorum.draft, "DECISION_BYTES_MAX", size - past)
-    answered = three_requests(three, writes(*records))
-    assert answered == [["[0, 1000)"], ["DecisionTooLarge" if past else "done"], ["[1000, 2000)"]]
-    assert DecisionTooLarge.code == InvalidRequest.code
-
-
-@pytest.mark.parametrize("topics", [1, 2_000, 15_000])
-def test_a_decision_at_the_limit_is_an_entry_that_can_be_encoded(three: Rig, topics: int) -> None:
-    """Many small records, or one that is as large as it may be: the batch's own bytes still fit."""
-    records: list[Any] = list(opened("first", topics))
-    size = sum(bytes_of(encode_record(each)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX for each in records)
-    while True:
-        record = transaction(f"id-{len(records)}")
-        size += bytes_of(encode_record(record)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX
-        if size > DECISION_BYTES_MAX:
-            break
-        records.append(record)
-    assert three.ask(1, writes(*records)).codes == []
-    three.turn(1)
-    three.flow()
-    assert three[1].image.header.log_ends[1] == len(records)
-    assert three[1].proposer.violations.total() == 0
-
-
-def test_what_a_batch_writes_around_small_records_counts(three: Rig) -> None:
-    each = bytes_of(encode_record(transaction("id-00000"))[1])
-    records = [transaction(f"id-{index:05}") for index in range(DECISION_BYTES_MAX // each)]
-    assert three_requests(three, writes(*records))[1] == ["DecisionTooLarge"]
-    assert three[1].proposer.violations.total() == 0
-
-
-def test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry(
-    three: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slow(_view: View, _now_ms: int) -> Decision[Any]:
-        three.now += quorum.proposer.DECIDE_S_MAX
-        return Decision((), "read")
-
-    last = three[1].journal.last_index
-    answers = [three.ask(1, slow) for _ in range(4)]
-    three.turn(1)
-    three.flow()
-    assert [each.codes for each in answers] == [["read"]] * 4
-    assert three[1].journal.last_index == last + 2
-
-
-def test_answering_takes_so_much_time_and_ticks_come_between(three: Rig) -> None:
-    given: list[int] = []
-
-    def slow(_outcome: Any, _throttle_ms: int) -> None:
-        three.now += quorum.proposer.ANSWER_S_MAX
-        given.append(three[1].turns)  # type: ignore[attr-defined]
-
-    ticks = three[1].raft.tick
-    three[1].turns = 0  # type: ignore[attr-defined]
-
-    def counted(**how: Any) -> None:
-        three[1].turns += 1  # type: ignore[attr-defined]
-        ticks(**how)
-
-    three[1].raft.tick = counted  # type: ignore[method-assign]
-    for _ in range(6):
-        three[1].submit(lambda _view, _now: Decision((), None), slow)
-    three.turn(1)
-    three.flow()
-    assert len(given) == 6
-    assert len(set(given)) == 3, "two at a time, a tick between"
-
-
-def test_committed_entries_are_applied_for_so_long_at_a_time(three: Rig) -> None:
-    for _ in range(6):
-        three.allocate(1)
-        three.turn(1)
-        three.flow(1, 3)
-    follower, applied = three[2], three[2].raft._on_committed
-    at_once = [0]
-
-    def slow(*what: Any) -> None:
-        three.now += 0.6 * APPLY_S_MAX
-        at_once[-1] += 1
-        applied(*what)
-
-    follower.raft._on_committed = slow
-    three.heartbeat(1)
-    for message in three.frames.pop((NodeId(1), NodeId(2))):
-        follower.received(NodeId(1), message)
-    while follower.turn():
-        at_once.append(0)
-    assert sum(at_once) >= 6
-    assert max(at_once) == 2
-    three.flow()
-    three.settle()
-    assert len(set(three.images().values())) == 1
-
-
-def test_room_is_what_the_entry_still_holds(three: Rig) -> None:
-    seen: list[int] = []
-
-    def looks(view: View, _now_ms: int) -> Decision[Any]:
-        seen.append(view.room)
-        return Decision((transaction(f"id-{len(seen)}"),), "done")
-
-    for _ in range(3):
-        three.ask(1, looks)
-    three.turn(1)
-    three.flow()
-    cost = seen[0] - seen[1]
-    assert seen == [ENTRY_COST_MAX, ENTRY_COST_MAX - cost, ENTRY_COST_MAX - 2 * cost]
+    assert three[1].proposer.violations.total() == 50
+    assert lines == ["decision_failed"] * LINES_MAX
+    three.wait(INTERVAL_S)
+    three[1].proposer.expire()
+    assert lines[-1] == "log_lines_suppressed"
