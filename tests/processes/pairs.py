@@ -268,18 +268,27 @@ class Attacker:
 
 def bumped_to(world: World, ids: list[str], epoch: int, *, timeout_ms: int = 1000) -> None:
     """Bring the epochs of these ids to ``epoch`` by real requests, many in one entry."""
-    clients = [RawClient(world.brokers[world.coordinator]) for _ in range(BUMPERS)]
+    clients: list[RawClient] = []
     left = dict.fromkeys(ids, BUMPERS)
     newest: dict[str, Pair] = {}
     while left:
+        if not clients:
+            clients = [RawClient(world.brokers[world.coordinator]) for _ in range(BUMPERS)]
         asked = [(client, each) for each, count in left.items() for client in clients[:count]]
         for client, each in asked:
             client.send(requests.init(each, timeout_ms=timeout_ms))
+        moved = False
         for client, each in asked:
             answer = client.receive(requests.init(each, timeout_ms=timeout_ms))
+            moved = moved or code_of(answer) in MOVED
             if code_of(answer) == 0:
                 pair = int(answer.producer_id), int(answer.producer_epoch)
                 newest[each] = max(newest.get(each, NONE), pair)
+        if moved:
+            for client in clients:
+                client.__exit__()
+            clients = []
+            world.coordinator = (world.coordinator + 1) % len(world.brokers)
         left = {
             each: min(BUMPERS, epoch - newest.get(each, NONE)[1])
             for each in ids
