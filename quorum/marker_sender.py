@@ -372,6 +372,8 @@ class MarkerSender:
             self._route_again(leadership, job, (part,))
 
     def _written(self, job: Job, part: TopicPartition) -> None:
+        if part not in job.missing:
+            return  # it was sent twice; a job is added to the completions once
         job.missing.discard(part)
         self.wedges.ended(job, part)
         if not job.missing:

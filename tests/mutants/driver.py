@@ -189,6 +189,14 @@ DRIVER: Final = (
         ),
     ),
     Mutant(
+        "completed-twice",
+        "a transaction whose marker was sent twice is completed once",
+        "quorum/marker_sender.py",
+        "        if part not in job.missing:\n            return",
+        "        if False:\n            return",
+        ("tests/quorum/test_wedges.py::test_a_marker_that_waits_twice_completes_its_transaction_once",),
+    ),
+    Mutant(
         "bootstrap-lost",
         "a new cluster's first leader writes its features",
         "quorum/driver.py",

@@ -367,3 +367,23 @@ def test_who_may_look_and_who_may_force(make_rig: MakeRig, who: str) -> None:
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     allowed = {key for key, answer in asked.items() if answer.told() != denied}
     assert allowed == {key for key, principals in MAY.items() if who in principals}
+
+
+def test_a_marker_that_waits_twice_completes_its_transaction_once(bench: Bench) -> None:
+    """Two retries of one partition are due while its broker is busy with another transaction."""
+    wedge(bench)
+    blocking_pair = bench.begun("bob", 0)
+    bench.end("bob", blocking_pair)
+    bench.settle()
+    (blocking,) = bench.take_sent()
+    markers = bench.server.markers
+    job = markers._jobs["alice"]
+    for _ in range(2):
+        markers._route_again(markers._leadership, job, tuple(job.missing))
+    blocking.answer()
+    bench.settle()
+    (sent,) = bench.take_sent()
+    sent.answer()
+    bench.settle()
+    assert bench.state("alice") == "CompleteCommit"
+    assert not bench.rig[1].proposer.violations
