@@ -102,7 +102,9 @@ class Halts(Exception):
 
 @pytest.mark.parametrize("sasl", [False, True], ids=["open", "sasl"])
 @pytest.mark.parametrize(
-    "error", [RecursionError(), KeyError("x"), InvariantViolation("bug"), Halts()], ids=repr
+    "error",
+    [RecursionError(), KeyError("x"), InvariantViolation("bug"), Halts()],
+    ids=lambda error: type(error).__name__,
 )
 def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool) -> None:
     """It would be our bug; the node goes on, unless the failure is one that halts."""
