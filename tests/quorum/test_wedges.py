@@ -231,6 +231,24 @@ def test_forced_and_plain_partitions_of_one_broker_share_a_request(bench: Bench)
     assert bench.state("alice") == "CompleteCommit"
 
 
+def test_what_is_tried_and_forced_at_once_is_completed_once(bench: Bench) -> None:
+    """The marker waited for its broker twice, and was answered twice in one request."""
+    wedge(bench)
+    prepared(bench, "bob", indexes=(0,))
+    (blocking,) = bench.take_sent()
+    bench.wait(1.5 * RETRY_S)  # the try that was put off waits behind bob's
+    force(bench)
+    blocking.answer()
+    bench.settle()
+    (sent,) = bench.take_sent()
+    sent.answer()
+    bench.settle()
+    assert (bench.state("alice"), bench.state("bob")) == ("CompleteCommit", "CompleteCommit")
+    assert bench.server.counts.committed == 2
+    assert bench.rig[1].quarantine.rows() == ()
+    assert not bench.rig[1].proposer.violations
+
+
 def test_a_broker_that_cannot_be_forced_leaves_it_wedged(bench: Bench) -> None:
     """One of an older version skips the tag."""
     wedge(bench)
