@@ -8,6 +8,7 @@ STALLS: Final = "tests/wire/test_stalls.py::"
 
 CHECKS: Final = "tests/broker/test_checks.py::"
 ABORTED: Final = "tests/broker/log/test_aborted.py::"
+DESCRIBE: Final = "tests/controller/transactions/test_describe.py::"
 VALIDATION: Final = "tests/broker/log/test_validation.py::"
 
 LOOP: Final = (
@@ -114,7 +115,7 @@ LOOP: Final = (
         "controller/transactions/describe.py",
         "        if partitions >= DESCRIBED_PARTITIONS_MAX:",
         "        if False:",
-        ("tests/controller/transactions/test_describe.py::test_the_partitions_of_one_answer_are_bounded",),
+        (DESCRIBE + "test_the_partitions_of_one_answer_are_bounded[one that reaches it alone]",),
     ),
     # -- the measure -----------------------------------------------------------------------------------------
     Mutant(
