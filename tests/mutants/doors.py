@@ -155,7 +155,9 @@ DOORS: Final = (
         "wire/setting_files.py",
         "    if mode & OTHERS:\n",
         "    if mode & stat.S_IRWXO:\n",
-        ("tests/cli/test_secret_files.py::test_a_file_that_others_may_use_is_refused_with_what_to_do",),
+        (
+            "tests/cli/test_secret_files.py::test_a_file_that_others_may_use_is_refused_with_what_to_do[the-brokers-users-416]",
+        ),
     ),
     Mutant(
         "head-without-end",
@@ -187,7 +189,7 @@ DOORS: Final = (
         "broker/partitions.py",
         "        if is_exhausted(error):\n            self._limited_log",
         "        if False:\n            self._limited_log",
-        (DESCRIPTORS + "test_a_produce_and_a_fetch_are_refused_and_the_next_ones_served",),
+        (DESCRIPTORS + "test_a_produce_and_a_fetch_are_refused_and_the_next_ones_served[24]",),
     ),
     Mutant(
         "written-without-an-index",
