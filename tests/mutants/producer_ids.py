@@ -120,7 +120,7 @@ PRODUCER_IDS: Final = (
         "ON_BEHALF: Final = BrokerId(0)",
         (
             "tests/quorum/test_upgrade_refusals.py::test_a_block_of_the_bridge_is_nobodys_in_zookeeper",
-            UPGRADE_STORM + "[upgrade-seed-17]",
+            UPGRADE_STORM + "[upgrade-seed-12]",
         ),
     ),
     Mutant(
