@@ -78,7 +78,7 @@ class DataPlane:
             clock_ms=_wall_ms,
         )
         self._fetch = FetchEndpoint(self._partitions, self._absent, memory.reply_room)
-        self._offsets = OffsetsEndpoint(self._partitions, self._absent)
+        self._offsets = OffsetsEndpoint(self._partitions, self._absent, stalls=stalls)
         self._markers = MarkersEndpoint(
             self._partitions,
             self._absent,

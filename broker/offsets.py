@@ -6,6 +6,7 @@ Others      EARLIEST, MAX_TIMESTAMP, or the first record at or after a time; the
 Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; spec/kafka.md C4.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from broker.absent import Absent
@@ -32,32 +33,54 @@ from wire.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochAnswer,
 )
+from wire.slices import Slices
+from wire.stalls import Stalls
 
 EARLIEST_LOCAL: Final = -4
 NO_TIME: Final = -1
+TIMES_MAX: Final = 100  # looked up between two turns of the loop: each may read a batch
+EPOCHS_MAX: Final = 1_000  # likewise; they are in memory
 
 
 class OffsetsEndpoint:
     """API keys 2 and 23."""
 
-    def __init__(self, partitions: Partitions, absent: Absent) -> None:
+    def __init__(self, partitions: Partitions, absent: Absent, *, stalls: Stalls) -> None:
         self._partitions = partitions
         self._absent = absent
+        self._stalls = stalls
 
     def list_offsets(self, request: ListOffsets, context: Context, reply: Reply) -> None:
         """Where the times asked for lie."""
 
+        rows: list[OffsetFound] = []
+
+        def steps() -> Iterator[None]:
+            for count, each in enumerate(request.partitions, 1):
+                rows.append(self._find_offset(each, request.isolation_level))
+                if count % TIMES_MAX == 0:
+                    yield
+            reply(ListOffsetsAnswer(tuple(rows)))
+
         def answer() -> None:
-            rows = tuple(self._find_offset(each, request.isolation_level) for each in request.partitions)
-            reply(ListOffsetsAnswer(rows))
+            Slices("ListOffsets", steps(), reply, self._stalls).start()
 
         self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
 
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpoch, context: Context, reply: Reply) -> None:
         """Where the epochs asked for end."""
 
+        rows: list[EpochEnd] = []
+
+        def steps() -> Iterator[None]:
+            for count, each in enumerate(request.partitions, 1):
+                rows.append(self._find_end(each))
+                if count % EPOCHS_MAX == 0:
+                    yield
+            reply(OffsetForLeaderEpochAnswer(tuple(rows)))
+
         def answer() -> None:
-            reply(OffsetForLeaderEpochAnswer(tuple(self._find_end(each) for each in request.partitions)))
+            Slices("OffsetForLeaderEpoch", steps(), reply, self._stalls).start()
 
         self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
 

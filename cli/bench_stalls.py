@@ -46,6 +46,7 @@ from wire.k32_describe_configs import DESCRIBE_CONFIGS, ConfigResource, Describe
 from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from wire.k66_list_transactions import LIST_TRANSACTIONS
+from wire.schema import LOOKED_UP_ELEMENTS_MAX
 
 STALL_MS: Final = 50.0
 """What the bench fails at: a leader's heartbeat is due so often."""
@@ -60,6 +61,7 @@ TARGET: Final = "target"
 TARGET_PARTITIONS: Final = 8
 IDS: Final = 5000
 ELEMENTS: Final = 19_990  # just below what is read of one request
+LOOKED_UP: Final = LOOKED_UP_ELEMENTS_MAX - 10  # likewise, of one that looks each element up
 TOPIC_RESOURCE: Final = 2
 REQUEST_SECONDS: Final = 120.0
 SETTLE_SECONDS: Final = 60.0
@@ -200,7 +202,7 @@ class _Load:
         answer = await self._ask(METADATA, Metadata(None))
         names = tuple(TopicQuery(name) for name in self._topics)
         await self._ask(METADATA, Metadata(names, allow_auto_topic_creation=False), "by name")
-        no_topics = tuple(TopicQuery(f"no-{index}") for index in range(ELEMENTS))
+        no_topics = tuple(TopicQuery(f"no-{index}") for index in range(LOOKED_UP))
         await self._ask(METADATA, Metadata(no_topics, allow_auto_topic_creation=False), "of unknown topics")
         ids = {} if answer is None else {topic.name: topic.topic_id for topic in answer.topics}
         rows = tuple(
@@ -226,7 +228,7 @@ class _Load:
     async def _describe(self) -> None:
         resources = tuple(ConfigResource(TOPIC_RESOURCE, name) for name in self._topics)
         await self._ask(DESCRIBE_CONFIGS, DescribeConfigs(resources))
-        keys = tuple(f"id-{number}" for number in range(ELEMENTS))
+        keys = tuple(f"id-{number}" for number in range(LOOKED_UP))
         await self._ask(FIND_COORDINATOR, FindCoordinator(TRANSACTION, keys))
 
     async def _transact(self) -> None:

@@ -15,7 +15,7 @@ from controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from wire.cursor import Reader, Writer, grouped, read, varint
 from wire.dispatch import Api
 from wire.frame import response_frame_of
-from wire.schema import Buffer
+from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -96,7 +96,7 @@ _ABORTED: Final = struct.Struct(">qq")  # producer id | first offset
 
 
 def _decode_request(version: int, body: Buffer) -> Fetch:
-    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM)
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=LOOKED_UP_ELEMENTS_MAX)
     return read(f"Fetch v{version}", reader, lambda reader: _read_request(version, reader))
 
 

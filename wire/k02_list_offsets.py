@@ -11,7 +11,7 @@ from typing import Final
 from controller.errors import ApiError, ErrorCode
 from wire.cursor import grouped
 from wire.dispatch import Api
-from wire.schema import Buffer, Message
+from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -57,7 +57,7 @@ class ListOffsetsAnswer:
     partitions: tuple[OffsetFound, ...]
 
 
-_REQUEST: Final = Message(2, "request")
+_REQUEST: Final = Message(2, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(2, "response")
 
 

@@ -18,7 +18,7 @@ from controller.errors import ApiError, InvalidRequest
 from wire.cursor import Reader, Writer, read
 from wire.dispatch import Api
 from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not asked for"
 BY_TOPIC_ID_FROM: Final = 12
@@ -95,7 +95,7 @@ _FLEXIBLE_FROM: Final = 9
 _ANSWER_ELEMENTS_MAX: Final = 1_000_000
 """Some 200,000 partitions with one replica each; a topic's partitions are read in a few microseconds each."""
 
-_REQUEST: Final = Message(3, "request")
+_REQUEST: Final = Message(3, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _PARTITION: Final = struct.Struct(">hii")  # error | index | leader
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 _PLAIN: Final = struct.Struct(">hiiiBiBiBB")

@@ -14,7 +14,7 @@ from controller.errors import ApiError, UnsupportedVersion
 from wire.cursor import Writer
 from wire.dispatch import Api
 from wire.errors import message_of, raise_for
-from wire.schema import Buffer, Message
+from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -48,7 +48,7 @@ class FindCoordinatorAnswer:
     coordinators: tuple[Coordinator, ...]
 
 
-_REQUEST: Final = Message(10, "request")
+_REQUEST: Final = Message(10, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(10, "response", {"coordinators": Coordinator})
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from controller.errors import ApiError, ErrorCode
 from wire.cursor import grouped
 from wire.dispatch import Api
-from wire.schema import Buffer, Message
+from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 DEBUGGING_REPLICA: Final = -2  # what Kafka takes a replica id for that was not given
 
@@ -50,7 +50,7 @@ class OffsetForLeaderEpochAnswer:
     partitions: tuple[EpochEnd, ...]
 
 
-_REQUEST: Final = Message(23, "request")
+_REQUEST: Final = Message(23, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(23, "response")
 
 

@@ -9,7 +9,7 @@ from controller.errors import ApiError, ErrorCode
 from wire.cursor import Writer, grouped
 from wire.dispatch import Api
 from wire.errors import message_of
-from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class EncodedAnswer:
 
 
 _PRODUCER: Final = struct.Struct(">qiiqiqB")  # ActiveProducer's fields, and no tagged one
-_REQUEST: Final = Message(61, "request")
+_REQUEST: Final = Message(61, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(
     61, "response", {"active_producers": ActiveProducer}, elements_max=ANSWER_ELEMENTS_MAX
 )

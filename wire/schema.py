@@ -25,6 +25,8 @@ from records.invariant import CorruptData, InvariantViolation
 
 ELEMENTS_MAX: Final = 20_000
 """Array elements and tagged fields in one message, so that no message holds the loop for long."""
+LOOKED_UP_ELEMENTS_MAX: Final = 5_000
+"""The same for requests of which each element is looked up, in some 10 us: topics, partitions, groups."""
 ANSWER_ELEMENTS_MAX: Final = 4_000_000
 """The same for answers that list what a server has, such as a million transactional ids; tools read them."""
 

@@ -10,15 +10,19 @@ import pytest
 
 from controller.errors import InvalidRequest
 from records.invariant import CorruptData
+from tests.hostile.largest import changed
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import RawClient, blocks_service, capturing_log, listening
 from wire.dispatch import Api, Context, Endpoint, Reply, Service
 from wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
+from wire.k02_list_offsets import OffsetQuery
+from wire.k03_metadata import TopicQuery
+from wire.k23_offset_for_leader_epoch import EpochQuery
 from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from wire.listener import Listener
 from wire.request_limits import REQUEST_BYTES_MAX, TOPIC_LISTS, TRANSACTION_LISTS, request_limits
-from wire.schema import ELEMENTS_MAX
+from wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
 
 LIMITS = request_limits(api.key for api in EVERY_API)
 LIMITED = [pytest.param(key, most, id=str(key)) for key, most in LIMITS.items() if most < FRAME_BYTES_MAX]
@@ -187,3 +191,25 @@ LEGAL = [
 @pytest.mark.parametrize(("key", "size"), LEGAL)
 def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
     assert size + 32 * 1024 <= LIMITS[key]
+
+
+@pytest.mark.parametrize("key", [2, 3, 10, 23, 61])
+@pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
+def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
+    (api,) = [each for each in EVERY_API if each.key == key]
+    count = LOOKED_UP_ELEMENTS_MAX + past
+    version = api.versions[-1]
+    sample = SAMPLES[key][0]
+    request = {
+        2: lambda: changed(sample, partitions=tuple(OffsetQuery("t", n, -1) for n in range(count - 1))),
+        3: lambda: changed(sample, topics=tuple(TopicQuery(f"t{n}", None) for n in range(count))),
+        10: lambda: changed(sample, key_type=1, keys=tuple(f"k{n}" for n in range(count))),
+        23: lambda: changed(sample, partitions=tuple(EpochQuery("t", n, 0, -1) for n in range(count - 1))),
+        61: lambda: changed(sample, topics=(("orders", tuple(range(count - 1))),)),
+    }[key]()
+    body = memoryview(api.encode_request(version, request))
+    if past:
+        with pytest.raises(CorruptData, match="more than 5000"):
+            api.decode_request(version, body)
+    else:
+        api.decode_request(version, body)
