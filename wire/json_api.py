@@ -2,11 +2,12 @@
 
 request     length i32 | JSON
 response    throttle ms i32 | error i16 | message string | length i32 | JSON; none with an error
+Unknown     members of a document are passed over, so that it may grow without a new version.
 """
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ Q = TypeVar("Q", bound=msgspec.Struct)
 R = TypeVar("R", bound=msgspec.Struct)
 
 JSON_BYTES_MAX: Final = 64 * 1024
+LIST_BYTES_MAX: Final = 4 * 1024 * 1024  # of a response that lists what a node has
 
 _LENGTH: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihh")  # throttle ms | error | bytes of the message
@@ -32,13 +34,12 @@ def json_api(
     response_type: type[R],
     *,
     require: Callable[[Q], None] = lambda _request: None,
+    response_bytes_max: int = JSON_BYTES_MAX,
 ) -> Api[Q, R]:
     """The API of a key. ``require`` raises InvalidRequest for a request that can be read but not be meant."""
 
     def decode_request(version: int, body: Buffer) -> Q:
-        raw, end = _block(name, body, 0)
-        if end != len(body):
-            raise CorruptData(f"{name}: {len(body) - end} bytes too many")
+        raw = _document(name, body, 0, JSON_BYTES_MAX)
         try:
             request = msgspec.json.decode(raw, type=request_type)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -55,7 +56,7 @@ def json_api(
         if start > len(body):
             raise CorruptData(f"{name}: a message of {length} bytes, past the end")
         raise_for(code, bytes(body[_HEAD.size : start]).decode("utf-8", "replace"))
-        raw, _ = _block(name, body, start)
+        raw = _document(name, body, start, response_bytes_max)
         try:
             return msgspec.json.decode(raw, type=response_type)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -89,13 +90,13 @@ def _refusal(version: int, request: object, error: ApiError, throttle_ms: int) -
     return _HEAD.pack(throttle_ms, error.code, len(message)) + message + _LENGTH.pack(0)
 
 
-def _block(name: str, body: Buffer, position: int) -> tuple[Any, int]:
-    """The length-prefixed bytes at ``position``, and where they end. Raises CorruptData."""
+def _document(name: str, body: Buffer, position: int, bytes_max: int) -> bytes:
+    """The length-prefixed bytes from ``position`` to the end. Raises CorruptData."""
     try:
         (length,) = _LENGTH.unpack_from(body, position)
     except struct.error as error:
         raise CorruptData(f"{name}: {error}") from error
-    end = position + _LENGTH.size + length
-    if not 0 <= length <= JSON_BYTES_MAX or end > len(body):
-        raise CorruptData(f"{name}: {length} bytes of JSON, {len(body) - position - _LENGTH.size} are there")
-    return bytes(body[position + _LENGTH.size : end]), end
+    document = bytes(body[position + _LENGTH.size :])
+    if length != len(document) or length > bytes_max:
+        raise CorruptData(f"{name}: {length} bytes of JSON, {len(document)} are there")
+    return document

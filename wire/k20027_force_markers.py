@@ -5,7 +5,7 @@ prepared transaction (47), the same marker is sent again, forced: it applies ove
 stays what it is.
 
 request     length i32 | {"transactional_id": "orders-1"}
-response    as wire/private_json.py says | {"partitions": ["payments-3"]}   forced now; empty: none was wedged
+response    as wire/json_api.py says | {"partitions": ["payments-3"]}   forced now; empty: none was wedged
 Refused     105 for an unknown id, 16 and 14 where it is not coordinated.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from wire.dispatch import Api
-from wire.private_json import json_api
+from wire.json_api import LIST_BYTES_MAX, json_api
 
 
 class ForceMarkers(msgspec.Struct, frozen=True):
@@ -30,5 +30,5 @@ class ForcedMarkers(msgspec.Struct, frozen=True):
 
 
 FORCE_MARKERS: Final[Api[ForceMarkers, ForcedMarkers]] = json_api(
-    20027, "ForceMarkers", ForceMarkers, ForcedMarkers
+    20027, "ForceMarkers", ForceMarkers, ForcedMarkers, response_bytes_max=LIST_BYTES_MAX
 )

@@ -3,7 +3,7 @@
 A private API, for ``fencepost health`` and ``fencepost transactions``. Older versions do not serve it.
 
 request     length i32 | {}
-response    as wire/private_json.py says |
+response    as wire/json_api.py says |
             {"rows": [{"kind": "wedged", "concern": "marker", "key": "orders-1", "partition": "payments-3",
                        "code": 47, "reason": "...", "since_ms": 1760000000000}],
              "total": 1}
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from wire.dispatch import Api
-from wire.private_json import json_api
+from wire.json_api import LIST_BYTES_MAX, json_api
 
 ROWS_MAX: Final = 1_000
 """Rows of one answer, the oldest first; ``total`` says how many there are."""
@@ -47,5 +47,5 @@ class SetAsideList(msgspec.Struct, frozen=True):
 
 
 LIST_SET_ASIDE: Final[Api[ListSetAside, SetAsideList]] = json_api(
-    20066, "ListSetAside", ListSetAside, SetAsideList
+    20066, "ListSetAside", ListSetAside, SetAsideList, response_bytes_max=LIST_BYTES_MAX
 )

@@ -9,6 +9,7 @@ import pytest
 from controller.errors import InvalidRequest, TransactionalIdNotFound
 from records.invariant import CorruptData
 from wire.dispatch import Api
+from wire.json_api import JSON_BYTES_MAX, LIST_BYTES_MAX
 from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
@@ -17,7 +18,6 @@ from wire.k20066_list_set_aside import (
     SetAside,
     SetAsideList,
 )
-from wire.private_json import REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX
 
 ROW = SetAside(
     kind=WEDGED, concern="marker", key="orders-1", reason="why", since_ms=5, partition="p-3", code=47
@@ -93,8 +93,8 @@ def test_documents_have_a_bound(past: int) -> None:
     def padded(size: int, document: bytes) -> bytes:
         return document + b" " * (size + past - len(document))
 
-    asked = padded(REQUEST_BYTES_MAX, b'{"transactional_id": "a"}')
-    answered = padded(RESPONSE_BYTES_MAX, b"{}")
+    asked = padded(JSON_BYTES_MAX, b'{"transactional_id": "a"}')
+    answered = padded(LIST_BYTES_MAX, b"{}")
     request = struct.pack(">i", len(asked)) + asked
     response = struct.pack(">ihhi", 0, 0, 0, len(answered)) + answered
     if past:
