@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
+from records.invariant import InvariantViolation
 from wire.admission import SWEEP_S, Admission
 from wire.limited_log import LimitedLog
 from wire.limits import DEFAULT_LIMITS, ListenerLimits
@@ -72,7 +73,8 @@ class MetricsPort:
     @property
     def port(self) -> int:
         """The port that is listened on. Only after ``start``."""
-        assert self._server is not None  # noqa: S101 - for the type checker
+        if self._server is None:
+            raise InvariantViolation("the metrics port is not started")
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
