@@ -11,6 +11,7 @@ from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.hazards import HAZARDS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.levels import LEVELS
@@ -284,6 +285,7 @@ MUTANTS: Final = (
         "            self.links.meet(self._peer, self._theirs)",
         (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
+    *HAZARDS,
     *DRIVER,
     *DOORS,
     *PRODUCER_IDS,

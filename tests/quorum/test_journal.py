@@ -197,6 +197,17 @@ def test_compaction_forgets_what_lies_before(tmp_path: Path) -> None:
     store.abandon()
 
 
+def test_h8_a_kill_in_a_compaction_leaves_the_journal_of_the_last_flush(tmp_path: Path) -> None:
+    """Whole: pysyncobj's own would clear it and add what is left, entry by entry."""
+    store = Store.open(tmp_path / "store", sync=False)
+    journal = filled(store, 9, commit=8)
+    journal.flush()
+    assert journal.compact(LogIndex(6)) == 5
+    store, journal = reopened(store)
+    assert [index for _, index, _ in journal] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    store.abandon()
+
+
 def test_a_snapshot_keeps_the_suffix_that_it_agrees_with(store: Store) -> None:
     journal = filled(store, 9, commit=3)
     journal.reset(LogIndex(6), Term(1))

@@ -4,9 +4,10 @@ import pysyncobj.syncobj
 import pytest
 
 from quorum import raft_log
-from quorum.journal import NO_OP
-from quorum.messages import RequestVote
+from quorum.journal import NO_OP, REGULAR
+from quorum.messages import AppendEntries, RequestVote
 from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER, RANK_JITTER_S, RANK_STEP_S, RETRY_S
+from records.entry import ENTRY_BYTES_MAX
 from records.invariant import InvariantViolation
 from records.types import NodeId
 from tests.quorum.conftest import MakeRig
@@ -33,6 +34,14 @@ def test_h7_nothing_is_dumped_or_compacted_by_it(three: Rig) -> None:
     raft.forceLogCompaction()
     three.turn(1)
     assert three[1].journal.first_index == 1
+
+
+def test_h15_the_largest_entry_reaches_a_follower_whole(three: Rig) -> None:
+    """pysyncobj would cut what is larger than its batches into chunks, and loses some of those."""
+    payload = b"\xff" * ENTRY_BYTES_MAX
+    index = three[1].raft.propose(payload)
+    entries = three.take(1, 2, AppendEntries).entries
+    assert entries == [(REGULAR + payload, index, three[1].raft.term)]
 
 
 def test_a_new_term_begins_with_an_entry_of_its_own(three: Rig) -> None:

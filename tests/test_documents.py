@@ -1,0 +1,211 @@
+"""The repository's pages name what is there: links, files, names, tests, mutants, commands, make targets.
+
+A page that names something that was moved or renamed fails here. Only text in backquotes and in blocks of
+code is checked, prose is not.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from cli.main import fencepost
+from tests.mutants.catalogue import MUTANTS
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = tuple(sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))))
+FOLDERS: Final = tuple(
+    sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier())
+)
+HAZARDS: Final = ROOT / "docs" / "raft-hazards.md"
+OUTSIDE: Final = re.compile(r"\bDESIGN\b|\bSTYLE(?:\.md|\b \d|\))|\bspec/|\bspec row\b|\breview/")
+
+_FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_PATH: Final = re.compile(r"(?P<path>[\w.-]+(?:/[\w.-]+)*/?)(?:::?\s?(?P<names>[\w, ]+))?")
+_MEMBER: Final = re.compile(r"([A-Z][a-z]\w*)\.([a-z_]+)(?:\(\))?")
+_MAKE: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
+_MODULE: Final = re.compile(r"-m (tests\.[a-z_.]+)")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def code_in(page: Path) -> list[str]:
+    """What is in backquotes, and the lines of blocks of code."""
+    text = page.read_text("utf-8")
+    blocks = [line for block in _FENCE.findall(text) for line in block.splitlines()[1:-1]]
+    return [*_CODE.findall(_FENCE.sub("", text)), *blocks]
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """Every file of the repository's folders, with ``/`` in front."""
+    return tuple(
+        f"/{path.relative_to(ROOT).as_posix()}"
+        for folder in (*FOLDERS, "docs", ".ci")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def located(path: str) -> list[Path]:
+    """The files and folders that a page may mean: a path from the root, or the end of one."""
+    if (ROOT / path).exists():
+        return [ROOT / path]
+    if path.endswith("/"):
+        return [ROOT] if any(f"/{path}" in file for file in files()) else []
+    return [ROOT / file[1:] for file in files() if file.endswith(f"/{path}")]
+
+
+def named_paths(page: Path) -> Iterator[tuple[str, str]]:
+    """(path, names in it) for what in backquotes looks like a path of the repository."""
+    for code in _CODE.findall(_FENCE.sub("", page.read_text("utf-8"))):
+        found = _PATH.fullmatch(code)
+        if found is None:
+            continue
+        path = found["path"]
+        first = path.partition("/")[0]
+        if ("/" in path and first in (*FOLDERS, "docs", ".ci")) or path.endswith((".py", ".md")):
+            yield path, found["names"] or ""
+
+
+def defines(file: Path, name: str) -> bool:
+    """Whether a module defines a function, class or constant of that name, at any depth."""
+    define = rf"^\s*(?:(?:async )?def {name}\(|class {name}\b|{name}(?:: [^=\n]+)? = |{name}: )"
+    return re.search(define, file.read_text("utf-8"), re.MULTILINE) is not None
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for target in _LINK.findall(_FENCE.sub("", page.read_text("utf-8"))):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            dead.append(target)
+    assert not dead
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@every_page
+def test_files_and_what_is_named_in_them_are_there(page: Path) -> None:
+    missing = []
+    for path, names in named_paths(page):
+        found = located(path)
+        if not found:
+            missing.append(path)
+        missing.extend(
+            f"{path}: {name}"
+            for name in filter(None, (each.strip() for each in names.split(",")))
+            if not any(file.is_file() and defines(file, name) for file in found)
+        )
+    assert not missing
+
+
+@every_page
+def test_members_of_classes_are_there(page: Path) -> None:
+    sources = [ROOT / file[1:] for file in files() if file.endswith(".py") and not file.startswith("/tests/")]
+    missing = []
+    for code in code_in(page):
+        found = _MEMBER.fullmatch(code)
+        if found and not any(defines(s, found[1]) and defines(s, found[2]) for s in sources):
+            missing.append(code)
+    assert not missing
+
+
+@every_page
+def test_commands_and_their_options_are_there(page: Path) -> None:
+    unknown: list[str] = []
+    for code in code_in(page):
+        for words in re.findall(r"(?:^|[$|(] ?|/)fencepost ([^`#]*)", code):
+            unknown.extend(f"fencepost {wrong}" for wrong in unknown_words(words))
+    assert not unknown
+
+
+def unknown_words(words: str) -> list[str]:
+    """The subcommands and options of one command line that ``--help`` does not name."""
+    command: click.Command = fencepost
+    so_far: list[str] = []
+    wrong = []
+    line = ["", *re.sub(r"\.\.\.|[\[\]()]", "", words).split(), ""]
+    for before, word, after in zip(line, line[1:], line[2:], strict=False):
+        if word in {"|", "&&", ">", "<"} and not isinstance(command, click.Group):
+            break
+        if word.startswith("--"):
+            name = word.partition("=")[0].rstrip(",;:.")
+            if name not in {*(each for p in command.params for each in p.opts), "--help", "--version"}:
+                wrong.append(" ".join((*so_far, name)))
+        elif isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
+            found = command.get_command(click.Context(command), word)
+            if found is None:
+                wrong.append(" ".join((*so_far, word)))
+            elif "|" not in {before, after}:  # of `topics create | list` each is one of the group's
+                command = found
+                so_far.append(word)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param("topics create --topic x", [], id="a-command"),
+        pytest.param("topics create | list | describe", [], id="alternatives"),
+        pytest.param("topics create | lost", ["topics lost"], id="an-alternative-that-is-not-there"),
+        pytest.param("topic create", ["topic", "create"], id="a-command-that-is-not-there"),
+        pytest.param("up --voters", ["up --voters"], id="an-option-that-is-not-there"),
+        pytest.param("produce --topic x | grep --color", [], id="another-program-after-it"),
+    ],
+)
+def test_what_help_does_not_name_is_found(words: str, expected: list[str]) -> None:
+    assert unknown_words(words) == expected
+
+
+@every_page
+def test_targets_and_modules_are_there(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    code = "\n".join(code_in(page))
+    assert not set(_MAKE.findall(code)) - targets
+    assert not [name for name in _MODULE.findall(code) if find_spec(name) is None]
+
+
+@every_page
+def test_no_page_speaks_of_one_that_is_not_here(page: Path) -> None:
+    assert not OUTSIDE.findall(page.read_text("utf-8"))
+
+
+# -- the hazards ---------------------------------------------------------------------------------------------
+
+
+def hazard(letter: str) -> str:
+    """What the page says of one hazard."""
+    text = HAZARDS.read_text("utf-8")
+    found = re.search(rf"^### {letter}: .*?(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"{HAZARDS.name} does not have {letter}"
+    return found[0]
+
+
+@pytest.mark.parametrize("letter", [f"H{number}" for number in range(1, 17)])
+def test_each_hazard_has_a_test_and_a_mutant_that_makes_it_fail(letter: str) -> None:
+    said = hazard(letter)
+    assert re.findall(r"^- (pysyncobj|Lost|Prevented|Tests|Mutants):", said, re.MULTILINE) == [
+        "pysyncobj", "Lost", "Prevented", "Tests", "Mutants",
+    ]  # fmt: skip
+    tests = set(re.findall(r"`(tests/\S+::\w+)`", said))
+    named = re.findall(r"`([a-z-]+)`", said.partition("- Mutants:")[2])
+    mutants = {mutant.name: {test.partition("[")[0] for test in mutant.tests} for mutant in MUTANTS}
+    assert tests
+    assert named
+    assert not [name for name in named if not mutants.get(name, set()) & tests]
