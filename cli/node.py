@@ -7,7 +7,6 @@ Ends        SIGTERM: cleanly, status 0 (leadership is handed over). SIGINT: the 
 """
 
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -44,6 +43,7 @@ from quorum.node_identity import (
 )
 from records.invariant import InvariantViolation
 from snapshots.store import STORE_FAILURES, ImageLost, StoreInUse
+from wire.garbage import spare_long_lived
 from wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
@@ -242,8 +242,7 @@ async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: Filtering
 async def _start(parts: list[Part], log: FilteringBoundLogger) -> None:
     for part in parts:
         await part.start()
-    gc.collect()
-    gc.freeze()  # what is loaded by now stays; a collection need not walk it, which would stall the loop
+    spare_long_lived()  # a full collection would stall the loop
     log.info("node_started")
 
 

@@ -54,6 +54,23 @@ class Holder(Protocol):
         """Bytes of replies that the client has not taken."""
 
 
+class _Gone:
+    """Holds nothing."""
+
+    def go_on_reading(self) -> None:
+        """Nothing is read."""
+
+    def cut(self, reason: str) -> None:
+        """It is."""
+
+    def unread_bytes(self) -> int:
+        """None."""
+        return 0
+
+
+_GONE: Final = _Gone()
+
+
 class Share:
     """What one connection holds. All changes go through its RequestMemory."""
 
@@ -142,9 +159,10 @@ class RequestMemory:
             share.seen_unread = -1
 
     def release(self, share: Share) -> None:
-        """The connection is gone."""
+        """The connection is gone, and no longer in a cycle with its share."""
         self.hold_unread(share, 0)
         self.hold(share, 0, Part.NOTHING)
+        share.holder = _GONE
 
     def relieve(self, now_s: float) -> None:
         """Make room where some wait in vain. Every listener calls it; it acts each RELIEF_S."""

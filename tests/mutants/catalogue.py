@@ -19,6 +19,7 @@ from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
+from tests.mutants.stalls_garbage import STALLS_GARBAGE
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
@@ -293,6 +294,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *STALLS_GARBAGE,
     *MARKERS,
     *ISOLATION,
     *LEVELS,
