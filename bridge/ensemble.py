@@ -4,7 +4,7 @@ Majority    what was acknowledged is in the files of a majority, so of the serve
             of it: the one that ZooKeeper itself would elect, by (epoch followed, last transaction).
 Short of it a tree can still be looked at; ``reasons`` then say why it must not decide where ids go on.
 
-Source      ZAB (Junqueira 2011); ZooKeeper FastLeaderElection.totalOrderPredicate; DESIGN.md 7.
+Source      ZAB (Junqueira 2011); ZooKeeper FastLeaderElection.totalOrderPredicate; docs/design.md 7.
 """
 
 import re

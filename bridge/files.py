@@ -8,7 +8,7 @@ Gaps        a server numbers its transactions without gaps: +1 within an epoch, 
             a missing log: refused.
 Digest      since ZooKeeper 3.6 the last transaction says what the whole tree's digest was: compared.
 
-Source      ZooKeeper FileTxnSnapLog, FileTxnLog.getLogFiles, Util; spec/audit.md 2.
+Source      ZooKeeper FileTxnSnapLog, FileTxnLog.getLogFiles, Util; docs/kafka-notes.md Z2.
 """
 
 import os

@@ -3,7 +3,7 @@
 Producer ids do not depend on these; preflight speaks about them. What Kafka did not write is refused with the
 znode's path, what was expected and what was found (``strict_json.Misshaped``).
 
-Source      Kafka ZkUtils (0.11), ZkData (1.1 to 3.9), EndPoint; spec/kafka.md A5.
+Source      Kafka ZkUtils (0.11), ZkData (1.1 to 3.9), EndPoint; docs/kafka-notes.md A5.
 """
 
 import re

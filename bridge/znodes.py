@@ -12,7 +12,8 @@ Identical   brokers before 3.0 take a failed write for theirs if the znode then 
             last that they meant to write. So who writes for a broker must not write what that broker would:
             ``ON_BEHALF`` is the broker of every block that the bridge writes.
 
-Source      KIP-730; spec/kafka.md A5, A6; Kafka 0.11.0.0, 2.8.0 ProducerIdManager, 3.0.0 to 3.9.0 ZkData.
+Source      KIP-730; docs/kafka-notes.md A5, A6; Kafka 0.11.0.0, 2.8.0 ProducerIdManager,
+            3.0.0 to 3.9.0 ZkData.
 """
 
 import json

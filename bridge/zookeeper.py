@@ -5,7 +5,7 @@ Writes      are asked once. What was not answered definitely is Unknown, whateve
 Reads       see every write that was acknowledged before them: each is sent behind a ``sync``, if not asked
             for otherwise. They are repeated until there is an answer or the time is over.
 
-Source      ZooKeeper Programmer's Guide (consistency guarantees); DESIGN.md 7.
+Source      ZooKeeper Programmer's Guide (consistency guarantees); docs/design.md 7.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ Waits       until ``min_bytes`` can be read, some partition has an error, or the
             stands in the set of each of its partitions and has one timer of the loop: no task.
 Bounded     RESPONSE_BYTES_MAX in one answer, but a first batch that is larger comes whole (KIP-74). While
             clients leave so many replies unread that there is no ``reply_room``, none is added: it waits.
-Source      Kafka ReplicaManager.fetchMessages, DelayedFetch; spec/kafka.md C4, F4.
+Source      Kafka ReplicaManager.fetchMessages, DelayedFetch; docs/kafka-notes.md C4, F4.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ Question    which of its open transactions (Ongoing, PrepareCommit, PrepareAbort
 Rounds      one at a time; what comes meanwhile shares the next.
 Older       a coordinator of a version without ProveSecret cannot prove that a marker is its own. While such a
             one leads, markers are taken as that version takes them.
-Source      Kafka writes such markers as they come (KIP-664); spec/kafka.md B5, H2.
+Source      Kafka writes such markers as they come (KIP-664); docs/kafka-notes.md B5, H2.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A broker: one client of the quorum, its client listener, and the tasks between them.
 
-Sockets   it reaches the controllers over sockets also in the leader's own process (DESIGN 6): what works
+Sockets   it reaches the controllers over sockets also in the leader's process (docs/design.md 6): what works
           here works as a process of its own.
 Start     listens, recovers its logs, then registers; asks for the first block of producer ids, and takes
           a picture of the cluster. ``start`` waits for none of these, ``ready`` does.

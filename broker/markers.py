@@ -9,7 +9,7 @@ Foreign     any other marker is Kafka's: first the partition's own rules, then t
             which every client retries, where it does not say in time or the producer wrote there meanwhile.
 Duplicates  a marker that is not newer than its producer's last one is not appended, and answered NONE. It
             waits for a flush, too: the first copy may not be on the disk yet.
-Errors      each partition has its own code: 3, 6 and 56 are retried, 47 is a wedge (spec B5).
+Errors      each partition has its own code: 3, 6 and 56 are retried, 47 is a wedge (docs/kafka-notes.md B5).
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 LATEST      the high watermark; the last stable offset to who reads only what is committed.
 Others      EARLIEST, MAX_TIMESTAMP, or the first record at or after a time; the tiers of Kafka's remote
             storage have no records here: -4 is EARLIEST, -5 and -6 find nothing.
-Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; spec/kafka.md C4.
+Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; docs/kafka-notes.md C4.
 """
 
 from collections.abc import Iterator

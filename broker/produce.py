@@ -11,7 +11,7 @@ verified    the first batch of a transaction on this partition, and an epoch old
 flushed     ``flush.messages`` demands it. Else an answer means what Kafka's does: the operating system
             has it.
 
-Source      Kafka ReplicaManager.handleProduceAppend; spec/kafka.md B3, C1, C2; rows 360.6, 588.4.
+Source      Kafka ReplicaManager.handleProduceAppend; docs/kafka-notes.md B3, C1, C2; rows 360.6, 588.4.
 """
 
 import asyncio

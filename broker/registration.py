@@ -6,7 +6,7 @@ Incarnation one random id per process: a repeated registration is the same one t
 Fenced      is not stopped: a fenced but registered broker may allocate producer ids, as in Kafka.
 Retries     everything but what no retry cures (``Membership``), a duplicate (101) included: the session of
             the process that holds the id may end.
-Source      Kafka BrokerLifecycleManager; spec/kafka.md G5.6-7.
+Source      Kafka BrokerLifecycleManager; docs/kafka-notes.md G5.
 """
 
 import asyncio

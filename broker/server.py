@@ -3,7 +3,7 @@
 Answered here from memory: FindCoordinator, DescribeCluster, InitProducerId without a transactional id.
 DescribeQuorum goes to the active controller, whose answer it is (Kafka forwards it, too). Topics are
 ``topic_requests``', records ``data_plane``'s, transactions the coordinator's, if this node has one.
-Source   spec/kafka.md B2, F3, F4; Kafka KafkaApis.
+Source   docs/kafka-notes.md B2, F3, F4; Kafka KafkaApis.
 """
 
 import asyncio

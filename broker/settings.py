@@ -1,7 +1,7 @@
 """What a broker reads of its node's configuration and identity, and the secrets that they name.
 
 The shapes are those of ``quorum.config.NodeConfig`` and ``quorum.node_identity.Identity``, which this
-folder may not import (DESIGN 1): whatever has these attributes will do.
+folder may not import (docs/design.md 1): whatever has these attributes will do.
 """
 
 from pathlib import Path

@@ -3,7 +3,7 @@
 Why         a batch that comes late, after its transaction has ended, would open one that nobody ends; and
             a producer that nobody here remembers may be fenced (KIP-360, row 360.6). The coordinator knows.
 Rounds      one AddPartitionsToTxn v5, VerifyOnly, at a time; what comes meanwhile shares the next.
-Answers     become what the client of a Produce may be told (spec/kafka.md B3, E3): see ``verdict``.
+Answers     become what the client of a Produce may be told (docs/kafka-notes.md B3, E3): see ``verdict``.
 No verdict  is ever remembered: the next transaction's first batch is asked about anew.
 Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
 """

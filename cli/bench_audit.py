@@ -4,7 +4,7 @@ Refused   must not be done. An allocation names its broker and no request, so ea
           its own, one request at a time: what the archive has for it and nobody granted it must be one of its
           unknown attempts, sent before the grant that follows in the archive was received.
 Granted   must be kept (I2): a block that a client holds stands in the archive, for its broker.
-Source    DESIGN 2 (fate is learned at apply), 10 (I2).
+Source    docs/design.md 2 (fate is learned at apply), 10 (I2).
 """
 
 from array import array

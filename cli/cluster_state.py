@@ -62,7 +62,7 @@ async def _quorum_view(address: Address, sasl: tuple[str, str] | None) -> tuple[
 
 
 def state(cluster: LocalCluster) -> dict[str, Any]:
-    """The cluster as ``ps --format json`` prints it (DESIGN 9)."""
+    """The cluster as ``ps --format json`` prints it (docs/design.md 9)."""
     leader = leader_id(cluster)
     return {
         "cluster_id": cluster.cluster_id,

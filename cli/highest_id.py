@@ -7,7 +7,7 @@ Checked     each batch's CRC: a flipped bit must not raise the floor by 2^60. Th
 Old         message sets of magic 0 and 1 carry no ids and are passed over; compression does not matter, a
             batch's own id stands outside of what is compressed.
 
-Source      Kafka DefaultRecordBatch, TransactionLogValue; spec/kafka.md G1, B1.
+Source      Kafka DefaultRecordBatch, TransactionLogValue; docs/kafka-notes.md G1, B1.
 """
 
 import struct

@@ -6,7 +6,7 @@ Layout      D/cluster.json        cluster id, node count, first port
 Created     aside and renamed, so D is a whole cluster or not there. Paths inside are relative: D may move.
 Ports       of node i from 1, P = first port: client P+i-1, controller P+100+i-1, Raft P+200+i-1,
             metrics P+300+i-1.
-Source      DESIGN 9.
+Source      docs/design.md 9.
 """
 
 import fcntl

@@ -3,7 +3,7 @@
 Ready       a broker whose inter.broker.protocol.version is 3.0 or above, and that was not seen to write the
             block znode itself while it was watched. Of any other its ``reasons`` say why not.
 Protocol    asked of each broker by DescribeConfigs on a listener that needs no login; else unknown.
-Kafka's     own migration to KRaft writes the block without a condition (spec/kafka.md A6): it would write
+Kafka's     migration to KRaft writes the block without a condition (docs/kafka-notes.md A6): it would write
             over our fence, so a /migration znode blocks.
 """
 

@@ -4,7 +4,7 @@ Bound       neither can fence anything. They move a cluster only with the operat
             stopped for good, and only if they are whole: files of a majority of the servers; an export
             against log directories in which no higher producer id is seen. ``reasons`` says what is missing.
 
-Source      DESIGN 7.
+Source      docs/design.md 7.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """``fencepost quorum describe``: who leads, who votes, how far each has come.
 
-Columns and lines are those of ``kafka-metadata-quorum describe`` (spec/kafka.md H2); JSON has the same names.
+Columns and lines are those of ``kafka-metadata-quorum describe`` (docs/kafka-notes.md H2); JSON has the same
+names.
 """
 
 import json

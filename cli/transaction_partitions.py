@@ -2,7 +2,7 @@
 
 Hanging     a partition's leader knows an open transaction that no coordinator does: nothing will ever end it,
             and read_committed consumers wait in front of it for good.
-Source      Kafka TransactionsCommand, AbortTransactionSpec; KIP-664; spec/kafka.md H2.
+Source      Kafka TransactionsCommand, AbortTransactionSpec; KIP-664; docs/kafka-notes.md H2.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """``fencepost transactions``: what is known of transactions, and how to end one.
 
-Verbs, flags and columns are those of ``kafka-transactions`` (spec/kafka.md H2); JSON has the same names. The
-proposals' spellings are understood, too: ``forceTerminateTransaction --transactionalId`` and
+Verbs, flags and columns are those of ``kafka-transactions`` (docs/kafka-notes.md H2); JSON has the same
+names. The proposals' spellings are understood, too: ``forceTerminateTransaction --transactionalId`` and
 ``--runningLongerThanMs``. As with Kafka's tool, where the cluster is may be said before the verb.
 Exit status  of find-hanging: 1 if a hanging transaction was found.
 """

@@ -2,7 +2,7 @@
 
 With no ACL file every principal may do everything, as in Kafka without an authorizer. With one,
 what is not allowed is denied; super users may do everything.
-Source      Kafka StandardAuthorizer (deny by default), ``super.users``; spec row 730.4.
+Source      Kafka StandardAuthorizer (deny by default), ``super.users``; rows 730.4.
 """
 
 import enum

@@ -5,7 +5,7 @@ Contact     is soft: kept by the active controller, per leadership, never in the
             log is its consequence: registered, fenced, unfenced, unregistered.
 Replacing   a new incarnation from the same directory replaces the old one at once (the directory's
             lock proves the old one dead); from another directory it waits for the session to end.
-Source      Kafka ClusterControlManager, BrokerHeartbeatManager; spec/kafka.md G5.6-7.
+Source      Kafka ClusterControlManager, BrokerHeartbeatManager; docs/kafka-notes.md G5.
 """
 
 import uuid
@@ -126,7 +126,7 @@ class UnregisterBroker:
 class Contacts:
     """When each broker was last heard, in milliseconds of this leadership's clock.
 
-    Activation counts as contact: a new leader gives every broker one whole session (DESIGN 2).
+    Activation counts as contact: a new leader gives every broker one whole session (docs/design.md 2).
     """
 
     activated_ms: int

@@ -1,6 +1,6 @@
 """Expected refusals: each carries the Kafka error code the client is answered with.
 
-Source   Kafka ``Errors``; spec rows 730.4. Pure: the numbers are Kafka's, no wire type is needed.
+Source   Kafka ``Errors``; row 730.4. Pure: the numbers are Kafka's, no wire type is needed.
 """
 
 import enum
@@ -144,7 +144,7 @@ class NotController(ApiError):
 
 
 class RequestTimedOut(ApiError):
-    """The outcome is unknown: the record may still commit. Never a failure (DESIGN 2)."""
+    """The outcome is unknown: the record may still commit. Never a failure (docs/design.md 2)."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 

@@ -7,7 +7,7 @@ Fence       intent first: {block_end, znode version} goes to the log, then the c
 Theirs      ids that brokers took from ZooKeeper themselves are recorded as given to ``DIRECT_WRITERS``, as
             Kafka's own migration does: so the log is complete, for readers that know no tags of ours, too.
 
-Source      DESIGN 7; KIP-866; Kafka ZkMigrationClient.migrateProducerId; the bridge release of KIP-730.
+Source      docs/design.md 7; KIP-866; Kafka ZkMigrationClient.migrateProducerId; KIP-730's bridge release.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Invariant   in every phase at most one side gives out ids: ZooKeeper's conditional write
             (``THROUGH_ZOOKEEPER``), the quorum (``BY_QUORUM``), or nobody.
-Source      DESIGN 7; Kafka ZkMigrationState for the states 0 to 3 that its own record has.
+Source      docs/design.md 7; Kafka ZkMigrationState for the states 0 to 3 that its own record has.
 """
 
 import enum

@@ -2,7 +2,7 @@
 
 Invariant   a node id is bound to one directory at a time, or to none. A voter that comes back with
             another one has forgotten its votes and its log; it counts for nothing until a new Voters
-            record binds its new directory (DESIGN 4). Two records that follow each other differ by
+            record binds its new directory (docs/design.md 4). Two records that follow each other differ by
             one voter.
 Source      KIP-853 (VotersRecord, directory ids); Kafka control records.
 """

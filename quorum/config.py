@@ -4,7 +4,7 @@ Spelling    Kafka's names where Kafka has the setting.
 Strict      an unknown key is an error that suggests the nearest; a key given twice is an error; a value
             out of range is an error that names key, value and what is expected.
 Inverse     ``parse_properties(config.render(), path) == config`` for every config (test_config.py).
-Source      Kafka's broker and controller configs; DESIGN 9.
+Source      Kafka's broker and controller configs; docs/design.md 9.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""Whose votes and acks count: node ids bound to directory ids (DESIGN 4, KIP-853).
+"""Whose votes and acks count: node ids bound to directory ids (docs/design.md 4, KIP-853).
 
 A voter that comes back with another directory has forgotten what it voted and what it acknowledged.
 It neither votes nor is counted until it is readmitted, in two steps of one voter each (Raft thesis §4.1:

@@ -1,6 +1,6 @@
 """The Raft firewall: what stands between the network and pysyncobj, and makes it safe.
 
-As shipped, pysyncobj loses acknowledged writes (spec/raft-core.md). Four fixes live here:
+As shipped, pysyncobj loses acknowledged writes (docs/raft-hazards.md). Four fixes live here:
 
 ack terms     an Ack carries the term it was given in; one of another term is dropped (H2).
 conflict cut  entries that the log already has are stripped, so that only a real conflict truncates,

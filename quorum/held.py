@@ -5,7 +5,7 @@ Why       51 says: ask again. kafkajs cannot bear it on EndTxn, and for all othe
           together with the decision that completes the transaction: one entry carries both.
 Order     those of one transactional id are asked again in the order in which they came.
 Bounds    HELD_MAX requests at once, each until ``until_s``; after that 51 it is.
-Source    spec/kafka.md E3, consequence 2; to a client it is a slow answer.
+Source    docs/kafka-notes.md E3, consequence 2; to a client it is a slow answer.
 """
 
 from dataclasses import dataclass

@@ -3,9 +3,9 @@
 pysyncobj asks for a list of (command, index, term) that it may cut at both ends. This one is
 fail-stop: it refuses a gap, and a cut at or below the commit index, by raising InvariantViolation,
 which halts the node. What it writes is durable after ``Store.flush``; the driver flushes before a
-vote or an ack leaves and before the tick that counts this node's own entries (DESIGN 4).
+vote or an ack leaves and before the tick that counts this node's own entries (docs/design.md 4).
 
-How pysyncobj bites here (spec/raft-core.md)
+How pysyncobj bites here (docs/raft-hazards.md)
 H1   it cuts matching, committed entries when a duplicate arrives: the firewall strips those, and a
      cut that reaches the commit index stops here.
 H7   its own compaction clears the journal when a dump is newer: it is switched off, ``compact`` is ours.

@@ -1,6 +1,6 @@
 """One transaction's markers: what is missing of them, what each answer means, and the decision at their end.
 
-Source   Kafka TransactionMarkerRequestCompletionHandler; spec/kafka.md B5.
+Source   Kafka TransactionMarkerRequestCompletionHandler; docs/kafka-notes.md B5.
 """
 
 from collections.abc import Iterable

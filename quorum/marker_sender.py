@@ -7,11 +7,12 @@ Group       one request per broker is under way; what comes meanwhile goes with 
             broker holds up the transactions that touch it, and no others.
 Progress    is of one leadership: the next one sends all markers again, which a partition that has one already
             answers without a second (the image version of the PrepareX in each marker tells it).
-Outcomes    spec/kafka.md B5, but that no job is given up: a marker that is refused is wedged
+Outcomes    docs/kafka-notes.md B5, but that no job is given up: a marker that is refused is wedged
             (quorum/wedges.py). What is retried is resolved again: the leader may be elsewhere by then.
 Effects     no socket, clock or timer here: ``send`` and ``call_later`` are given (quorum/marker_links.py).
 
-Source      Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler; DESIGN 6.
+Source      Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler;
+            docs/design.md 6.
 """
 
 from collections.abc import Callable

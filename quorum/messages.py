@@ -36,7 +36,7 @@ class Behind(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The answer to AppendEntries, stamped with the term it was given in (spec/raft-core.md H2)."""
+    """The answer to AppendEntries, stamped with the term it was given in (docs/raft-hazards.md H2)."""
 
     term: int
     next_index: int

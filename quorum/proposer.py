@@ -119,7 +119,7 @@ class Proposer:
         return self._in_flight is not None
 
     def now_ms(self) -> int:
-        """Wall clock at activation + monotonic time since (DESIGN 2): it never jumps in a leadership."""
+        """Wall clock at activation + monotonic time since; no jump in a leadership (docs/design.md 2)."""
         return self._clock_base_ms + int(self._clock() * 1000)
 
     # -- asking ---------------------------------------------------------------------------------

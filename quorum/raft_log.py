@@ -3,7 +3,7 @@
 It keeps term, vote, log and roles, and calls ``on_committed`` for every committed entry in order.
 Everything name-mangled that we touch is in ``REACHED`` and asserted to exist at start-up.
 
-How pysyncobj bites (spec/raft-core.md), and what is done here
+How pysyncobj bites (docs/raft-hazards.md), and what is done here
 H7, H6   its dumps and compaction lose entries: overridden to nothing, its serializer replaced.
 H11      it forwards commands to whoever leads: we submit only as leader, in one stack, and check
          that the entry in the journal is ours.

@@ -8,7 +8,7 @@ Decisions   controller/transactions; answers leave when the entry of their batch
             completes the transaction it collided with.
 Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15) to a client: never a failure that later shows as done.
 
-Source      Kafka KafkaApis, TransactionCoordinator; spec/kafka.md B2 to B7, E3.
+Source      Kafka KafkaApis, TransactionCoordinator; docs/kafka-notes.md B2 to B7, E3.
 """
 
 from collections.abc import Callable

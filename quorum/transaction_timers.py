@@ -3,7 +3,7 @@
 Slices      every walk takes a bounded number of rows at a time, by an index, the loop free between them.
 Proposals   only when there is something to write: a look at the image comes first.
 Source      KIP-588; Kafka TransactionCoordinator (abortTimedOutTransactions), TransactionStateManager;
-            KIP-939 (active-transaction-open-time-max); spec/kafka.md B6.
+            KIP-939 (active-transaction-open-time-max); docs/kafka-notes.md B6.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """pysyncobj's transport, through the firewall, without sockets.
 
-Two rules of DESIGN 4 live here. What says "I have it" (acks, votes, a candidate's request) waits in
+Two rules of docs/design.md 4 live here. What says "I have it" (acks, votes, a candidate's request) waits in
 ``_held`` until the journal is flushed; entries may leave before. And nothing reaches the core that
 the firewall did not let through. ``quorum/links.py`` moves the frames over authenticated sockets;
 a simulation moves them itself.

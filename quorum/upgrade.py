@@ -8,7 +8,7 @@ Fence       the intent is applied before the fence is written, the fence is writ
             written again as it is: then everybody else has the wrong version for a moment.
 Rollback    always writes the znode: then no fence that is still on its way there can be written after it.
 
-Source      DESIGN 7.
+Source      docs/design.md 7.
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@ Layout      baseOffset i64 | batchLength i32 | partitionLeaderEpoch i32 | magic 
 CRC         CRC-32C from attributes to the end. Base offset and leader epoch lie outside: a batch is
             stamped with them when it is committed, and its bytes are never encoded again.
 Bounds      every length is checked against the bytes that are there and ``BATCH_BYTES_MAX``.
-Source      Kafka DefaultRecordBatch and DefaultRecord; spec/kafka.md G1.
+Source      Kafka DefaultRecordBatch and DefaultRecord; docs/kafka-notes.md G1.
 """
 
 import struct

@@ -5,7 +5,7 @@ Value    version i16 = 0 | coordinator epoch i32.
 Header   ``fencepost.image.version``, u64: the image version of the decision that the marker belongs to, so
          that a partition that lost all but its log still knows a late duplicate. Absent: none is known.
          Kafka's readers do not look at the headers of a marker.
-Source   Kafka EndTransactionMarker; spec/kafka.md C3.
+Source   Kafka EndTransactionMarker; docs/kafka-notes.md C3.
 """
 
 import struct

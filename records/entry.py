@@ -6,7 +6,7 @@ Layout   magic u8 | base_version u64 | controller_epoch u32 | proposer i32 | pro
 Later    the layouts of later log levels begin with magic 0xFD | log level u16, whatever follows; this version
          knows none, and says so (LevelTooHigh) instead of taking it for damage.
 Fence    (base_version, controller_epoch) must be the image's; (controller_epoch, proposer, proposal)
-         is how a proposer recognises its own (DESIGN 2).
+         is how a proposer recognises its own (docs/design.md 2).
 Empty    no batch at all is a barrier: it applies, writes nothing, and lets answers leave.
 """
 

@@ -9,7 +9,7 @@ Fields carry kio's metadata (``kafka_type``, ``tag``): ``records.message`` reads
 them, so there is one description of each record. No ``from __future__ import annotations`` here:
 both look at the types themselves.
 
-Source   Kafka ``metadata/src/main/resources/common/metadata/*.json``; spec/kafka.md A2 and G1.
+Source   Kafka ``metadata/src/main/resources/common/metadata/*.json``; docs/kafka-notes.md A2 and G1.
 """
 
 from dataclasses import dataclass, field

@@ -5,7 +5,8 @@ Value    i16 version 1, then a flexible message (TransactionLogValue v1), or nul
 Tags     0-3 are Kafka's. 3 is NextProducerEpoch: the proposal's own number for it, 2, is
          ClientTransactionVersion in what shipped. From 1000 on they are ours, Kafka's readers skip them:
          what lets a retry and a producer that timed out go on after a failover, which Kafka forgets.
-Source   Kafka TransactionLogKey.json, TransactionLogValue.json; KIP-360, KIP-588, KIP-939; spec/kafka.md B10.
+Source   Kafka TransactionLogKey.json, TransactionLogValue.json; KIP-360, KIP-588, KIP-939;
+         docs/kafka-notes.md B10.
 """
 
 import struct

@@ -9,7 +9,7 @@ Threads     ``sync`` runs in a thread of its own beside everything else, which i
 Errors      an OSError is not handled here: after a failed flush nobody knows what is on disk, so the
             node halts. A failed write may be repeated.
 
-Source      KIP-730 ("the log is an audit log"); DESIGN.md 3; Kafka LogSegment. Deviation from Kafka: no
+Source      KIP-730 ("the log is an audit log"); docs/design.md 3; Kafka LogSegment. Deviation from Kafka: no
             index files (Kafka rebuilds them), and a flushed segment is made read-only.
 """
 

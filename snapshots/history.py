@@ -5,7 +5,7 @@ lacks (a hole, old segments deleted) another may have, and what no one has is na
 silence. Where two have the same offset they must have the same bytes: committed records do not differ.
 
 Invariant   items come in the order of offsets, and a Hole stands wherever offsets are missing.
-Source      KIP-730; DESIGN.md 3 (the archive); spec row 730.10, 730.13.
+Source      KIP-730; docs/design.md 3 (the archive); rows 730.10, 730.13.
 """
 
 from collections.abc import Iterator, Sequence

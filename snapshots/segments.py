@@ -8,7 +8,7 @@ Beside      a writer: nothing is locked or changed. A last batch that is not who
             progress, and reading ends before it; any other bad byte is CorruptData with file and
             position. Files are read, not mapped: a writer that cuts its tail cannot hurt a reader.
 
-Source      Kafka UnifiedLog and LogSegment (names, contiguity); DESIGN.md 3.
+Source      Kafka UnifiedLog and LogSegment (names, contiguity); docs/design.md 3.
 """
 
 import re

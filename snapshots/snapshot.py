@@ -292,7 +292,7 @@ def _state_chunk(rows: list[Row]) -> bytes:
 
 
 def _checkpoint(view: View, now_ms: int) -> Iterator[bytes]:
-    """Kafka's checkpoint, offsets from 0: header batch, data batches, footer batch (spec/kafka.md G3)."""
+    """Kafka's checkpoint, offsets from 0: header, data and footer batches (docs/kafka-notes.md G3)."""
     epoch = view.header.controller_epoch
     bound = voters.bindings(view)
     opening = [encode_control(SnapshotHeader(last_contained_log_timestamp=now_ms))]

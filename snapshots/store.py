@@ -2,7 +2,7 @@
 
 One write transaction is open at a time, on the loop's thread, and ``commit`` syncs it. ``flush`` saves the
 image into it first, with its header: the image on disk is one that was, and never ahead of its log
-(DESIGN 5). What is not committed is lost by a crash, as a whole. Others only read.
+(docs/design.md 5). What is not committed is lost by a crash, as a whole. Others only read.
 
 Losses        an image without rows but with a header was deleted: it is forgotten as a whole, and made again.
 Generations   the image's keys start with a generation number. Installing a snapshot fills the next

@@ -29,7 +29,7 @@ _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _PATH: Final = re.compile(r"(?P<path>[\w.-]+(?:/[\w.-]+)*/?)(?:::?\s?(?P<names>[\w, ]+))?")
-_MEMBER: Final = re.compile(r"([A-Z][a-z]\w*)\.([a-z_]+)(?:\(\))?")
+_MEMBER: Final = re.compile(r"([A-Z][a-z]\w*)\.((?!json)[a-z_]+)(?:\(\))?")
 _MAKE: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
 _MODULE: Final = re.compile(r"-m (tests\.[a-z_.]+)")
 
@@ -184,6 +184,45 @@ def test_targets_and_modules_are_there(page: Path) -> None:
 @every_page
 def test_no_page_speaks_of_one_that_is_not_here(page: Path) -> None:
     assert not OUTSIDE.findall(page.read_text("utf-8"))
+
+
+# -- what modules cite ---------------------------------------------------------------------------------------
+
+MODULES: Final = tuple(
+    file[1:] for file in files() if file.endswith(".py") and file != "/tests/test_documents.py"
+)
+_CITATION: Final = re.compile(r"\bdocs/([\w-]+)\.md((?:,? (?:and |to )?[A-Z]?\d+\b|-[A-Z]?\d+\b)*)")
+_SECTIONS: Final = re.compile(r"([A-Z]?)(\d+)(?:(?: to |-)[A-Z]?(\d+))?")
+
+
+def cited() -> Iterator[tuple[str, str, str]]:
+    """(module, page, section or "") for each page that a module names."""
+    for module in MODULES:
+        for page, sections in _CITATION.findall((ROOT / module).read_text("utf-8")):
+            yield module, page, ""
+            for letter, first, last in _SECTIONS.findall(sections):
+                for number in range(int(first), int(last or first) + 1):
+                    yield module, page, f"{letter}{number}"
+
+
+def sections_of(page: str) -> set[str]:
+    """The letters and numbers with which the headings of a page begin."""
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    return set(re.findall(r"^##+ ([A-Z]?\d+)[.:]", text, re.MULTILINE))
+
+
+def test_pages_and_sections_that_modules_cite_are_there() -> None:
+    pages = {page.stem for page in PAGES}
+    assert not [(module, page) for module, page, _ in cited() if page not in pages]
+    assert not [each for each in cited() if each[2] and each[2] not in sections_of(each[1])]
+
+
+def test_each_note_on_kafka_is_cited() -> None:
+    assert not sections_of("kafka-notes") - {section for _, page, section in cited() if page == "kafka-notes"}
+
+
+def test_no_module_speaks_of_a_page_that_is_not_here() -> None:
+    assert not [module for module in MODULES if OUTSIDE.search((ROOT / module).read_text("utf-8"))]
 
 
 # -- the hazards ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 The hot path, so the codec is written by hand; tests hold it byte-equal to kio. A request with tagged
 fields, which no client sends yet, takes the long way through the schema.
-Source      KIP-730; ThrottleTimeMs is what shipped and the proposal lacks (spec/kafka.md A3).
+Source      KIP-730; ThrottleTimeMs is what shipped and the proposal lacks (docs/kafka-notes.md A3).
 """
 
 import struct

@@ -5,7 +5,7 @@ Row         source "zookeeper", ``offset`` the zxid that wrote the znode, ``time
             the end is known.
 History     ZooKeeper keeps the current block alone: whatever was given out before it is unknown.
 Faults      an export that cannot be read, or a znode that Kafka did not write, is a row of RECORD_FAULTS.
-Source      bridge/export.py, bridge/znodes.py (the formats); spec/kafka.md A5.
+Source      bridge/export.py, bridge/znodes.py (the formats); docs/kafka-notes.md A5.
 """
 
 import base64

@@ -6,7 +6,7 @@
                 stable offset i64 after it; aborted transactions only, in the order of their markers.
 Disk            nothing here is believed after a crash: what lies past the recovery point is written again
                 from the log. Big-endian. Not preallocated, as Kafka's are: a zero entry is never written.
-Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; spec/kafka.md C4.
+Source          Kafka OffsetIndex, TimeIndex, TransactionIndex; docs/kafka-notes.md C4.
 """
 
 import errno

@@ -8,7 +8,7 @@ Layout   version i16 = 1 | crc u32 | count i32 | count x (producerId i64 | epoch
 CRC      CRC-32C of everything after it, ours included. Kafka's reader ignores bytes after its own.
 Why      Kafka forgets all but the last batch of a producer at a restart; here duplicates of all five are
          still known, and so are the markers, when the log is opened again.
-Source   Kafka ProducerSnapshot v1, ProducerStateManager; spec/kafka.md C5.
+Source   Kafka ProducerSnapshot v1, ProducerStateManager; docs/kafka-notes.md C5.
 """
 
 import struct

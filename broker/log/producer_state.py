@@ -13,7 +13,7 @@ Marker      one with a version is the coordinator's. A version that is not newer
             known one and nothing open it ends nothing, as nothing of its transaction can come any more; while
             one is open it is refused (47), unless it is forced. The memory lasts as long as the state.
 Kept        states outlive their records, until ``expire`` finds them unused for the expiration time.
-Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; spec/kafka.md C1-C5.
+Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; docs/kafka-notes.md C1-C5.
 """
 
 from collections import OrderedDict

@@ -7,7 +7,7 @@ Indexes         are written again from the recovery point on. If one before it i
                 log is read again from the snapshot before its segment.
 Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
 Killed here     at any line: the next opening finds the same or less to mend.
-Source          Kafka LogLoader; spec/kafka.md C5.
+Source          Kafka LogLoader; docs/kafka-notes.md C5.
 """
 
 import re

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: what a transaction touches is known before it is written; and: is it in there.
 
 Source   Kafka TransactionCoordinator.handleAddPartitionsToTransaction, .handleVerifyPartitionsInTransaction;
-         spec/kafka.md B3.
+         docs/kafka-notes.md B3.
 """
 
 from typing import Final, TypeAlias

@@ -2,7 +2,7 @@
 
 Deviation   a start time and a running time are those of an open transaction alone; Kafka keeps the last
             one's in CompleteX and finds that an id in Empty has run since 1970.
-Source      KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions, ListTransactions; spec/kafka.md B7.
+Source      KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions, ListTransactions; docs/kafka-notes.md B7.
 """
 
 from collections.abc import Callable, Sequence

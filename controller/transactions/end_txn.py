@@ -4,7 +4,7 @@ The client is answered then; the markers follow. Requests below version 5 leave 
 EndTxn can end a later transaction of the same epoch, the protocol's own hole. From version 5 on (KIP-890;
 not advertised yet) each end bumps the epoch, and past 32766 the next transaction has a new producer id.
 
-Source   Kafka TransactionCoordinator.endTransaction; KIP-890, KIP-939; spec/kafka.md B4.
+Source   Kafka TransactionCoordinator.endTransaction; KIP-890, KIP-939; docs/kafka-notes.md B4.
 """
 
 from typing import Final, TypeAlias

@@ -6,7 +6,7 @@ Timeout     PrepareAbort at the next epoch. The instance goes on: the row rememb
 Clocks      ``now_ms`` is this leader's; ``started_ms`` and ``updated_ms`` may be a former leader's, whose
             clock went otherwise (controller/clocks.py). The time left to a transaction is clamped to
             [0, timeout]; an id is forgotten when it was idle for sure.
-Source      KIP-588; Kafka TransactionStateManager; spec/kafka.md B6; DESIGN 2 (time).
+Source      KIP-588; Kafka TransactionStateManager; docs/kafka-notes.md B6; docs/design.md 2 (time).
 """
 
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ Given out   the epoch of such an abort, and of a timeout's, is given out by a re
 Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
 Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
             fences a live producer if a retry of its own arrives late.
-Source      KIP-360, KIP-588; Kafka TransactionCoordinator.handleInitProducerId; spec/kafka.md B2 and B11.
+Source      KIP-360, KIP-588; Kafka TransactionCoordinator.handleInitProducerId; docs/kafka-notes.md B2, B11.
 """
 
 import enum

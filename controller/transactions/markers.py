@@ -1,6 +1,6 @@
 """Markers: what is still to be written into partitions, and the end of a transaction when all of it is.
 
-Source   Kafka TransactionMarkerChannelManager; spec/kafka.md B5; DESIGN 6.
+Source   Kafka TransactionMarkerChannelManager; docs/kafka-notes.md B5; docs/design.md 6.
 """
 
 from itertools import islice

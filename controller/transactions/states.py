@@ -4,7 +4,7 @@ Invariant   a (producer id, epoch) that an id once left is never current again (
             exactly one outcome (I7): PrepareCommit and PrepareAbort each lead to their own CompleteX alone.
 Indexes     follow the row, so that timers and recovery never scan: DEADLINES has every Ongoing id, PREPARED
             every id whose markers are not all written, UPDATES every id that may expire.
-Source      Kafka TransactionMetadata, TransactionState; KIP-360, KIP-588, KIP-890; spec/kafka.md B1.
+Source      Kafka TransactionMetadata, TransactionState; KIP-360, KIP-588, KIP-890; docs/kafka-notes.md B1.
 """
 
 import enum

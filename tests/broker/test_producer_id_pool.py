@@ -1,6 +1,6 @@
 """The pool of producer ids: a row per rule of Kafka's RPCProducerIdManager, and a law over all orders.
 
-Source   spec/kafka.md A4; ProducerIdManagerTest (block sizes, invalid ranges, retry backoff).
+Source   docs/kafka-notes.md A4; ProducerIdManagerTest (block sizes, invalid ranges, retry backoff).
 """
 
 import itertools

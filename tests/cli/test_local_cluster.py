@@ -40,7 +40,7 @@ def test_a_new_cluster_is_formatted_with_its_voters(cluster: LocalCluster) -> No
 
 
 def test_ports_follow_the_plan(cluster: LocalCluster) -> None:
-    # DESIGN 9: client P+i-1, controller P+100+i-1, Raft P+200+i-1, metrics P+300+i-1.
+    # docs/design.md 9: client P+i-1, controller P+100+i-1, Raft P+200+i-1, metrics P+300+i-1.
     assert {name: address.port for name, address in cluster.nodes[1].ports().items()} == {
         "client": 9093,
         "controller": 9193,

@@ -34,7 +34,7 @@ FLUSH: Final = "        if self.journal.must_flush:\n            self.journal.fl
 RELEASE: Final = "        self._transport.release()\n"
 
 MUTANTS: Final = (
-    # -- the firewall (spec/raft-core.md H1-H4) --------------------------------------------------------------
+    # -- the firewall (docs/raft-hazards.md H1-H4) -----------------------------------------------------------
     Mutant(
         "conflict-cut",
         "entries that the log has already are stripped, so that only a conflict cuts (H1)",

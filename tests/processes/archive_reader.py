@@ -1,7 +1,7 @@
 """The archive read by other code than the product's: kio for batches, the byte layout of Kafka's frames.
 
 Layout   segment files of record batches v2, one after the other; a metadata frame is frame version 1, record
-         key and record version as unsigned varints, then the record's fields (spec/kafka.md G1, A2, G2).
+         key and record version as unsigned varints, then its fields (docs/kafka-notes.md G1, A2, G2).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Whose votes and acks count: directories, bindings, and voters that lost theirs (DESIGN 4, KIP-853)."""
+"""Whose votes and acks count: directories, bindings, voters that lost theirs (docs/design.md 4, KIP-853)."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Each way in which pysyncobj loses acknowledged writes (spec/raft-core.md), as a script that would hurt.
+"""Each way in which pysyncobj loses acknowledged writes (docs/raft-hazards.md), as a script that would hurt.
 
 The names are the hazards': H1 conflict cut, H2 terms of acks, H3 voters, H4 stale resets, H11 forwarding,
 L1 old terms, L5 the far behind. Real voters, real journals; only the order of frames is ours.

@@ -1,4 +1,4 @@
-"""Markers: what goes to whom, together with what, and what becomes of each answer (spec/kafka.md B5)."""
+"""Markers: what is sent where, together with what, and what each answer leads to (docs/kafka-notes.md B5)."""
 
 from typing import Any
 

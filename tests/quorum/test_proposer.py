@@ -1,7 +1,8 @@
 """Answers: when they leave, what they say, and what is never said.
 
 An answer leaves when an entry of its batch is applied; a refusal of leadership only for what is definitely
-not done; what cannot be known is said to be unknown (DESIGN 2). H11, H12, H16 of spec/raft-core.md.
+not done; what cannot be known is said to be unknown (docs/design.md 2).
+H11, H12, H16 of docs/raft-hazards.md.
 """
 
 from itertools import pairwise

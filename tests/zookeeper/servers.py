@@ -1,7 +1,7 @@
 """Real ZooKeeper servers: one Java process each, on loopback, started, stopped and killed by pid.
 
 Serving     is what ``srvr`` says, never an open port: a server without its libraries opens the port and
-            serves nobody (spec/audit.md 2).
+            serves nobody (docs/kafka-notes.md Z1).
 Durability  is ZooKeeper's default: every transaction is flushed before it is acknowledged. Small are the
             heap, the preallocation of log files and the tick.
 """

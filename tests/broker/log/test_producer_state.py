@@ -1,4 +1,4 @@
-"""What a partition says to each batch and marker of a producer: spec/kafka.md C1 to C3, row by row."""
+"""What a partition says to each batch and marker of a producer: docs/kafka-notes.md C1 to C3, row by row."""
 
 import pytest
 

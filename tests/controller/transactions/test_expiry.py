@@ -210,7 +210,7 @@ def failed_over(coordinator: Coordinator, clock_ms: int) -> None:
 
 @pytest.mark.parametrize("behind_ms", [30_000, TIMEOUT_MS, 3_600_000])
 def test_a_leader_whose_clock_is_behind_gives_no_more_than_the_timeout(behind_ms: int) -> None:
-    """DESIGN 2: the time left is clamped to [0, timeout]."""
+    """docs/design.md 2: the time left is clamped to [0, timeout]."""
     coordinator = opened()
     failed_over(coordinator, -behind_ms)
     assert coordinator.time_out(TIMEOUT_MS - 1) == ()

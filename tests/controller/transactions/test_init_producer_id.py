@@ -121,7 +121,7 @@ def test_an_epoch_in_a_closed_state(
     given: tuple[int, int],
     expected: tuple[tuple[int, int], int, int] | type[ApiError],
 ) -> None:
-    """Rows 360.1, 360.2, 588.3; spec/kafka.md B2 rows 8, 10, 11 and B11."""
+    """Rows 360.1, 360.2, 588.3; docs/kafka-notes.md B2 rows 8, 10, 11 and B11."""
     coordinator = Coordinator(transaction(state, **row))
     before = coordinator.row()
     if isinstance(expected, type):

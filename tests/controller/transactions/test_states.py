@@ -44,7 +44,7 @@ LEGAL_BEFORE: dict[State, set[State | None]] = {
     State.COMPLETE_COMMIT: {State.PREPARE_COMMIT},
     State.COMPLETE_ABORT: {State.PREPARE_ABORT},
 }
-"""spec/kafka.md B1: for each state, the ones that it may follow."""
+"""docs/kafka-notes.md B1: for each state, the ones that it may follow."""
 
 
 def test_states_have_kafkas_ids_and_names() -> None:
