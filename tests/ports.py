@@ -1,6 +1,7 @@
 """Loopback ports for tests: free now, and no other test's while this process lives.
 
-Claim    a lock on a file named after the port: runs beside each other, also of other checkouts, share them.
+Claim    a lock on one byte of a file that all runs on this machine share, also those of other checkouts: a
+         process has one descriptor for all its claims.
 Reuse    a process has its claims until it ends, and takes them again once it was given every candidate.
 Range    below 32,768, where the ports begin that the kernel gives to clients.
 """
@@ -9,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import struct
 import tempfile
 from collections import deque
 from collections.abc import Sequence
@@ -22,6 +24,9 @@ OF_A_CLUSTER: Final = [offset + node for offset in BENCH_PORT_OFFSETS for node i
 SINGLES: Final = range(30_000, 32_700)
 
 
+_FLOCK: Final = struct.Struct("@hhqqi4x")  # struct flock: type | whence | start | length | pid
+
+
 class PortPool:
     """Candidates in a circle. Every process begins elsewhere; one that was given is asked last again."""
 
@@ -30,7 +35,8 @@ class PortPool:
         self._candidates = deque(candidates)
         self._candidates.rotate(-(os.getpid() * 7 % len(candidates)))
         self._needed = needed
-        self._claims: dict[int, IO[bytes]] = {}
+        self._claims: set[int] = set()
+        self._locks: IO[bytes] | None = None
 
     def take(self) -> int:
         """A candidate of which nobody else has any port. Raises RuntimeError if there is none."""
@@ -43,22 +49,23 @@ class PortPool:
 
     def close(self) -> None:
         """Give every claim back."""
-        for file in self._claims.values():
-            file.close()
+        if self._locks is not None:
+            self._locks.close()
+        self._locks = None
         self._claims.clear()
 
     def _claim(self, port: int) -> bool:
         if port in self._claims:
             return True
-        folder = Path(tempfile.gettempdir()) / f"fencepost-test-ports-{os.getuid()}"
-        folder.mkdir(exist_ok=True)
-        file = (folder / str(port)).open("wb")
+        if self._locks is None:
+            file = Path(tempfile.gettempdir()) / f"fencepost-test-ports-{os.getuid()}.locks"
+            self._locks = file.open("ab")
+        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(self._locks, fcntl.F_OFD_SETLK, wanted)  # of the open file, not of the process
         except OSError:
-            file.close()
             return False
-        self._claims[port] = file
+        self._claims.add(port)
         return True
 
 

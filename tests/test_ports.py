@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,23 @@ def test_every_candidate_is_given_however_a_process_begins_and_then_again() -> N
             assert {pool.take() + 20_000 for _ in ports} == set(ports)
 
 
+def test_claims_take_one_descriptor() -> None:
+    """A run takes hundreds of ports, and nodes in its process count the descriptors that are left."""
+    ports = [free_port() for _ in range(20)]
+    with contextlib.closing(PortPool([port - 20_000 for port in ports], [20_000])) as pool:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in ports:
+            pool.take()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before + 1
+
+
 def test_what_another_claims_or_listens_on_is_not_given() -> None:
     port = free_port()
-    with pytest.raises(RuntimeError, match="1 candidates"):
-        PortPool([port]).take()
+    with (
+        contextlib.closing(PortPool([port])) as another,
+        pytest.raises(RuntimeError, match="1 candidates"),
+    ):
+        another.take()
     taken = free_port()
     with (
         socket.create_server(("127.0.0.1", taken)),
