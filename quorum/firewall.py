@@ -291,6 +291,8 @@ class Firewall:
             raft.keep_next_index(peer, next_before)
 
     def _vote(self, peer: NodeId, message: Vote) -> None:
+        if message.term != self._raft.term:
+            return  # it elects no one now; kept, such votes would fill the memory
         if (message.term, peer) in self._votes or not self._counted.counts(peer):
             return  # H3: pysyncobj counts votes, Raft counts voters
         self._votes.add((message.term, peer))

@@ -5,17 +5,27 @@ closes that connection. Lengths are bounded by ``FRAME_BYTES_MAX`` before a byte
 """
 
 import uuid
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from records.entry import ENTRY_BYTES_MAX
+from records.batch import checked_header
+from records.entry import ENTRY_BYTES_MAX, decode_entry
 from records.invariant import CorruptData
+from records.levels import LevelTooHigh
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """One append-entries message: a batch of entries under 4 MiB, one more of at most 4 MiB, and room."""
 ENTRIES_MAX: Final = 1024  # per message; the journal's SLICE_MAX keeps below it
 CHUNK_BYTES_MAX: Final = 512 * 1024  # of a snapshot
+NAME_MAX: Final = 64  # characters of a snapshot's name, 31, and of its files'
+MANIFEST_BYTES_MAX: Final = 64 * 1024  # less than one KiB is usual
+REFUSED_MAX: Final = 1024  # characters of why a snapshot is refused
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # an index, or a position in a file: an i64
+Name = Annotated[str, msgspec.Meta(max_length=NAME_MAX)]
+
+_REGULAR: Final = b"\x00"  # the kind of a command that holds an entry
 
 
 class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -32,14 +42,14 @@ class Behind(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A heartbeat to a follower that needs a snapshot: the log before ``first_index`` is gone."""
 
     term: int
-    first_index: int
+    first_index: Number
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The answer to AppendEntries, stamped with the term it was given in (docs/raft-hazards.md H2)."""
 
     term: int
-    next_index: int
+    next_index: Number
     reset: bool  # the leader shall go back to next_index
     success: bool  # the log matches the leader's below next_index
 
@@ -48,8 +58,8 @@ class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """Raft §5.2. ``directory`` is what the candidate's log binds the voter to (quorum/electorate.py)."""
 
     term: int
-    last_index: int
-    last_term: int
+    last_index: Number
+    last_term: Number
     directory: uuid.UUID | None = None
 
 
@@ -75,17 +85,17 @@ class SnapshotBegin(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """A snapshot follows. ``manifest`` is its manifest file: sizes and SHA-256 of the rest."""
 
     term: int
-    name: str
-    manifest: bytes
+    name: Name
+    manifest: Annotated[bytes, msgspec.Meta(max_length=MANIFEST_BYTES_MAX)]
 
 
 class SnapshotChunk(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """Bytes of one file of the snapshot, in order."""
 
     term: int
-    name: str
-    file: str
-    position: int
+    name: Name
+    file: Name
+    position: Number
     payload: bytes
 
 
@@ -93,10 +103,10 @@ class SnapshotAck(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """The follower got everything before (file, position); or refuses the snapshot and says why."""
 
     term: int
-    name: str
-    file: str
-    position: int
-    refused: str = ""
+    name: Name
+    file: Name
+    position: Number
+    refused: Annotated[str, msgspec.Meta(max_length=REFUSED_MAX)] = ""
     installed: bool = False
 
 
@@ -136,7 +146,7 @@ def _check_entries(message: AppendEntries) -> None:
     """Consecutive indexes, terms that never go back and never pass the message's, known kinds."""
     if len(message.entries) > ENTRIES_MAX:
         raise CorruptData(f"{len(message.entries)} entries in a message, at most {ENTRIES_MAX}")
-    if message.prev_index < 1 or message.commit_index < 0:
+    if not 1 <= message.prev_index < 2**63 or not 0 <= message.commit_index < 2**63:
         raise CorruptData(f"prev index {message.prev_index}, commit index {message.commit_index}")
     index, term = message.prev_index, message.prev_term
     for command, entry_index, entry_term in message.entries:
@@ -149,4 +159,18 @@ def _check_entries(message: AppendEntries) -> None:
             raise CorruptData(f"entry {entry_index} is of kind {command[:1]!r}")
         if len(command) > ENTRY_BYTES_MAX + 1:
             raise CorruptData(f"entry {entry_index} has {len(command)} bytes, at most {ENTRY_BYTES_MAX}")
+        if command[:1] == _REGULAR:
+            _check_command(command, entry_index)
         index, term = entry_index, entry_term
+
+
+def _check_command(command: bytes, index: int) -> None:
+    """A damaged entry closes its connection: once it is committed, it would halt every voter."""
+    try:
+        for _, batch in decode_entry(command[1:]).batches:
+            if checked_header(batch).size != len(batch):
+                raise CorruptData("bytes after a batch")
+    except LevelTooHigh:
+        pass  # it is sound for all we know; the node that must apply it says that it cannot
+    except CorruptData as error:
+        raise CorruptData(f"entry {index} is damaged: {error}") from error

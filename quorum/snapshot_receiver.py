@@ -10,11 +10,12 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Final
 
-from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from quorum.messages import REFUSED_MAX, Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
 from records.types import NodeId
 from snapshots import snapshot
 from snapshots.rows import Row
 from snapshots.snapshot import CorruptSnapshot, Manifest
+from wire.limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from quorum.replica import Replica
@@ -26,9 +27,10 @@ ROWS_PER_SLICE: Final = 1000
 class Receiver:
     """At most one transfer and one installation at a time."""
 
-    def __init__(self, replica: "Replica", root: Path) -> None:
+    def __init__(self, replica: "Replica", root: Path, refusals: LimitedLog) -> None:
         self._replica = replica
         self._log = replica.log
+        self._refusals = refusals
         self._root = root
         self._manifest: Manifest | None = None
         self._from: NodeId | None = None
@@ -100,10 +102,10 @@ class Receiver:
         self.install(final)
 
     def _refuse(self, peer: NodeId, name: str, reason: str) -> None:
-        self._log.error("snapshot_refused", of=peer, snapshot=name, reason=reason)
+        self._refusals.error("snapshot_refused", of=peer, snapshot=name, reason=reason)
         self._manifest = None
         self._drop_parts()
-        self._answer(peer, name=name, refused=reason)
+        self._answer(peer, name=name, refused=reason[:REFUSED_MAX])
 
     def _drop_parts(self) -> None:
         """What was received of an earlier transfer is of no use to another."""

@@ -19,6 +19,7 @@ from quorum.snapshot_receiver import Receiver
 from records.types import LogIndex, NodeId
 from snapshots import snapshot
 from snapshots.snapshot import CorruptSnapshot, Manifest
+from wire.limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from quorum.replica import Replica
@@ -58,7 +59,8 @@ class Snapshotter:
         self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
         self._transfers: dict[NodeId, Transfer] = {}
         self._needed: dict[tuple[NodeId, str], tuple[LogIndex, float]] = {}  # journal after it, until when
-        self._receiver = Receiver(replica, self.root)
+        self._refusals = LimitedLog(replica.log, clock)
+        self._receiver = Receiver(replica, self.root, self._refusals)
 
     def recover(self) -> None:
         """At start: tidy up, refuse what is corrupt, install what is newer than the image."""
@@ -91,6 +93,7 @@ class Snapshotter:
     def beat(self) -> None:
         """Take a snapshot when enough was applied since the last; move an installation on."""
         self._receiver.beat()
+        self._refusals.flush()
         replica = self._replica
         self._compact()
         entries = replica.applied[0] - self._last_index
@@ -222,12 +225,12 @@ class Snapshotter:
             self._needed[peer, ack.name] = (needed[0], self._clock() + CHUNK_WAIT_S)
         transfer = self._transfers.get(peer)
         if ack.installed:
-            self._transfers.pop(peer, None)
-            self._log.info("snapshot_sent", to=peer, snapshot=ack.name)
+            if self._transfers.pop(peer, None) is not None:
+                self._log.info("snapshot_sent", to=peer, snapshot=ack.name)
         elif transfer is None or transfer.manifest.name != ack.name:
             return  # of an earlier transfer: it is still being installed, so another one has to wait
         elif ack.refused:
-            self._log.error("snapshot_refused", by=peer, snapshot=ack.name, reason=ack.refused)
+            self._refusals.error("snapshot_refused", by=peer, snapshot=ack.name, reason=ack.refused)
             del self._transfers[peer]
         else:
             transfer.since_s = self._clock()

@@ -95,7 +95,7 @@ def decode_manifest(raw: bytes, origin: str) -> Manifest:
     _require_readable(raw, origin)
     try:
         manifest = msgspec.json.decode(raw, type=Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptSnapshot(f"{origin}: not a snapshot manifest: {error}") from error
     if raw != encode_manifest(manifest):
         raise CorruptSnapshot(f"{origin}: the manifest is not as it was written: its checksum does not fit")
@@ -112,7 +112,7 @@ def _require_readable(raw: bytes, origin: str) -> None:
     """Raises LevelTooHigh for a sound manifest of a later version, whatever else it holds."""
     try:
         said = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     level, unsigned = said.get("log_level"), msgspec.json.encode(said | {"checksum": ""})
     sound = hashlib.sha256(unsigned).hexdigest() == said.get("checksum")

@@ -16,12 +16,17 @@ from cli.cluster_state import leader_id
 from cli.demo import SETTINGS
 from cli.demo_transactions import Writers, check
 from cli.transactional_producer import Outcome
+from quorum.credentials import read_secret
+from quorum.node_identity import read_identity
 from tests.hostile.messages import Known, Messages
-from tests.hostile.sender import kafka_connections, raft_connections, send
+from tests.hostile.sender import STRANGERS_AT_ONCE, Tally, kafka_connections, send
+from tests.hostile.strangers import raft_connections
+from tests.hostile.voters import Voter, send_as
 from tests.processes.nodes import NO_QUOTA, Nodes, wait_for
 
 ROUND_FRAMES: Final = 20_000
 RAFT_SHARE: Final = 20  # one frame in so many
+VOTERS_SHARE: Final = 200  # one frame more in so many: each takes the place of a voter's own connection
 LOG_BYTES_MAX: Final = 2 * 1024 * 1024
 TRANSACTIONS: Final = 60
 TOPICS: Final = ("orders", "payments")
@@ -31,11 +36,15 @@ NEVER: Final = ("exception_not_caught", "request_failed", "answer_failed", "deci
 Say = Callable[[str], None]
 
 
-def campaign(nodes: Nodes, frames: int, seed: int, say: Say) -> Counter[str]:
-    """So many frames on the clients', the controllers' and Raft's listeners. How connections ended."""
+def campaign(nodes: Nodes, frames: int, seed: int, say: Say, login: bytes = b"") -> Tally:
+    """So many frames on the clients', the controllers' and Raft's listeners. How connections ended.
+
+    ``login``: with which half of the clients' and controllers' connections begin, where SASL is wanted.
+    """
     rng = Random(seed)
     pids = [nodes.pid(node_id) for node_id in nodes.node_ids]
     marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+    kib_before = {node_id: nodes.rss_anon_kib(node_id) for node_id in nodes.node_ids}
     for topic in TOPICS:
         nodes.run("topics", "create", "--topic", topic, "--partitions", "3")
     known = Known(
@@ -51,25 +60,45 @@ def campaign(nodes: Nodes, frames: int, seed: int, say: Say) -> Counter[str]:
         (0, 1, 2, 3, 5, 1000, 1001, 2000, 32_766),
     )
     messages = Messages(rng, known)
-    endings: Counter[str] = Counter()
+    tally = Tally(Counter(), Counter())
+    voters: Counter[str] = Counter()
     began, sent = time.monotonic(), 0
     while sent < frames:
         count = min(ROUND_FRAMES, frames - sent)
         for_raft = count // RAFT_SHARE
         for purpose in ("client", "controller"):
             addresses = [nodes.address(node_id, purpose) for node_id in nodes.node_ids]
-            endings += send(addresses, kafka_connections(rng, messages, (count - for_raft) // 2))
+            tally.add(send(addresses, kafka_connections(rng, messages, (count - for_raft) // 2, login), rng))
         addresses = [nodes.address(node_id, "raft") for node_id in nodes.node_ids]
-        endings += send(addresses, raft_connections(rng, nodes.cluster.cluster_id, for_raft))
+        strangers = raft_connections(rng, nodes.cluster.cluster_id, for_raft)
+        tally.add(send(addresses, strangers, rng, STRANGERS_AT_ONCE))
+        voters += voters_run(nodes, rng, count // VOTERS_SHARE)
         sent += count
         rate = sent / (time.monotonic() - began)
-        say(f"{sent} frames, {rate:.0f} per second, connections {dict(endings)}")
+        endings = f"connections {dict(tally.endings)}, as voters {dict(voters)}"
+        say(f"{sent} frames, {rate:.0f} per second, {endings}")
         assert [nodes.node(node_id).pid() for node_id in nodes.node_ids] == pids, "a node ended"
+    assert not voters["stays open"], "a damaged frame did not close its connection"
     for node_id, mark in marks.items():
         grown = nodes.log_size(node_id) - mark
-        say(f"node {node_id}: log grew by {grown} bytes")
+        grown_kib = nodes.rss_anon_kib(node_id) - kib_before[node_id]
+        say(f"node {node_id}: log grew by {grown} bytes, memory by {grown_kib} KiB")
         assert grown < LOG_BYTES_MAX, f"node {node_id}: {grown} bytes of log"
+    say(f"replies by API key: {dict(sorted(tally.answered.items()))}")
     assert_clean(nodes)
+    return tally
+
+
+def voters_run(nodes: Nodes, rng: Random, frames: int) -> Counter[str]:
+    """Damaged frames of a peer that holds the cluster's secret, as one voter after the other."""
+    endings: Counter[str] = Counter()
+    secret = read_secret(nodes.node(nodes.node_ids[0]).config)
+    for node_id in nodes.node_ids:
+        directory_id = read_identity(nodes.home(node_id)).directory_id
+        address = nodes.address(node_id, "controller")
+        voter = Voter(nodes.cluster.cluster_id, secret, node_id, directory_id, address)
+        others = [nodes.address(other, "raft") for other in nodes.node_ids if other != node_id]
+        endings += send_as(voter, others, rng, frames // len(nodes.node_ids))
     return endings
 
 

@@ -13,6 +13,7 @@ from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.hazards import HAZARDS
 from tests.mutants.hostile import HOSTILE
+from tests.mutants.hostile_voter import HOSTILE_VOTER
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
@@ -291,6 +292,7 @@ MUTANTS: Final = (
     *DOORS,
     *PRODUCER_IDS,
     *HOSTILE,
+    *HOSTILE_VOTER,
     *COORDINATOR,
     *EPOCHS,
     *LOOP,

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from quorum.messages import (
     CHUNK_BYTES_MAX,
     ENTRIES_MAX,
+    MANIFEST_BYTES_MAX,
+    NAME_MAX,
+    REFUSED_MAX,
     Ack,
     AppendEntries,
     Behind,
@@ -26,11 +29,33 @@ from quorum.messages import (
     decode,
     encode,
 )
-from records.entry import ENTRY_BYTES_MAX
+from records.batch import BatchRecord, encode_batch
+from records.entry import ENTRY_BYTES_MAX, Entry, encode_entry
 from records.invariant import CorruptData
+from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
 terms = st.integers(0, 2**31 - 1)
 indexes = st.integers(1, 2**62)
+
+
+def whole_entry(value: bytes) -> bytes:
+    """An entry with one batch of one record."""
+    batch = encode_batch([BatchRecord(None, value)], timestamp_ms=1_763_600_000_000)
+    entry = Entry(ImageVersion(5), Term(2), NodeId(1), ProposalNumber(9), ((Log.METADATA, batch),))
+    return encode_entry(entry)
+
+
+def entry_of(size: int) -> bytes:
+    """An entry of so many bytes."""
+    around = len(whole_entry(bytes(size - 200))) - (size - 200)
+    entry = whole_entry(bytes(size - around))
+    assert len(entry) == size
+    return entry
+
+
+def flipped(entry: bytes) -> bytes:
+    """The entry with one bit of its last byte changed, which is under the batch's CRC."""
+    return entry[:-1] + bytes([entry[-1] ^ 1])
 
 
 @st.composite
@@ -43,7 +68,10 @@ def appends(draw: st.DrawFn) -> AppendEntries:
     for offset, step in enumerate(steps, start=1):
         term += step
         kind = draw(st.sampled_from([b"\x00", b"\x01"]))
-        entries.append((kind + draw(st.binary(max_size=20)), prev_index + offset, term))
+        payload = (
+            whole_entry(draw(st.binary(max_size=20))) if kind == b"\x00" else draw(st.binary(max_size=9))
+        )
+        entries.append((kind + payload, prev_index + offset, term))
     return AppendEntries(
         term + draw(st.integers(0, 9)), draw(st.integers(0, 9)), prev_index, prev_term, entries
     )
@@ -109,6 +137,26 @@ CORRUPT = [
         f"at most {CHUNK_BYTES_MAX}",
         id="a-long-chunk",
     ),
+    pytest.param(append((b"\x00" + whole_entry(b"x")[:-1], 6, 2)), "entry 6 is damaged", id="a-cut-entry"),
+    pytest.param(append((b"\x00" + whole_entry(b"x") + b"\0", 6, 2)), "after the last", id="a-longer-entry"),
+    pytest.param(
+        append((b"\x00" + flipped(whole_entry(b"x")), 6, 2)), "entry 6 is damaged: batch", id="a-crc"
+    ),
+    pytest.param(append(prev=(2**63, 0)), "prev index", id="a-prev-index-of-64-bits"),
+    pytest.param(packed(1, 3, 2**63, 5, 2, []), "commit index", id="a-commit-index-of-64-bits"),
+    pytest.param(packed(3, 1, -1, False, True), "not a Raft message", id="an-ack-before-the-log"),
+    pytest.param(packed(3, 1, 2**63, False, True), "not a Raft message", id="an-ack-of-64-bits"),
+    pytest.param(packed(4, 1, 2**63, 0), "not a Raft message", id="a-candidate-of-64-bits"),
+    pytest.param(packed(8, 1, "n" * (NAME_MAX + 1), b""), "not a Raft message", id="a-long-name"),
+    pytest.param(
+        packed(8, 1, "n", bytes(MANIFEST_BYTES_MAX + 1)), "not a Raft message", id="a-long-manifest"
+    ),
+    pytest.param(packed(9, 1, "n", "f", -1, b""), "not a Raft message", id="a-chunk-before-the-file"),
+    pytest.param(packed(10, 1, "n", "f", -1, "", False), "not a Raft message", id="an-ack-before-the-file"),
+    pytest.param(packed(10, 1, "n", "f", 2**63, "", False), "not a Raft message", id="an-ack-past-all-files"),
+    pytest.param(
+        packed(10, 1, "n", "f", 0, "r" * (REFUSED_MAX + 1), False), "not a Raft message", id="a-long-reason"
+    ),
 ]
 
 
@@ -123,16 +171,20 @@ def test_as_much_as_may_be() -> None:
     entries = [(b"\x01", 6 + n, 2) for n in range(ENTRIES_MAX)]
     full = AppendEntries(3, 0, 5, 2, entries)
     assert decode(encode(full)) == full
-    large = AppendEntries(3, 0, 5, 2, [(b"\x00" * (ENTRY_BYTES_MAX + 1), 6, 2)])
+    large = AppendEntries(3, 0, 5, 2, [(b"\x00" + entry_of(ENTRY_BYTES_MAX), 6, 2)])
     assert decode(encode(large)) == large
-    chunk = SnapshotChunk(1, "n", "f", 0, b"x" * CHUNK_BYTES_MAX)
+    chunk = SnapshotChunk(1, "n" * NAME_MAX, "f" * NAME_MAX, 2**63 - 1, b"x" * CHUNK_BYTES_MAX)
     assert decode(encode(chunk)) == chunk
+    begin = SnapshotBegin(1, "n", bytes(MANIFEST_BYTES_MAX))
+    assert decode(encode(begin)) == begin
+    ack = SnapshotAck(1, "n", "f", 0, "r" * REFUSED_MAX)
+    assert decode(encode(ack)) == ack
 
 
 def test_random_bytes_are_corrupt_or_a_message_and_nothing_else() -> None:
     """10,000 of them, and 10,000 messages with one byte changed."""
     rng = random.Random(20261120)
-    whole = encode(AppendEntries(3, 2, 5, 2, [(b"\x00abc", 6, 2), (b"\x01", 7, 3)]))
+    whole = encode(AppendEntries(3, 2, 5, 2, [(b"\x00" + whole_entry(b"abc"), 6, 2), (b"\x01", 7, 3)]))
     for _ in range(10_000):
         changed = bytearray(whole)
         changed[rng.randrange(len(whole))] = rng.randrange(256)

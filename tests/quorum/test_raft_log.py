@@ -12,6 +12,7 @@ from records.invariant import InvariantViolation
 from records.types import NodeId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
+from tests.quorum.test_messages import entry_of
 
 
 def test_a_changed_library_is_noticed_at_the_start(
@@ -38,7 +39,7 @@ def test_h7_nothing_is_dumped_or_compacted_by_it(three: Rig) -> None:
 
 def test_h15_the_largest_entry_reaches_a_follower_whole(three: Rig) -> None:
     """pysyncobj would cut what is larger than its batches into chunks, and loses some of those."""
-    payload = b"\xff" * ENTRY_BYTES_MAX
+    payload = entry_of(ENTRY_BYTES_MAX)
     index = three[1].raft.propose(payload)
     entries = three.take(1, 2, AppendEntries).entries
     assert entries == [(REGULAR + payload, index, three[1].raft.term)]
