@@ -12,7 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -165,17 +165,20 @@ class Overlay:
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """See MutableView."""
-        self._write(table, key, value)
-
-    def delete(self, table: Table[K, V], key: K) -> None:
-        """See MutableView."""
-        self._write(table, key, _DELETED)
-
-    def _write(self, table: Table[Any, Any], key: Any, value: Any) -> None:
-        rows = self._rows.setdefault(table, {})
+        rows = self._rows.get(table)
+        if rows is None:
+            rows = self._rows[table] = {}
         if self._undo is not None:
             self._undo.append((rows, key, rows.get(key, _MISSING)))
         rows[key] = value
+
+    def delete(self, table: Table[K, V], key: K) -> None:
+        """See MutableView."""
+        self.put(table, key, cast(V, _DELETED))
+
+    def has_written(self, table: Table[Any, Any]) -> bool:
+        """A row of ``table`` was set or removed here."""
+        return table in self._rows
 
     def begin(self) -> None:
         """Remember every write from here on, so that ``undo`` can take it back."""

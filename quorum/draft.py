@@ -19,7 +19,7 @@ from controller.replay import replay_record
 from controller.view import ImageHeader, Overlay, View
 from records.batch import RecordParts, encode_batch
 from records.entry import ENTRY_BYTES_MAX, LoggedBatch
-from records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_of, encode_record
+from records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_beside_bytes, encode_record
 from records.types import Log
 from snapshots.store import HALTING
 
@@ -77,12 +77,25 @@ Answer = tuple[Request, Any, int]  # a decided request that waits for its entry:
 class Draft:
     """See the module. ``on_violation`` is given each request that a violation cost, and the error."""
 
-    __slots__ = ("_image", "_logs", "_on_violation", "answers", "bytes", "cost", "overlay", "patient")
+    __slots__ = (
+        "_ends",
+        "_image",
+        "_on_violation",
+        "_parts",
+        "_records",
+        "answers",
+        "bytes",
+        "cost",
+        "overlay",
+        "patient",
+    )
 
     def __init__(self, image: View, on_violation: Callable[[Request, Exception], None]) -> None:
         self._image = image
         self._on_violation = on_violation
-        self._logs: dict[Log, tuple[list[StateRecord], list[RecordParts]]] = {}
+        self._records: tuple[list[StateRecord], ...] = tuple([] for _ in Log)  # by log
+        self._parts: tuple[list[RecordParts], ...] = tuple([] for _ in Log)
+        self._ends = [*image.header.log_ends]  # the offsets after what is in here
         self.overlay = Overlay(image)
         self.answers: list[Answer] = []
         self.bytes = 0
@@ -113,33 +126,43 @@ class Draft:
         return True
 
     def _take_records(self, request: Request, decision: Decision[Any]) -> bool:
+        overlay, records = self.overlay, decision.records
         try:
-            encoded = [(record, *encode_record(record)) for record in decision.records]
-            size = sum(bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for _, _, parts in encoded)
-            cost = decision.extra_cost + sum(cost_of(record, parts) for record, _, parts in encoded)
+            encoded: list[tuple[StateRecord, Log, RecordParts]] = []
+            size, cost = 0, decision.extra_cost
+            for record in records:
+                log, parts = encode_record(record)
+                bytes_ = bytes_of(parts)
+                size += bytes_ + RECORD_OVERHEAD_BYTES_MAX
+                cost += bytes_ + cost_beside_bytes(record)
+                encoded.append((record, log, parts))
             if size > DECISION_BYTES_MAX:
                 self._answer(request, DecisionTooLarge(size))
                 return True
             beside = self.cost + cost > ENTRY_COST_MAX + OVERSHOOT_COST_MAX
             if self.cost and (beside or self.bytes + size > DECISION_BYTES_MAX):
                 return False
-            self.overlay.begin()
-            for record in decision.records:
-                replay_record(self.overlay, record)
+            overlay.begin()
+            for record in records:
+                replay_record(overlay, record)
         except HALTING:
             raise
         except Exception as error:  # noqa: BLE001 - around one request's decision
-            self.overlay.undo()
+            overlay.undo()
             self._violated(request, error)
             return True
-        self.overlay.keep()
+        overlay.keep()
+        ends = self._ends
         for record, log, parts in encoded:
-            records, batch = self._logs.setdefault(log, ([], []))
-            records.append(record)
-            batch.append(parts)
+            self._records[log].append(record)
+            self._parts[log].append(parts)
+            ends[log] += 1
         self.bytes += size
         self.cost = self.cost + cost if not decision.ends_entry else max(self.cost + cost, ENTRY_COST_MAX)
-        self.overlay.header = self._advanced()
+        at = self._image.header  # its version stays the image's until the entry is applied
+        overlay.header = ImageHeader(
+            at.version, at.controller_epoch, at.leader_id, (ends[0], ends[1], ends[2])
+        )
         self._answer(request, decision.response, decision.throttle_ms)
         return True
 
@@ -151,23 +174,16 @@ class Draft:
         self.patient += request.patient
         self.answers.append((request, response, throttle_ms))
 
-    def _advanced(self) -> ImageHeader:
-        """The image's header with the offsets after these records, the version still the image's."""
-        ends = [*self._image.header.log_ends]
-        for log, (records, _) in self._logs.items():
-            ends[log] += len(records)
-        return msgspec.structs.replace(self._image.header, log_ends=(ends[0], ends[1], ends[2]))
-
     def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
         """As they go into the entry."""
         return tuple(
-            (log, encode_batch(encoded, timestamp_ms=now_ms))
-            for log, (_, encoded) in sorted(self._logs.items())
+            (log, encode_batch(self._parts[log], timestamp_ms=now_ms)) for log in Log if self._parts[log]
         )
 
     def logged(self) -> tuple[LoggedBatch, ...]:
         """The same, as apply takes them."""
         return tuple(
-            LoggedBatch(log, False, tuple(records), len(records))
-            for log, (records, _) in sorted(self._logs.items())
+            LoggedBatch(log, False, tuple(self._records[log]), len(self._records[log]))
+            for log in Log
+            if self._records[log]
         )

@@ -23,6 +23,7 @@ import structlog
 
 from controller import levels, voters
 from controller.clocks import SeenClocks
+from controller.features import FEATURES
 from controller.replay import Applied, Superseded, apply
 from controller.view import ImageHeader, Overlay, View
 from quorum.archiver import Archiver
@@ -39,7 +40,7 @@ from quorum.replica_config import ReplicaConfig
 from quorum.snapshotter import Background, Snapshotter
 from quorum.succession import Succession
 from quorum.transport import PeerTransport, Send
-from records.batch import batch_header
+from records.batch import stamped_ms
 from records.control import ControlRecord
 from records.entry import decode_entry, decode_records
 from records.levels import LevelTooHigh
@@ -283,19 +284,20 @@ class Replica:
                 self.proposer.own_no_op_applied()
             return
         entry = decode_entry(command[1:])
-        if entry.batches and term == self.raft.term:
-            stamp_ms = batch_header(entry.batches[0][1]).max_timestamp_ms
-            self._seen_clocks.observe(term, stamp_ms, int(self._clock() * 1000))
         decided = self.proposer.decided(entry)
         batches, overlay = decided or (decode_records(entry), Overlay(self.store.image))
+        if batches and term == self.raft.term:
+            self._seen_clocks.observe(term, stamped_ms(entry.batches[0][1]), int(self._clock() * 1000))
         overlay.header = self.store.image.header
         outcome = apply(overlay, entry, batches, replayed=decided is not None)
         if isinstance(outcome, Applied):
+            may_raise_level = overlay.has_written(FEATURES)
             overlay.write_to(self.store.image)
             self.archiver.applied(entry, outcome.before, self.store.image.header)
+            if may_raise_level:
+                self._require_level(levels.in_force(self.store.image))
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
-        self._require_level(levels.in_force(self.store.image))
         self.proposer.applied(entry, outcome)
         if self.store.image.rows_unsaved > ROWS_UNSAVED_MAX:
             self.flush()

@@ -28,8 +28,8 @@ ISOLATION: Final = (
         "replay-not-undone",
         "what a failed replay wrote on the overlay is taken back",
         "quorum/draft.py",
-        "            self.overlay.undo()\n",
-        "            self.overlay.keep()\n",
+        "            overlay.undo()\n",
+        "            overlay.keep()\n",
         (ISOLATED + "test_what_a_failed_replay_wrote_is_undone[InvariantViolation]",),
     ),
     Mutant(
@@ -150,8 +150,8 @@ ISOLATION: Final = (
         "record-overhead-left-out",
         "what a batch writes around each record counts",
         "quorum/draft.py",
-        "bytes_of(parts) + RECORD_OVERHEAD_BYTES_MAX for",
-        "bytes_of(parts) for",
+        "                size += bytes_ + RECORD_OVERHEAD_BYTES_MAX\n",
+        "                size += bytes_\n",
         (BUDGETS + "test_what_a_batch_writes_around_small_records_counts",),
     ),
     Mutant(
@@ -272,8 +272,8 @@ ISOLATION: Final = (
         "deleted-rows-cost-nothing",
         "the rows that a decision deletes count",
         "quorum/draft.py",
-        "            cost = decision.extra_cost + sum(",
-        "            cost = sum(",
+        "            size, cost = 0, decision.extra_cost\n",
+        "            size, cost = 0, 0\n",
         (BUDGETS + "test_what_replaying_a_decision_costs_beyond_its_records_counts",),
     ),
     Mutant(
