@@ -29,7 +29,7 @@ REGULAR: Final = b"\x00"
 SLICE_MAX: Final = 512  # entries a slice returns; callers ask again
 COMPACTED_MAX: Final = 2_000  # entries forgotten at once: a few milliseconds
 
-JournalEntry = tuple[bytes, int, int]  # command, index, term: pysyncobj's order
+JournalEntry = tuple[bytes, LogIndex, Term]  # command, index, term: pysyncobj's order
 
 
 class Journal(PysyncobjJournal):  # type: ignore[misc]
@@ -70,19 +70,19 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     @property
     def first_index(self) -> LogIndex:
         """Index of the sentinel: everything at or below it is in the image."""
-        return LogIndex(self._entries[0][1])
+        return self._entries[0][1]
 
     @property
     def last_index(self) -> LogIndex:
         """Index of the last entry."""
-        return LogIndex(self._entries[-1][1])
+        return self._entries[-1][1]
 
     def term_at(self, index: int) -> Term | None:
         """The term of an entry that is in the journal, else None."""
         position = index - self._entries[0][1]
         if not 0 <= position < len(self._entries):
             return None
-        return Term(self._entries[position][2])
+        return self._entries[position][2]
 
     def entry_at(self, index: int) -> JournalEntry | None:
         """The entry at ``index``, or None if it is not in the journal."""
@@ -93,10 +93,10 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         return len(self._entries)
 
     def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            start, stop, _ = at.indices(len(self._entries))
-            return self._entries[start : min(stop, start + SLICE_MAX)]
-        return self._entries[at]
+        if type(at) is int:
+            return self._entries[at]
+        start, stop, _ = at.indices(len(self._entries))
+        return self._entries[start : min(stop, start + SLICE_MAX)]
 
     # -- what Raft writes -----------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         _, last_index, last_term = self._entries[-1]
         invariant(idx == last_index + 1, "a gap in the journal", last=last_index, added=idx)
         invariant(term >= last_term, "a term went back in the journal", last=last_term, added=term)
-        self._entries.append((command, idx, term))
+        self._entries.append((command, LogIndex(idx), Term(term)))
         self.bytes += len(command)
         self._put(command, idx, term)
 

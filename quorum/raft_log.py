@@ -5,8 +5,8 @@ Everything name-mangled that we touch is in ``REACHED`` and asserted to exist at
 
 How pysyncobj bites (docs/raft-hazards.md), and what is done here
 H7, H6   its dumps and compaction lose entries: overridden to nothing, its serializer replaced.
-H11      it forwards commands to whoever leads: we submit only as leader, in one stack, and check
-         that the entry in the journal is ours.
+H11      it queues commands, and forwards them to another leader: ``propose`` appends to the journal itself,
+         as leader only, and pysyncobj's queue is switched off.
 H12      an exception in apply is retried forever by its own thread: we drive the ticks, so it
          reaches our driver, which halts. Its callbacks are not used.
 H13,H14  membership and pickle: refused by ``messages``; its ``pickle`` is replaced by one that raises.
@@ -59,7 +59,7 @@ REACHED: Final = (
     "otherNodes",
     "onMessageReceived",
     "applyLogEntries",
-    "doApplyCommand",
+    "getCurrentLogIndex",
     "getEntries",
     "sendAppendEntries",
     "tryLogCompaction",
@@ -121,6 +121,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     """One voter's Raft core. ``transport`` is a pysyncobj Transport; see quorum/transport.py."""
 
     _SyncObj__raftElectionDeadline: float
+    _SyncObj__raftCommitIndex: LogIndex
+    _SyncObj__raftLastApplied: LogIndex
 
     def __init__(
         self,
@@ -164,8 +166,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         super().__init__(RaftNode(node_id), list(self._nodes.values()), conf, transport=transport)
         for name in REACHED:
             invariant(hasattr(self, f"_SyncObj__{name}"), "pysyncobj changed", missing=name)
-        self._SyncObj__raftLastApplied = int(applied_index)
-        commit_index = max(journal.getRaftCommitIndex(), int(applied_index))
+        self._SyncObj__raftLastApplied = applied_index
+        commit_index = max(LogIndex(journal.getRaftCommitIndex()), applied_index)
         self._SyncObj__raftCommitIndex = commit_index
         journal.setRaftCommitIndex(commit_index)
         if not self._nodes:  # a lone voter waits for no leader's silence: its own vote elects it
@@ -173,22 +175,38 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     # -- overridden: what pysyncobj must not do --------------------------------------------------
 
-    def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802
-        index = LogIndex(self._SyncObj__raftLastApplied + 1)
-        term = self._journal.term_at(index)
-        invariant(term is not None, "a committed entry that the journal lacks", index=index)
-        self._on_committed(index, Term(term or 0), command)
-
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
         """Apply what is committed, for ``APPLY_S_MAX`` at a time. pysyncobj's own applies all there is."""
+        if self._SyncObj__raftLastApplied >= self._SyncObj__raftCommitIndex:
+            return False
         until_s = self._clock() + APPLY_S_MAX
         while self._SyncObj__raftLastApplied < self._SyncObj__raftCommitIndex:
-            ((command, _, _),) = self._SyncObj__getEntries(self._SyncObj__raftLastApplied + 1, 1)
-            self._SyncObj__doApplyCommand(command)
-            self._SyncObj__raftLastApplied += 1
+            index = LogIndex(self._SyncObj__raftLastApplied + 1)
+            entry = self._journal.entry_at(index)
+            if entry is None:
+                raise InvariantViolation(f"committed entry {index} is not in the journal")
+            command, _, term = entry
+            self._on_committed(index, Term(term), command)
+            self._SyncObj__raftLastApplied = index
             if self._clock() > until_s:
                 break
         return False
+
+    def _checkCommandsToApply(self) -> None:  # noqa: N802
+        """pysyncobj's queue of commands to append, or to forward: nothing is ever in it (``propose``)."""
+
+    def _SyncObj__getCurrentLogIndex(self) -> int:  # noqa: N802
+        """The same as pysyncobj's, which asks twelve times for each entry."""
+        return self._journal.last_index
+
+    def _SyncObj__getEntries(  # noqa: N802
+        self, first: int | None, count: int | None = None, bytes_max: int | None = None
+    ) -> Any:
+        """The same as pysyncobj's, without a slice where one entry is asked for, as by most calls."""
+        if first is None or count != 1 or bytes_max is not None:
+            return super()._SyncObj__getEntries(first, count, bytes_max)
+        entry = self._journal.entry_at(first)
+        return [] if entry is None else [entry]
 
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
         """Compaction is ours (quorum/snapshotter.py)."""
@@ -198,17 +216,20 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     @property
     def term(self) -> Term:
         """The current term."""
-        return Term(self._SyncObj__raftCurrentTerm)
+        term: Term = self._SyncObj__raftCurrentTerm
+        return term
 
     @property
     def role(self) -> int:
         """FOLLOWER, CANDIDATE or LEADER."""
-        return int(self._SyncObj__raftState)
+        role: int = self._SyncObj__raftState
+        return role
 
     @property
     def is_leader(self) -> bool:
         """This node believes that it leads. It may be deposed already: only an apply proves it."""
-        return bool(self._SyncObj__raftState == LEADER)
+        leads: bool = self._SyncObj__raftState == LEADER
+        return leads
 
     @property
     def leader_id(self) -> NodeId | None:
@@ -219,12 +240,12 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     @property
     def commit_index(self) -> LogIndex:
         """The highest index known to be committed."""
-        return LogIndex(self._SyncObj__raftCommitIndex)
+        return self._SyncObj__raftCommitIndex
 
     @property
     def applied_index(self) -> LogIndex:
         """The highest index handed to ``on_committed``."""
-        return LogIndex(self._SyncObj__raftLastApplied)
+        return self._SyncObj__raftLastApplied
 
     def match_index(self, peer: NodeId) -> LogIndex:
         """How far the follower's log is known to match. 0 when unknown."""
@@ -277,7 +298,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     @property
     def behind_commit(self) -> bool:
         """Committed entries wait to be applied: tick again."""
-        return bool(self._SyncObj__raftCommitIndex > self._SyncObj__raftLastApplied)
+        return self._SyncObj__raftCommitIndex > self._SyncObj__raftLastApplied
 
     def deliver(self, peer: NodeId, message: RaftMessage) -> None:
         """Give the core a message that the firewall let through."""
@@ -289,15 +310,12 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._rest()
 
     def propose(self, payload: bytes) -> LogIndex:
-        """Append an entry as leader and send it. Halts unless the journal ends with it, in this term."""
+        """Append an entry as leader and send it. Halts unless it continues the journal."""
         invariant(self.is_leader, "a proposal by a node that does not lead", term=self.term)
-        command = REGULAR + payload
-        self._applyCommand(command, None)
-        self._checkCommandsToApply()
+        index = LogIndex(self._journal.last_index + 1)
+        self._journal.add(REGULAR + payload, index, self.term)
         self._SyncObj__sendAppendEntries()
-        last, index, term = self._journal[-1]
-        invariant(last == command and term == self.term, "the journal's end is not the proposal", index=index)
-        return LogIndex(index)
+        return index
 
     def keep_next_index(self, peer: NodeId, at_least: LogIndex) -> None:
         """An ack never moves the next index back (it would send everything twice)."""
@@ -364,8 +382,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         """
         if term > self.term:
             self._SyncObj__setCurrentTerm(int(term), None)
-        self._SyncObj__raftLastApplied = int(index)
-        self._SyncObj__raftCommitIndex = max(int(index), self._SyncObj__raftCommitIndex)
+        self._SyncObj__raftLastApplied = index
+        self._SyncObj__raftCommitIndex = max(index, self._SyncObj__raftCommitIndex)
 
     def _rest(self) -> None:
         """A deposed leader waits a whole timeout before it campaigns (L4)."""

@@ -401,11 +401,13 @@ def test_h11_a_follower_never_sends_a_proposal_to_its_leader(three: Rig) -> None
     assert not three.frames[NodeId(2), NodeId(1)]
 
 
-def test_a_proposal_that_is_not_the_journals_end_halts(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    raft = three[1].raft
-    monkeypatch.setattr(raft, "_checkCommandsToApply", lambda: None)
-    with pytest.raises(InvariantViolation, match="not the proposal"):
-        raft.propose(b"\xfe")
+def test_h11_what_comes_into_the_cores_own_queue_is_never_appended_nor_forwarded(three: Rig) -> None:
+    for node in (1, 2):
+        raft, last = three[node].raft, three[node].journal.last_index
+        raft._applyCommand(b"\xfe", None)
+        three.turn(node)
+        assert three[node].journal.last_index == last
+    assert not three.frames[NodeId(2), NodeId(1)]
 
 
 def test_entries_leave_before_the_leaders_own_flush(three: Rig) -> None:
