@@ -1,7 +1,7 @@
 """How many bytes of requests and replies the connections of a node hold, and who must wait or go.
 
 Counted   bytes that have come, not bytes that a frame announces: what waits in a connection's buffer, the
-          frames of parked requests, and replies that their client has not read.
+          frames of parked requests above UNCOUNTED_BYTES_MAX, and replies that their client has not read.
 Small     frames up to SMALL_FRAME_BYTES_MAX have a reserve of their own, so that stalled uploads never keep
           a heartbeat out. At its end the connection goes whose part of a small frame is the oldest.
 Large     a connection with a part of a larger frame is not read past the bound, until there is room. If
@@ -21,6 +21,10 @@ from wire.limits import QUEUED_REQUEST_BYTES_MAX
 
 SMALL_FRAME_BYTES_MAX: Final = 64 * 1024
 SMALL_RESERVE_BYTES_MAX: Final = 64 * 1024 * 1024
+PARKED_BYTES_MAX: Final = 4 * 1024
+"""Of a request that is parked while the memory for small frames is full: heartbeats, ends of transactions."""
+UNCOUNTED_BYTES_MAX: Final = 512
+"""A parked request of so many bytes is not counted, one of each connection."""
 REPLIES_BYTES_MAX: Final = 64 * 1024 * 1024
 OVERSHOOT_BYTES_MAX: Final = 32 * 1024 * 1024
 READ_BYTES_MAX: Final = 256 * 1024  # that uvloop takes from a socket at once

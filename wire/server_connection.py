@@ -21,12 +21,10 @@ from wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
 from wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
 from wire.k18_api_versions import ApiVersionsAnswer
 from wire.login import login_step
-from wire.request_memory import Part, Share
+from wire.request_memory import PARKED_BYTES_MAX, UNCOUNTED_BYTES_MAX, Part, Share
 from wire.server_reply import ServerReply
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
-PARKED_BYTES_MAX: Final = 4 * 1024
-"""Of a request that is parked while the memory for small frames is full: heartbeats, ends of transactions."""
 WRITE_BUFFER_BYTES: Final = 8 * 1024
 """More of unread replies is counted; so much, of each connection, is not."""
 
@@ -41,8 +39,7 @@ class ServerConnection(asyncio.Protocol):
     """One client. The next request waits while the connection is busy, muted, write-paused or closing."""
 
     def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
-        self._listener = listener
-        self._loop = loop
+        self._listener, self._loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
         self._sasl: PlainServer | None = None
@@ -57,8 +54,7 @@ class ServerConnection(asyncio.Protocol):
         self.stalls = listener.stalls
         self.isolation = listener.isolation
         self._work = _UNREAD  # what is served, by name
-        self._memory = listener.memory
-        self._share = Share(self)
+        self._memory, self._share = listener.memory, Share(self)
         self._parked_bytes = 0  # of the frame whose request is in process
         self._has_part = self._waits_for_memory = False
         self._admission = listener.admission
@@ -176,6 +172,8 @@ class ServerConnection(asyncio.Protocol):
             return
         if self._parked_bytes:
             self._unpark()
+        if self.active_sweep != self._admission.sweeps:  # it waited, for longer than others were idle
+            self._admission.recent(self)
         transport.write(framed)
         if self._write_paused:
             self._memory.hold_unread(self._share, transport.get_write_buffer_size())
@@ -197,11 +195,12 @@ class ServerConnection(asyncio.Protocol):
         if throttle_ms > 0:
             self._muted = True
             self._timer = self._loop.call_later(throttle_ms / 1000, self._unmute)
+        elif not (self._splitter.pending or self._reading_paused or self._share.is_counted):
+            return  # as after most requests: nothing waits
         self._advance()
 
     def _unmute(self) -> None:
-        self._timer = None
-        self._muted = False
+        self._timer, self._muted = None, False
         self._advance()
 
     def _advance(self) -> None:
@@ -212,7 +211,9 @@ class ServerConnection(asyncio.Protocol):
         stalls = self.stalls
         end_s = 0.0
         try:
-            while not (self._busy or self._muted or self._write_paused or self._closing):
+            while self._splitter.pending:
+                if self._busy or self._muted or self._write_paused or self._closing:
+                    break
                 begun = stalls.begin()
                 if not end_s:
                     end_s = begun[0] + TURN_S
@@ -236,6 +237,8 @@ class ServerConnection(asyncio.Protocol):
             self.is_advancing = False
         if self._splitter.pending or self._share.is_counted:
             self._count()
+        elif not (self._muted or self._write_paused or self._reading_paused):
+            return
         self._regulate_reading()
 
     def _park(self, size: int) -> None:
@@ -249,8 +252,6 @@ class ServerConnection(asyncio.Protocol):
     def _unpark(self) -> None:
         self._memory.unpark(self._parked_bytes)
         self._parked_bytes = 0
-        self.active_sweep = self._admission.sweeps
-        self._became_active(self)
 
     def _count(self) -> None:
         """Tell the memory what waits here, and the admission whether its client is to go on with it."""
@@ -275,9 +276,7 @@ class ServerConnection(asyncio.Protocol):
     def _let_go(self) -> None:
         """Hold nothing: the connection is closing."""
         self._splitter.clear()
-        if self._parked_bytes:
-            self._memory.unpark(self._parked_bytes)
-            self._parked_bytes = 0
+        self._unpark()
         self._memory.release(self._share)
         self._part_is_gone()
 
@@ -314,11 +313,12 @@ class ServerConnection(asyncio.Protocol):
             end = framing.skip_tagged_fields(frame, end)
         reply = ServerReply(self, api, version, correlation_id)
         self._busy = True
+        body = memoryview(frame)[end:] if type(frame) is bytes else memoryview(frame).toreadonly()[end:]
         if self._sasl is not None and key != API_VERSIONS_KEY:
-            self._serve_unauthenticated(self._sasl, key, memoryview(frame).toreadonly()[end:], reply)
+            self._serve_unauthenticated(self._sasl, key, body, reply)
             return
         try:
-            request = api.decode_request(version, memoryview(frame).toreadonly()[end:])
+            request = api.decode_request(version, body)
         except ApiError as error:
             reply(error)
             return
@@ -331,14 +331,14 @@ class ServerConnection(asyncio.Protocol):
             reply(error)
         except Exception as error:  # noqa: BLE001 - around one request
             reply.fail(self.isolation.failure(api.name, error))
-        if self._busy:
+        if self._busy and len(frame) > UNCOUNTED_BYTES_MAX:
             self._park(len(frame))
 
     def _learn_client_id(self, frame: bytes | bytearray, end: int) -> None:
         client_id = framing.parse_client_id(frame[10:end], is_null=frame[8] >= 0x80)
         self._raw_client_id = bytes(frame[8:end])
-        principal = self._context.principal
-        self._context = Context(principal, self._listener.name, client_id, self.peer, self._proof)
+        before = self._context
+        self._context = Context(before.principal, before.listener, client_id, self.peer, self._proof)
 
     def _refuse_version(self, api: Api[Any, Any], version: int, correlation_id: int) -> None:
         if api.key != API_VERSIONS_KEY:

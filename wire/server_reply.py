@@ -7,7 +7,7 @@ from records.invariant import InvariantViolation
 from wire import frame as framing
 from wire.dispatch import Api
 from wire.isolation import Isolation
-from wire.stalls import Stalls
+from wire.stalls import MEASURED_S, Stalls
 
 
 class Answers(Protocol):
@@ -49,9 +49,11 @@ class ServerReply:
         if connection.is_advancing:  # what serves the request is measured with its reply
             self._send(connection, outcome, throttle_ms)
             return
-        begun = connection.stalls.begin()
+        stalls = connection.stalls
+        begun_s = stalls.clock()
         self._send(connection, outcome, throttle_ms)
-        connection.stalls.end(self._api.name, begun)
+        if stalls.clock() - begun_s >= MEASURED_S:
+            stalls.inner(self._api.name, begun_s)
 
     def fail(self, refusal: ApiError) -> None:
         """The request failed: refuse it, or close the connection if it was answered, or seemed to be."""
@@ -73,7 +75,10 @@ class ServerReply:
                 connection.stay_silent(api.name, silence.failure, throttle_ms)
                 return
         try:
-            framed = self._framed(outcome, throttle_ms)
+            if api.frame_response is not None and not isinstance(outcome, ApiError):
+                framed = api.frame_response(self.version, self._correlation_id, outcome, throttle_ms)
+            else:
+                framed = self._framed(outcome, throttle_ms)
         except Exception as error:  # noqa: BLE001 - around one request's reply
             connection.close_because(str(connection.isolation.failure(api.name, error)))
             return
@@ -83,8 +88,6 @@ class ServerReply:
         api, version = self._api, self.version
         if isinstance(outcome, ApiError):
             body = api.refusal(version, self.request, outcome, throttle_ms)
-        elif api.frame_response is not None:
-            return api.frame_response(version, self._correlation_id, outcome, throttle_ms)
         else:
             body = api.encode_response(version, outcome, throttle_ms)
         tagged = api.has_tagged_response_header(version)

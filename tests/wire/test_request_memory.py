@@ -13,6 +13,7 @@ from wire.limits import QUEUED_REQUEST_BYTES_MAX
 from wire.request_memory import (
     OVERSHOOT_BYTES_MAX,
     SMALL_FRAME_BYTES_MAX,
+    UNCOUNTED_BYTES_MAX,
     Part,
     RequestMemory,
     Share,
@@ -59,12 +60,20 @@ def test_small_frames_have_their_own_reserve(size: int, small: int, large: int) 
     assert (stage.listener.memory.small, stage.listener.memory.large) == (small, large)
 
 
-def test_a_parked_request_counts_until_it_is_answered() -> None:
+def parked(size: int) -> bytes:
+    """A request of so many bytes, most of them its client id."""
+    frame = allocate()[4:]
+    assert frame[8:14] == b"\0\x04test"
+    wide = size - len(frame) + len(b"test")
+    return raw_frame(frame[:8] + wide.to_bytes(2, "big") + b"c" * wide + frame[14:])
+
+
+@pytest.mark.parametrize(("size", "counted"), [(UNCOUNTED_BYTES_MAX, 0), (UNCOUNTED_BYTES_MAX + 1, 513)])
+def test_a_parked_request_counts_until_it_is_answered(size: int, counted: int) -> None:
     later = Later()
     stage = house(endpoint=later)
-    frame = allocate()
-    stage.send("a", frame)
-    assert stage.listener.memory.small == len(frame) - 4
+    stage.send("a", parked(size))
+    assert stage.listener.memory.small == counted
     later.waiting[0](BLOCK)
     assert stage.listener.memory.small == 0
 
@@ -72,8 +81,8 @@ def test_a_parked_request_counts_until_it_is_answered() -> None:
 def test_what_is_read_ahead_counts() -> None:
     later = Later()
     stage = house(endpoint=later)
-    stage.send("a", allocate() + bytes(1000))
-    assert stage.listener.memory.small == len(allocate()) - 4 + 1000
+    stage.send("a", parked(600) + bytes(1000))
+    assert stage.listener.memory.small == 600 + 1000
 
 
 def test_past_the_bound_a_large_frame_is_not_read_and_a_small_one_is_served() -> None:
