@@ -69,19 +69,19 @@ HAZARDS: Final = (
         (FIREWALL + "test_what_was_switched_off_halts_if_it_is_sent_after_all[forwarding]",),
     ),
     Mutant(
-        "proposal-unchecked",
-        "after a proposal the journal ends with it, in this term (H11)",
+        "core-queue-runs",
+        "what comes into pysyncobj's own queue of commands is neither appended nor forwarded (H11)",
         "quorum/raft_log.py",
-        "        invariant(last == command and term == self.term, ",
-        "        invariant(bool(last) or term == self.term, ",
-        (PROPOSER + "test_a_proposal_that_is_not_the_journals_end_halts",),
+        "    def _checkCommandsToApply(self) -> None:  # noqa: N802\n",
+        "    def _unused(self) -> None:\n",
+        (PROPOSER + "test_h11_what_comes_into_the_cores_own_queue_is_never_appended_nor_forwarded",),
     ),
     Mutant(
         "apply-swallows",
         "an exception while an entry is applied reaches the driver (H12)",
         "quorum/raft_log.py",
-        "            self._SyncObj__doApplyCommand(command)\n",
-        "            try:\n                self._SyncObj__doApplyCommand(command)\n"
+        "            self._on_committed(index, Term(term), command)\n",
+        "            try:\n                self._on_committed(index, Term(term), command)\n"
         "            except Exception:\n                return True\n",
         (
             PROPOSER
