@@ -10,12 +10,16 @@ import msgspec
 from controller.brokers import Endpoint, Feature
 from controller.topics import NewTopic
 from tests.wire.sample_messages import SAMPLES
+from wire.auth import TOKEN_BYTES_MAX
 from wire.dispatch import Api
+from wire.json_api import JSON_BYTES_MAX
 from wire.k00_produce import PartitionData
 from wire.k02_list_offsets import OffsetQuery
 from wire.k03_metadata import TopicQuery
 from wire.k23_offset_for_leader_epoch import EpochQuery
 from wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
+from wire.k20021_migrate import Stopped
+from wire.k20037_prove_secret import FIELD_BYTES_MAX
 
 NAME: Final = "n" * 243
 ID: Final = "i" * 394
@@ -54,8 +58,8 @@ def largest(api: Api[Any, Any]) -> Iterator[Largest]:
     """At least one of each API: a sample, and where something in it can be long, the longest."""
     sample = SAMPLES[api.key][0]
     yield Largest("a sample", sample)
-    if api.key in _LONG:
-        yield from _LONG[api.key](sample)
+    if api.key not in NOTHING_LONG:
+        yield from LONG[api.key](sample)
 
 
 def _k0(sample: Any) -> Iterator[Largest]:
@@ -89,6 +93,53 @@ def _k10(sample: Any) -> Iterator[Largest]:
     for count in (*LOOKED_UP, 4_990):
         keys = tuple(transactional_id(n) for n in range(count))
         yield Largest(f"{count} ids", changed(sample, key_type=1, keys=keys))
+
+
+def _k17(sample: Any) -> Iterator[Largest]:
+    for size in (249, 32_767):
+        yield Largest(f"a mechanism of {size}", changed(sample, mechanism="m" * size))
+
+
+def _k36(sample: Any) -> Iterator[Largest]:
+    for size in (0, TOKEN_BYTES_MAX, TOKEN_BYTES_MAX + 1):
+        yield Largest(f"a token of {size}", changed(sample, token=bytes(size)))
+    user, password = b"u" * (TOKEN_BYTES_MAX // 2), b"p" * (TOKEN_BYTES_MAX // 2 - 2)
+    yield Largest("a long login", changed(sample, token=b"\0" + user + b"\0" + password))
+
+
+def _k55(sample: Any) -> Iterator[Largest]:
+    one = sample.topics[0]
+    for count in (1, 100, 250):
+        topics = tuple(changed(one, topic_name=topic(n)) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, topics=topics))
+    yield Largest(
+        "10000 partitions", changed(sample, topics=(changed(one, partitions=tuple(range(10_000))),))
+    )
+
+
+def _k20021(sample: Any) -> Iterator[Largest]:
+    yield Largest("64-bit numbers", changed(sample, at_least=2**63 - 1))
+    yield Largest("a long command", changed(sample, command="c" * (JSON_BYTES_MAX - 1_000)))
+    stopped = Stopped("e" * (JSON_BYTES_MAX - 1_000), 2**63 - 1, is_stopped=False)
+    yield Largest("a long ensemble", changed(sample, command="import", stopped=stopped, dry_run=True))
+
+
+def _k20027(sample: Any) -> Iterator[Largest]:
+    for size in (400, 401, JSON_BYTES_MAX - 1_000):
+        yield Largest(f"an id of {size}", changed(sample, transactional_id="i" * size))
+
+
+def _k20037(sample: Any) -> Iterator[Largest]:
+    for size in (FIELD_BYTES_MAX, FIELD_BYTES_MAX + 1, 15_000):
+        text, raw = "t" * size, bytes(size)
+        longest = {"cluster_id": text, "role": text, "nonce": raw}
+        yield Largest(f"fields of {size}", changed(sample, **longest))
+        yield Largest(f"a proof of {size}", changed(sample, **longest, proof=raw))
+
+
+def _k20057(sample: Any) -> Iterator[Largest]:
+    for level in (-(2**63), -1, 2**15, 2**63 - 1):
+        yield Largest(f"level {level}", changed(sample, log_level=level))
 
 
 def _k18(sample: Any) -> Iterator[Largest]:
@@ -191,12 +242,16 @@ def _add_partitions(sample: Any) -> Iterator[Largest]:
             yield Largest(title, changed(sample, transactions=many, batched=True), 4)
 
 
-_LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
+NOTHING_LONG: Final = frozenset((60, 63, 64, 67, 20066))
+"""Requests of a few numbers and flags: their sample is as large as they get."""
+
+LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     0: _k0,
     1: _k1,
     2: _k2,
     3: _k3,
     10: _k10,
+    17: _k17,
     18: _k18,
     19: _k19,
     20: _k20,
@@ -206,11 +261,16 @@ _LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     26: _k22,
     27: _k27,
     32: _k32,
+    36: _k36,
+    55: _k55,
     61: _k61,
     62: _k62,
     65: _k65,
     66: _k66,
+    20021: _k20021,
     20024: _k20024,
-    20027: _k22,
+    20027: _k20027,
+    20037: _k20037,
+    20057: _k20057,
     20065: _k22,
 }

@@ -17,6 +17,7 @@ from controller.errors import ApiError, InvalidRequest
 from records.invariant import CorruptData, InvariantViolation
 from tests.hostile.largest import largest
 from tests.hostile.messages import Messages
+from tests.secret import known_secret
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import allocate, capturing_log, framed
@@ -28,6 +29,9 @@ from wire.listener import Listener
 from wire.server_connection import ServerConnection
 
 OWN = (17, 18, 36, 20037)  # the listener's own
+LOGIN = framed(17, 1, b"\0\5PLAIN", flexible=False) + framed(
+    36, 1, b"\0\0\0\x0d\0alice\0secret", flexible=False
+)
 FRAMES = 8_000
 CONNECTION_FRAMES_MAX = 4
 RESPONSES = 60  # per API and version
@@ -48,6 +52,13 @@ class Echo:
     def __call__(self, request: Any, context: Context, reply: Reply) -> None:
         self.served += 1
         reply(InvalidRequest("no") if self.served % 2 else SAMPLES[self.key][1])
+
+
+def receive(connection: ServerConnection, clock: Clock, data: bytes) -> None:
+    """Bytes arrive, and are worked off however long the machine lets the connection wait."""
+    connection.data_received(data)
+    while clock.run_soon():
+        pass
 
 
 def everything() -> Service:
@@ -79,7 +90,7 @@ def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl
         cut = rng.randrange(len(raw) + 1) if rng.random() < 0.5 else len(raw)
         for part in (raw[:cut], raw[cut:]):
             if part and not wire.closed:
-                connection.data_received(part)
+                receive(connection, clock, part)
         for _, callback, timer in clock.timers[:]:  # a refused login is answered after a while
             if not timer.cancelled:
                 callback()
@@ -94,6 +105,37 @@ def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl
     if not sasl:
         served = {key for key, (_, endpoint) in service.items() if cast(Echo, endpoint).served}
         assert served == set(service), "every decoder let something through"
+
+
+@pytest.mark.parametrize("login", [False, True], ids=["at-once", "logged-in"])
+@pytest.mark.parametrize("api", [api for api in EVERY_API if api.key in OWN], ids=lambda api: api.name)
+def test_the_listeners_own_requests_at_their_limits(api: Api[Any, Any], login: bool) -> None:
+    """Each is answered or closes its connection."""
+    log, events = capturing_log()
+    listener = Listener(
+        everything(),
+        name="X",
+        log=log,
+        secret=known_secret(),
+        security_protocol="SASL_PLAINTEXT",
+        credentials={"alice": "secret"},
+    )
+    for each in largest(api):
+        for version in api.versions:
+            wire, clock = Wire(), Clock()
+            connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, clock))
+            connection.connection_made(cast(asyncio.Transport, wire))
+            if login:
+                receive(connection, clock, LOGIN)
+            before = len(wire.written)
+            body = api.encode_request(version, each.request)
+            receive(connection, clock, framed(api.key, version, body, flexible=version >= api.flexible_from))
+            for _, callback, timer in clock.timers[:]:
+                if not timer.cancelled:
+                    callback()
+            assert len(wire.written) > before or wire.closed, (each.title, version)
+            connection.connection_lost(None)
+    assert {event["event"] for event in events} <= {"connection_closed", "log_lines_suppressed"}
 
 
 class Halts(Exception):
@@ -121,16 +163,16 @@ def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool)
         options = {"security_protocol": "SASL_PLAINTEXT", "credentials": {"alice": "secret"}}
     listener = Listener(service, name="X", log=log, count_failed=failed.append, halting=(Halts,), **options)
     wire = Wire()
-    connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, Clock()))
+    clock = Clock()
+    connection = ServerConnection(listener, cast(asyncio.AbstractEventLoop, clock))
     connection.connection_made(cast(asyncio.Transport, wire))
     if sasl:
-        connection.data_received(framed(17, 1, b"\0\5PLAIN", flexible=False))
-        connection.data_received(framed(36, 1, b"\0\0\0\x0d\0alice\0secret", flexible=False))
+        receive(connection, clock, LOGIN)
     if isinstance(error, Halts):
         with pytest.raises(Halts):
-            connection.data_received(allocate())
+            receive(connection, clock, allocate())
         return
-    connection.data_received(allocate())
+    receive(connection, clock, allocate())
     assert wire.closed
     assert failed == ["AllocateProducerIds"]
     assert [event["event"] for event in events] == ["request_failed", "connection_closed"]
