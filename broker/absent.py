@@ -82,6 +82,6 @@ class Absent:
             # Nobody could say whether it exists: the client asks for metadata, and comes back.
             is_certain = self._topics.is_certain and self._partitions.recovered
             return unknown if is_certain else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if any(each.partition_index == index for each in topic.partitions):
+        if 0 <= index < len(topic.partitions):  # they are numbered from 0, without a gap
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -77,7 +77,7 @@ class DataPlane:
             self._flusher,
             clock_ms=_wall_ms,
         )
-        self._fetch = FetchEndpoint(self._partitions, self._absent, memory.reply_room)
+        self._fetch = FetchEndpoint(self._partitions, self._absent, memory.reply_room, stalls=stalls)
         self._offsets = OffsetsEndpoint(self._partitions, self._absent, stalls=stalls)
         self._markers = MarkersEndpoint(
             self._partitions,
@@ -89,7 +89,7 @@ class DataPlane:
             clock_ms=_wall_ms,
         )
         self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
-        self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent)
+        self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent, stalls=stalls)
 
     def service(self) -> Service:
         """By API key."""

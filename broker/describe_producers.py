@@ -4,8 +4,7 @@ A partition may remember a hundred thousand. They are told in slices, the loop f
 true at its moment, and a producer that is forgotten meanwhile is left out.
 """
 
-import asyncio
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import Final
 
 from broker.absent import Absent
@@ -18,43 +17,40 @@ from wire.k61_describe_producers import (
     EncodedPartition,
     encode_producers,
 )
+from wire.slices import Slices
+from wire.stalls import Stalls
 
 SLICE_PRODUCERS_MAX: Final = 2_000
 """Of one partition, told at a time. The loop runs after so many: at most twice as many hold it, some 4 ms."""
+
+PARTITION_COST: Final = 10  # of a partition, in producers
 
 
 class DescribeProducersEndpoint:
     """API key 61."""
 
-    def __init__(self, partitions: Partitions, absent: Absent) -> None:
+    def __init__(self, partitions: Partitions, absent: Absent, *, stalls: Stalls) -> None:
         self._partitions = partitions
+        self._stalls = stalls
         self._absent = absent
 
     def describe(self, request: DescribeProducers, context: Context, reply: Reply) -> None:
         """The endpoint."""
 
         def answer() -> None:
-            rows: list[EncodedPartition] = []
-            steps = self._steps(request, rows)
-
-            def step() -> None:
-                for _ in steps:
-                    asyncio.get_running_loop().call_soon(step)
-                    return
-                reply(EncodedAnswer(tuple(rows)))
-
-            step()
+            Slices("DescribeProducers", self._steps(request, reply), reply, self._stalls).start()
 
         self._absent.look_up_first([TopicQuery(topic) for topic, _ in request.topics], answer)
 
-    def _steps(self, request: DescribeProducers, rows: list[EncodedPartition]) -> Generator[None]:
-        """Fill ``rows``. Yields where something else may run: partitions share a slice."""
-        done = 0  # partitions and producers, since something else ran
+    def _steps(self, request: DescribeProducers, reply: Reply) -> Iterator[None]:
+        """Yields where something else may run: partitions share a slice."""
+        rows: list[EncodedPartition] = []
+        done = 0  # producers, and what partitions cost beside, since something else ran
         for topic, index in ((topic, index) for topic, indexes in request.topics for index in indexes):
             if done >= SLICE_PRODUCERS_MAX:
                 yield
                 done = 0
-            done += 1
+            done += PARTITION_COST
             partition = self._partitions.find(topic, index)
             if partition is None:
                 code = self._absent.code(topic, index)
@@ -74,3 +70,4 @@ class DescribeProducersEndpoint:
                 count += len(told)
                 done += len(asked)
             rows.append(EncodedPartition(topic, index, count=count, producers=tuple(encoded)))
+        reply(EncodedAnswer(tuple(rows)))

@@ -31,6 +31,7 @@ CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
 BEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # questions about single topics under way; one more is not asked
+QUERIES_MAX: Final = 1_000  # topics in one Metadata, which may have LOOKED_UP_ELEMENTS_MAX
 CONFIGS_MAX: Final = 100  # topics in one DescribeConfigs: read and written in a few milliseconds
 _Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
 
@@ -145,10 +146,16 @@ class TopicCache:
 
     async def _look_up(self, queries: frozenset[TopicQuery], create: bool) -> list[TopicMetadata] | None:
         in_order = sorted(queries, key=lambda query: (query.name or "", str(query.topic_id)))
-        topics = await self._ask(Metadata(tuple(in_order), allow_auto_topic_creation=create))
-        for each in topics or ():
-            self._merge(each)
-        await self._host(topics or [])
+        topics: list[TopicMetadata] = []
+        for start in range(0, len(in_order), QUERIES_MAX):
+            some = tuple(in_order[start : start + QUERIES_MAX])
+            found = await self._ask(Metadata(some, allow_auto_topic_creation=create))
+            if found is None:
+                return None
+            for each in found:
+                self._merge(each)
+            await self._host(found)
+            topics += found
         return topics
 
     async def _host(self, topics: list[TopicMetadata]) -> None:

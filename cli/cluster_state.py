@@ -32,10 +32,11 @@ _NO_ANSWER: Final = (ConnectionLost, RequestTimeout, ApiError)
 
 def leader_id(cluster: LocalCluster) -> NodeId | None:
     """The leader of the highest epoch that a running node knows."""
-    return asyncio.run(_leader_id(cluster))
+    return asyncio.run(find_leader(cluster))
 
 
-async def _leader_id(cluster: LocalCluster) -> NodeId | None:
+async def find_leader(cluster: LocalCluster) -> NodeId | None:
+    """See ``leader_id``; for what runs on an event loop."""
     sasl = target_of(cluster).sasl
     running = [node for node in cluster.nodes if node.status() == "running"]
     listeners = [node.config.controller_listener for node in running]

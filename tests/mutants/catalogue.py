@@ -20,6 +20,7 @@ from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
+from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
@@ -296,6 +297,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *STALLS_FETCH,
     *STALLS_GARBAGE,
     *MARKERS,
     *ISOLATION,

@@ -1,0 +1,42 @@
+"""Record batches that cost a broker most to check, for ``fencepost bench stalls``."""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import cramjam
+from crc32c import crc32c
+
+from records.batch import HEADER_BYTES, encode_batch
+from records.compression import ZSTD
+
+_LENGTH_COUNTS_FROM: Final = 12
+_CRC_END: Final = 21
+_ATTRIBUTES_END: Final = 23
+
+
+def batch(count: int, *, headers: int = 0, value: bytes | None = b"") -> bytes:
+    """A batch of so many equal records, each with so many empty headers."""
+    records = [(None, value, ((b"", None),) * headers)] * count
+    return encode_batch(records, timestamp_ms=int(time.time() * 1000))
+
+
+def packed(raw: bytes) -> bytes:
+    """The batch with its records compressed, its length and CRC made right."""
+    attributes = (ZSTD).to_bytes(2, "big")
+    checked = (
+        attributes + raw[_ATTRIBUTES_END:HEADER_BYTES] + bytes(cramjam.zstd.compress(raw[HEADER_BYTES:]))
+    )
+    length = (_CRC_END + len(checked) - _LENGTH_COUNTS_FROM).to_bytes(4, "big")
+    return raw[:8] + length + raw[12:17] + crc32c(checked).to_bytes(4, "big") + checked
+
+
+def records_cases(partitions: int) -> Iterator[tuple[str, list[bytes]]]:
+    """What a Produce brings, and the batches of each partition, from the first on."""
+    yield "of 100,000 records, zstd", [packed(batch(100_000))]
+    yield "of 20 such batches in one partition", [packed(batch(100_000)) * 20]
+    yield "of 100,000 records in each partition", [packed(batch(100_000))] * partitions
+    yield "of 3,900 records of 1,024 headers", [packed(batch(3_900, headers=1024, value=None))]
+    yield "of a bomb", [packed(batch(1)[:HEADER_BYTES] + bytes(64 * 1024 * 1024))]
+    yield "of 80 MB", [batch(1, value=bytes(1_000_000)) * 10] * partitions
+    yield "of 1 MB in records of 10 bytes", [batch(60_000, value=b"0123456789")]
