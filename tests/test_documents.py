@@ -4,6 +4,8 @@ A page that names something that was moved or renamed fails here. Only text in b
 code is checked, prose is not.
 """
 
+import ast
+import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -179,6 +181,15 @@ def test_targets_and_modules_are_there(page: Path) -> None:
     code = "\n".join(code_in(page))
     assert not set(_MAKE.findall(code)) - targets
     assert not [name for name in _MODULE.findall(code) if find_spec(name) is None]
+
+
+@every_page
+def test_what_python_in_a_page_imports_is_there(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = importlib.import_module(node.module)
+                assert not [each.name for each in node.names if not hasattr(module, each.name)]
 
 
 @every_page
