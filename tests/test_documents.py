@@ -197,6 +197,19 @@ def test_no_page_speaks_of_one_that_is_not_here(page: Path) -> None:
     assert not OUTSIDE.findall(page.read_text("utf-8"))
 
 
+AVOIDED: Final = re.compile(
+    r"\b(told|nobody|anybody|somebody|everybody|whoever|patien(?:t|ce)|orphans?|crowd(?:ed)?|fates?|beats?|guests?)\b",
+    re.IGNORECASE,
+)
+"""Words that pages avoid; see CONTRIBUTING.md."""
+
+
+@every_page
+def test_the_words_of_a_page_are_plain(page: Path) -> None:
+    prose = _CODE.sub("", _FENCE.sub("", page.read_text("utf-8")))
+    assert not AVOIDED.findall(prose)
+
+
 # -- what modules cite ---------------------------------------------------------------------------------------
 
 MODULES: Final = tuple(
