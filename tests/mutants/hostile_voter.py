@@ -25,10 +25,7 @@ HOSTILE_VOTER: Final = (
         "quorum/messages.py",
         "Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]",
         "Number = Annotated[int, msgspec.Meta(le=2**63 - 1)]",
-        (
-            MESSAGES + "[an-ack-before-the-file]",
-            VOTER + "test_what_a_follower_acknowledges_of_a_snapshot_stops_no_leader",
-        ),
+        (MESSAGES + "[an-ack-before-the-file]",),
     ),
     Mutant(
         "nested-manifest",
