@@ -197,6 +197,27 @@ def test_no_page_speaks_of_one_that_is_not_here(page: Path) -> None:
     assert not OUTSIDE.findall(page.read_text("utf-8"))
 
 
+OTHERS_NAMES: Final = {"PYSPARK_DRIVER_PYTHON", "rdkafka_txnmgr"}
+
+
+@cache
+def names() -> frozenset[str]:
+    """Every name in the code, fields of formats in strings and docstrings included."""
+    return frozenset(
+        name
+        for file in files()
+        if file.endswith((".py", ".tsv"))
+        for name in re.findall(r"\w+", (ROOT / file[1:]).read_text("utf-8"))
+    )
+
+
+@every_page
+def test_names_of_functions_constants_and_fields_are_there(page: Path) -> None:
+    snake = re.compile(r"(?<![\w./-])(_?[a-z]+(?:_[a-z0-9]+)+|[A-Z]+(?:_[A-Z]+)+)\b")
+    named = {name for code in code_in(page) for name in snake.findall(code)}
+    assert not named - names() - OTHERS_NAMES
+
+
 AVOIDED: Final = re.compile(
     r"\b(told|nobody|anybody|somebody|everybody|whoever|patien(?:t|ce)|orphans?|crowd(?:ed)?|fates?|beats?|guests?)\b",
     re.IGNORECASE,
