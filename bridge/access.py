@@ -19,7 +19,7 @@ HOSTS_MAX: Final = 64
 
 
 class Written(NamedTuple):
-    """It is done: the znode is at ``version``, changed by transaction ``zxid`` (None: not told)."""
+    """It is done: the znode is at ``version``, changed by transaction ``zxid`` (None: not known)."""
 
     version: int
     zxid: int | None
@@ -32,7 +32,7 @@ class Conflict(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Nobody knows, and it may still happen."""
+    """The outcome is unknown, and it may still happen."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""JSON of a known shape: every field is asked for by name and type, and what nobody asked for is refused.
+"""JSON of a known shape: every field is asked for by name and type, and what was not asked for is refused.
 
 Why      Kafka's own parser takes numbers for strings, forgives missing fields and keeps the last of two equal
          keys. What decides where producer ids go on must be exactly what Kafka wrote, or be refused.
@@ -67,7 +67,7 @@ def _refuse_constant(name: str) -> object:
 
 
 class Fields:
-    """An object's fields, each to be taken once; ``end`` refuses those that nobody took."""
+    """An object's fields, each to be taken once; ``end`` refuses those that were not taken."""
 
     def __init__(self, source: str, where: str, value: object) -> None:
         """Raises Misshaped if ``value`` is no object. ``where`` is its place in the document."""
@@ -78,7 +78,7 @@ class Fields:
         self._left: dict[str, object] = dict(value)
 
     def names(self) -> list[str]:
-        """The fields that nobody has taken yet."""
+        """The fields that are not taken yet."""
         return list(self._left)
 
     def has(self, name: str) -> bool:

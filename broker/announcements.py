@@ -1,4 +1,4 @@
-"""AnnouncePartitions: the coordinator says who will write where, so that nobody has to ask it.
+"""AnnouncePartitions: the coordinator says who will write where, so that no broker has to ask it.
 
 A partition takes it as the answer to the question that it would ask (broker/verification.py), unless it has
 seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over, and

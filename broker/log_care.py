@@ -47,7 +47,7 @@ class LogCare:
                 await asyncio.sleep(0)
 
     async def expire_producers(self) -> None:
-        """Forget producers that nobody has heard of for long; forever."""
+        """Forget producers that have not written for long; forever."""
         while True:
             await asyncio.sleep(EXPIRY_S)
             await self.expire_once()

@@ -45,7 +45,7 @@ class Picture:
 
     @property
     def coordinator(self) -> ClusterNode | None:
-        """The active controller's broker; None if nobody leads for certain, or it is no visible broker."""
+        """The active controller's broker; None if no node leads for certain, or it is no visible broker."""
         return next((broker for broker in self.visible if broker.broker_id == self.controller_id), None)
 
 

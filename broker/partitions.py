@@ -38,7 +38,7 @@ OWN_LOGS: Final = frozenset(log.directory for log in Log)
 
 
 class Waits(Protocol):
-    """Somebody who waits for a partition to move."""
+    """A request that waits for a partition to move."""
 
     def partition_moved(self) -> None:
         """More can be read, or the partition is gone."""
@@ -174,7 +174,7 @@ class Partitions:
                 partition.log.config = config
 
     async def host(self, topics: Iterable[TopicMetadata]) -> None:
-        """Open, or make, what these topics, as the active controller told them, place on this broker."""
+        """Open, or make, what these topics, as the active controller describes them, place on this broker."""
         if not self.recovered:
             return
         for topic in topics:
@@ -203,7 +203,7 @@ class Partitions:
                     await self._delete_lost(topic, index, lost.topic_id)
 
     def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
-        """Take a partition offline: after an OSError nobody knows what its log holds.
+        """Take a partition offline: after an OSError it is unknown what its log holds.
 
         Not for want of a file descriptor: then nothing was done, and the next request may find one.
         """
@@ -230,7 +230,7 @@ class Partitions:
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
 
     def moved(self, partition: Partition) -> None:
-        """Those who wait at the partition are told at the end of this turn of the loop, once."""
+        """Requests that wait at the partition are woken at the end of this turn of the loop, once."""
         if not self._moved:
             asyncio.get_running_loop().call_soon(self._tell_moved)
         self._moved.add(partition)

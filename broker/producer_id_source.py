@@ -92,7 +92,7 @@ class ProducerIdSource:
         self._complaints = Complaints("producer_id_block_not_granted", log)
 
     def claim(self) -> ProducerId:
-        """A producer id nobody has. Raises CoordinatorLoadInProgress, at once, if none is at hand."""
+        """A producer id that is not in use. Raises CoordinatorLoadInProgress, at once, if none is at hand."""
         producer_id = self._pool.claim()
         if self._pool.request_due_ms() is not None:
             self._due.set()

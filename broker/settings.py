@@ -34,7 +34,7 @@ class BrokerConfig(Protocol):
 
     @property
     def sasl_username(self) -> str | None:
-        """sasl.username: as whom the broker speaks to the controllers; None: as nobody."""
+        """sasl.username: as whom the broker speaks to the controllers; None: without a login."""
 
     @property
     def sasl_password_file(self) -> Path | None:
@@ -50,7 +50,7 @@ class BrokerConfig(Protocol):
 
     @property
     def acls_file(self) -> Path | None:
-        """authorizer.acls.file: who may write markers here; None: everybody."""
+        """authorizer.acls.file: who may write markers here; None: every principal."""
 
     @property
     def super_users(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def client_credentials(config: BrokerConfig, listener_name: str) -> dict[str, st
 
 
 def cluster_acls(config: BrokerConfig) -> Acls:
-    """Who may do what to the cluster; without a file everybody may do everything. Raises SettingsError."""
+    """Who may do what to the cluster; without a file everything is allowed. Raises SettingsError."""
     if config.acls_file is None:
         return Acls()
     try:

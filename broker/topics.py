@@ -39,7 +39,7 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 
 class TopicCache:
-    """The topics as last told."""
+    """The topics as last received."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TopicCache:
         return tuple(self._by_name[name] for name in sorted(self._by_name))
 
     def heard(self, version: int) -> None:
-        """A heartbeat told the cluster's version, -1 if none: ask for all topics unless it has been seen.
+        """A heartbeat had the cluster's version, -1 if none: ask for all topics unless it has been seen.
 
         Now and then they are asked for anyway: what could not be hosted is tried again.
         """

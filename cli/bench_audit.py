@@ -1,4 +1,4 @@
-"""What clients were told, held against what the nodes' archives keep.
+"""What clients received, compared with what the nodes' archives keep.
 
 Refused   must not be done. An allocation names its broker and no request, so each client asks as a broker of
           its own, one request at a time: what the archive has for it and nobody granted it must be one of its

@@ -131,7 +131,7 @@ class _Connection(asyncio.Protocol):
         self._client.lost(self)
 
     def abort(self) -> None:
-        """Close now. What is under way is nobody's any more."""
+        """Close now. What is under way is dropped."""
         self.ended = True
         self.sent_ns = 0
         if self._transport is not None:
@@ -198,7 +198,7 @@ class Client:
         self._pause_and_ask()
 
     def lost(self, connection: _Connection) -> None:
-        """A connection ended, perhaps one that nobody waits for."""
+        """A connection ended, perhaps one without a waiting request."""
         if self._connections.get(connection.node) is not connection:
             return
         del self._connections[connection.node]

@@ -122,7 +122,7 @@ def own_guests(target: Target, count: int) -> list[tuple[int, int]]:
 
 @contextmanager
 def passing_guest(target: Target) -> Iterator[tuple[int, int]]:
-    """A guest in a cluster that is not ours: under an id that no broker has, unregistered on leaving."""
+    """A broker of ours in another cluster: under an id that no broker has, unregistered on leaving."""
     broker_id = random.randint(GUEST_ID_FIRST, GUEST_ID_LAST)
     (guest,) = run(target, lambda client: _register(client, (broker_id,)))
     try:

@@ -1,4 +1,4 @@
-"""How long nobody is given a block when the active controller dies, or stands still.
+"""How long no block is given out when the active controller dies, or stands still.
 
 A round   the load runs; the leader gets the signal; the load sees its first success; the node is started
           again (or goes on); the cluster is healthy; a random pause, so that rounds do not keep step.
@@ -60,7 +60,7 @@ class FailedOver:
 
     @property
     def is_sound(self) -> bool:
-        """No id was given twice, and clients were told the truth."""
+        """No id was given twice, and clients received what the log says."""
         return not any(self.figures[name] for name in UNSOUND)
 
 

@@ -1,4 +1,4 @@
-"""What clients asked and were told, one JSON line per attempt; every figure of ``bench`` is counted from it.
+"""What clients sent and received, one JSON line per attempt; every figure of ``bench`` is counted from it.
 
 Line      {"client", "node", "sent_ns", "received_ns", "outcome", "start", "len"}
 Outcome   ``ok``: the block [start, start + len) is the client's. ``refused:CODE``: told that it was not done,

@@ -141,14 +141,14 @@ class Brokers:
         )
 
     async def ask_node(self, node_id: int, api: Api[Q, R], request: Q) -> R:
-        """One answer of one broker. Raises what ``Connection.call`` does, once; no patience here."""
+        """One answer of one broker. Raises what ``Connection.call`` does; without retries."""
         nodes = await self.nodes()
         if node_id not in nodes:
             raise NotConnected(f"broker {node_id} is not there, but {', '.join(map(str, sorted(nodes)))}")
         return await self._ask(nodes[node_id], api, request)
 
     async def ask_leader(self, topic: str, index: int, api: Api[Q, R], request: Q) -> R:
-        """One answer of the partition's leader, without patience."""
+        """One answer of the partition's leader, without retries."""
         leader = (await self.partition(topic, index)).leader_id
         if leader < 0:
             raise error_for(
@@ -157,7 +157,7 @@ class Brokers:
         return await self.ask_node(leader, api, request)
 
     async def ask_coordinator(self, transactional_id: str, api: Api[Q, R], request: Q) -> tuple[int, R]:
-        """The id's coordinator and its answer, without patience."""
+        """The id's coordinator and its answer, without retries."""
         found = await self._anyone(FIND_COORDINATOR, FindCoordinator(TRANSACTION, (transactional_id,)))
         coordinator = found.coordinators[0]
         raise_for(coordinator.error_code, coordinator.error_message)

@@ -163,7 +163,7 @@ def sentence_of(error: ApiError) -> str:
 
 
 def hint_of(cluster: LocalCluster | None) -> str:
-    """A line that names the nodes that do not run; empty if all do, or if nobody knows."""
+    """A line that names the nodes that do not run; empty if all do, or if that is unknown."""
     if cluster is None:
         return ""
     gone = [str(node.node_id) for node in cluster.nodes if node.status() != "running"]

@@ -56,14 +56,14 @@ RETRY_SECONDS: Final = 0.02
 
 @dataclass(slots=True)
 class Told:
-    """Everything that clients were told is theirs."""
+    """Every id that clients received."""
 
     by_broker: dict[NodeId, list[int]] = field(default_factory=dict)
     blocks: list[ProducerIdBlock] = field(default_factory=list)
     real_clients: dict[str, int] = field(default_factory=dict)
 
     def ids(self) -> Iterator[int]:
-        """Every id, as often as somebody was told it."""
+        """Every id, as often as a client received it."""
         yield from self.real_clients.values()
         for ids in self.by_broker.values():
             yield from ids

@@ -127,7 +127,7 @@ class LocalCluster:
 
 
 def exists(directory: Path) -> bool:
-    """Whether there is a cluster in the folder. Raises Failed if the folder is somebody else's."""
+    """Whether there is a cluster in the folder. Raises Failed if the folder holds anything else."""
     if (directory / CLUSTER).exists():
         return True
     try:

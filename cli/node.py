@@ -91,7 +91,7 @@ def node(file: Path) -> int:
 
 
 def run_node(config: NodeConfig, identity: Identity) -> int:
-    """Run until told to end. Returns the exit status."""
+    """Run until a signal ends it. Returns the exit status."""
     log = open_log(config)
     identity = _with_its_store(config, identity, log)
     _raise_files_limit()

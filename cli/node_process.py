@@ -102,7 +102,7 @@ def recorded(directory: Path) -> NodeProcess | None:
 
 
 def forget(directory: Path) -> None:
-    """The node ended because it was told to: ``ps`` says ``down`` from now on, not ``dead``."""
+    """The node ended on request: ``ps`` says ``down`` from now on, not ``dead``."""
     (directory / RECORD).unlink(missing_ok=True)
 
 

@@ -43,7 +43,7 @@ def producer_ids() -> None:
 @dir_option
 @format_option
 def describe(directory: Path, output_format: str) -> None:
-    """Say which block was given out last, and which id is the first that nobody has."""
+    """Say which block was given out last, and which id is the first free one."""
     node, (version, block) = newest_image(
         open_cluster(directory), lambda reader: (reader.header.version, latest(reader))
     )
@@ -92,7 +92,7 @@ def allocate(
     command_config: Path | None,
     output_format: str,
 ) -> None:
-    """Ask the controller for blocks. Nobody else will ever get their ids, used or not.
+    """Ask the controller for blocks. Their ids are never given out again, used or not.
 
     Exit status 3: the outcome is unknown; a block may have been given out and reached nobody.
     """

@@ -43,7 +43,7 @@ class Listed(NamedTuple):
 
 
 class Described(NamedTuple):
-    """As ``Listed``. ``explanation`` is None where nobody can say: a broker that is none of ours."""
+    """As ``Listed``. ``explanation`` is None where none can be had: from a broker that is not ours."""
 
     coordinator_id: int
     transaction: DescribedTransaction

@@ -60,7 +60,7 @@ def _told(told: PartitionProducers) -> tuple[ActiveProducer, ...]:
 
 
 class Search(NamedTuple):
-    """What ``find_hanging`` found, and the partitions that nobody leads: of those nothing is known."""
+    """What ``find_hanging`` found, and the partitions without a leader: of those nothing is known."""
 
     found: list[OpenTransaction]
     unled: list[tuple[str, int]]

@@ -352,7 +352,7 @@ def abort(
 @_cluster_options
 @format_option
 def force_terminate_(target: BrokerTarget, transactional_id: str, dry_run: bool, output_format: str) -> None:
-    """Abort the transaction of one id, whoever holds it, and fence its producer.
+    """Abort the transaction of one id and fence its producer.
 
     One that is prepared already keeps its outcome: where a partition refuses its marker, that is forced.
     """

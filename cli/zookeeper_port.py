@@ -96,7 +96,7 @@ def seen(content: bytes | None, version: int) -> Znode | Unreadable:
 
 
 def block_content(block: ProducerIdBlock) -> bytes:
-    """A block for nobody: see ``ON_BEHALF``."""
+    """A block without a broker: see ``ON_BEHALF``."""
     return kafka.format_block(ZnodeBlock(ON_BEHALF, block.first, ProducerId(block.first + block.length - 1)))
 
 
@@ -140,7 +140,7 @@ class LivePort:
         await self._zookeeper.start()
 
     async def stop(self) -> None:
-        """End the session. Nobody is told any more."""
+        """End the session. No further results are given."""
         for task in self._tasks:
             task.cancel()
         await self._zookeeper.stop()

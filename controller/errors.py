@@ -264,7 +264,7 @@ class OutOfOrderSequence(ApiError):
 
 
 class InvalidProducerEpoch(ApiError):
-    """A producer epoch that is not current; what versions that do not know 90 are told."""
+    """A producer epoch that is not current; the code for versions that do not know 90."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -378,7 +378,7 @@ class InvalidRegularExpression(ApiError):
 
 
 class TransactionTimedOut(UnknownProducerId):
-    """The transaction of this epoch timed out, and nobody fenced the producer: it may ask for its new one.
+    """The transaction of this epoch timed out, and the producer was not fenced: it may ask for its new one.
 
     The proposal's own number, 90, is PRODUCER_FENCED in what shipped; 59 is its rule for clients that know
     InitProducerId v3 and no code of their own for this (KIP-588; rows 588.2 and 588.3).

@@ -149,7 +149,7 @@ def decide_import_from_stopped(
 
 
 def decide_fence_intent(view: View, intent: Intent, ensemble: str) -> Decision[Migration]:
-    """Log what is about to be fenced. From here on nobody here allocates. A new intent replaces the last."""
+    """Log what is about to be fenced. The quorum allocates no more. A new intent replaces the last."""
     now = current(view)
     require_same_ensemble(now, ensemble)
     if now.phase is Phase.FENCING and now.intent == intent:
@@ -182,7 +182,7 @@ def decide_finalize(view: View) -> Decision[Migration]:
 
 
 def decide_stop(view: View, ensemble: str) -> Decision[Migration]:
-    """Begin the rollback: from here on nobody here allocates. Where ZooKeeper does, nothing is stopped."""
+    """Begin the rollback: the quorum allocates no more. Where ZooKeeper does, nothing is stopped."""
     now = current(view)
     require_same_ensemble(now, ensemble)
     if now.phase in (Phase.ROLLING_BACK, Phase.BRIDGE):

@@ -87,7 +87,7 @@ def current(view: View) -> Migration:
 
 
 def require_quorum_allocates(view: View) -> None:
-    """Raises CoordinatorLoadInProgress while ids come from ZooKeeper, or from nobody."""
+    """Raises CoordinatorLoadInProgress while ids come from ZooKeeper, or from neither side."""
     row = view.get(MIGRATION, 0)
     if row is not None and row.phase not in BY_QUORUM:
         raise CoordinatorLoadInProgress(f"the quorum does not allocate in migration phase {row.phase.label}")

@@ -82,7 +82,7 @@ def voters_record(directories: Mapping[NodeId, uuid.UUID]) -> Voters:
 
 
 def bound_by(record: Voters) -> dict[NodeId, uuid.UUID]:
-    """What a Voters record binds; a voter without a directory id is bound to nobody."""
+    """What a Voters record binds; a voter without a directory id is bound to none."""
     return {
         NodeId(v.voter_id): v.voter_directory_id for v in record.voters if v.voter_directory_id is not None
     }

@@ -81,7 +81,7 @@ def _key(key: str, kind: Kind) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """What one node is told. A field's ``key`` is its name in the file; None = the key is absent.
+    """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
 
     Raises ConfigError when two settings contradict each other.
     """

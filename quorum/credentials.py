@@ -25,7 +25,7 @@ def read_secret(config: NodeConfig) -> bytes:
 
 
 def read_acls(config: NodeConfig) -> Acls:
-    """The authorizer; without a file everybody may do everything. Raises ConfigError."""
+    """The authorizer; without a file every principal may do everything. Raises ConfigError."""
     if config.acls_file is None:
         return Acls(super_users=frozenset(config.super_users))
     try:

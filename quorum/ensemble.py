@@ -52,7 +52,7 @@ class Ensemble:
 
     @staticmethod
     def znode(seen: Seen) -> Znode:
-        """Raises InvalidRequest if it cannot be read, CoordinatorLoadInProgress if nobody answers."""
+        """Raises InvalidRequest if it cannot be read, CoordinatorLoadInProgress if no server answers."""
         if isinstance(seen, NoZnode):
             raise InvalidRequest(
                 "the znode /latest_producer_id_block is gone, and with it which ids brokers took themselves; "

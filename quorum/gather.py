@@ -39,7 +39,7 @@ class Gather:
             self._expected, self._until_s = min(count, CROWD), now_s + GATHER_S
 
     def over(self, waiting: int, now_s: float) -> bool:
-        """Propose now: everybody expected is there, or it has been long enough."""
+        """Propose now: every request expected is there, or the time is up."""
         if waiting >= self._expected:
             if self._expected:
                 self._rests_next = 1

@@ -1,4 +1,4 @@
-"""Requests that wait for a transaction to complete, instead of being told CONCURRENT_TRANSACTIONS (51).
+"""Requests parked until a transaction completes, instead of an answer of CONCURRENT_TRANSACTIONS (51).
 
 Why       51 says: ask again. kafkajs cannot bear it on EndTxn, and for all others the pause before they ask
           again is longer than the transaction takes. So what would be told 51 waits here, and is asked again
@@ -24,7 +24,7 @@ HOLD_END_S_MAX: Final = 25.0
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A request that waits until ``until_s`` of the node's clock. ``tries``: decisions that told it 51."""
+    """A request that waits until ``until_s`` of the node's clock. ``tries``: refusals with 51."""
 
     transactional_id: str
     decide: Decide

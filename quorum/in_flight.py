@@ -10,7 +10,7 @@ from records.types import NodeId, ProposalNumber, Term
 
 @dataclass(slots=True)
 class InFlight:
-    """The one proposed entry whose fate is not known yet."""
+    """The one proposed entry whose outcome is not known yet."""
 
     epoch: Term
     proposal: ProposalNumber

@@ -98,7 +98,7 @@ class _Links:
             task.result()  # a bug of ours goes to the event loop's exception handler
 
     async def stop(self) -> None:
-        """Close every connection; nobody is told of what is under way."""
+        """Close every connection, without an outcome for what is under way."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

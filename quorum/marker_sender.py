@@ -108,7 +108,7 @@ class MarkerSender:
     # -- leadership ---------------------------------------------------------------------------------
 
     def activated(self) -> None:
-        """This node leads from now on: every marker of what is prepared is sent, whoever began it."""
+        """This node leads from now on: every marker of what is prepared is sent, of earlier leaders too."""
         self._begin()
         self._active = True
         self.walk()
@@ -126,7 +126,7 @@ class MarkerSender:
         return sum(len(job.missing) for job in self._jobs.values())
 
     def is_pending(self, transactional_id: str) -> bool:
-        """Its transaction waits for markers: whatever asks for more would be told 51."""
+        """Its transaction waits for markers: further requests would be answered 51."""
         job = self._jobs.get(transactional_id)
         return job is not None and not job.completing
 

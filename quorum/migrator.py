@@ -1,4 +1,4 @@
-"""The migrator: whoever asks the active controller for producer ids gets them from the side that has them.
+"""The migrator: gives the active controller's callers producer ids from the side that allocates.
 
 Bridge      while ZooKeeper allocates, requests wait for a range: one conditional write takes it for all that
             wait, then each part is recorded for its broker. A block is answered when its record is applied,

@@ -115,7 +115,7 @@ class Proposer:
 
     @property
     def in_flight(self) -> bool:
-        """An entry of this node is proposed, its fate not known."""
+        """An entry of this node is proposed, its outcome not known."""
         return self._in_flight is not None
 
     def now_ms(self) -> int:
@@ -343,7 +343,7 @@ class Proposer:
 
     @property
     def gathering(self) -> bool:
-        """Requests wait for more to come: pump again within ``GATHER_S``. Patient ones wait for a tick."""
+        """Requests wait for more to come: pump again within ``GATHER_S``. Deferrable ones wait for a tick."""
         return bool(self._pending) and self._in_flight is None and not self._only_patient
 
     @property
@@ -365,7 +365,7 @@ class Proposer:
             self._on_deposed()
 
     def expire(self) -> None:
-        """Answer "unknown" where the fate is not learned in time. The entry may still apply."""
+        """Answer "unknown" where the outcome is not learned in time. The entry may still apply."""
         self._failures.flush()
         for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
             if self._clock() - flight.since_s < FATE_WAIT_S:
@@ -375,7 +375,7 @@ class Proposer:
                 self._orphans.remove(flight)
 
     def skipped(self) -> None:
-        """A snapshot took the place of entries, ours perhaps among them: nobody will say so any more."""
+        """A snapshot took the place of entries, ours perhaps among them: their outcomes stay unknown."""
         flights = [f for f in (self._in_flight, *self._orphans) if f is not None]
         self._in_flight, self._orphans = None, []
         for flight in flights:

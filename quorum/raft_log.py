@@ -331,7 +331,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._SyncObj__raftNextIndex[node] = int(self._journal.last_index) + 1
 
     def step_down(self, term: Term) -> None:
-        """Somebody is in a later term: follow (Raft §5.1)."""
+        """Another node is in a later term: follow (Raft §5.1)."""
         if term <= self.term:
             return
         was_leader = self.is_leader
@@ -342,7 +342,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._rest()
 
     def resign(self) -> None:
-        """Lead no more, and do not campaign for ``ABSTAIN_S``, unless nobody else leads for ``UNLED_S``.
+        """Lead no more, and do not campaign for ``ABSTAIN_S``, unless no other node leads for ``UNLED_S``.
 
         For a leader that cannot write what makes it active: another node may be able to.
         """

@@ -227,7 +227,7 @@ class Replica:
         return self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
 
     def beat(self) -> None:
-        """The slow part of time: patience, snapshots, readmission, applied state to disk."""
+        """Periodic work: expiry of requests, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
         self._succession.maintain()

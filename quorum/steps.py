@@ -1,4 +1,4 @@
-"""Steps: work that asks others and goes on when it is told, written as one function from top to bottom.
+"""Steps: work that waits for other nodes, written as one function from top to bottom.
 
 A step is a generator. It yields calls that take a ``told``, and gets back what ``told`` is given:
 
@@ -30,7 +30,7 @@ class Run(Generic[R]):
         self.is_abandoned = False
 
     def go_on(self, answer: Any = None) -> None:
-        """Take steps until one has to wait. Called once to begin; then by whoever tells."""
+        """Take steps until one has to wait. Called once to begin; then with each result."""
         while True:
             try:
                 ask = self._steps.send(answer)
@@ -48,7 +48,7 @@ class Run(Generic[R]):
             answer = told.answer
 
     def abandon(self) -> None:
-        """Take no further step; what is told later is not heard. Not from within a step."""
+        """Take no further step; later results are dropped. Not from within a step."""
         self.is_abandoned = True
         self._steps.close()
 

@@ -1,4 +1,4 @@
-"""What the coordinator counts, until the node's metrics take it: once per beat, not once per request."""
+"""What the coordinator counts, until the node's metrics take it: at intervals, not once per request."""
 
 from dataclasses import dataclass
 

@@ -153,7 +153,7 @@ class TransactionServer:
     # -- leadership ---------------------------------------------------------------------------------
 
     def activated(self, now_ms: int) -> None:
-        """This node coordinates from now on: what is prepared is completed, whoever began it."""
+        """This node coordinates from now on: what is prepared is completed, of earlier leaders too."""
         self._active = True
         self.markers.activated()
         self._timers.activated(now_ms)

@@ -88,11 +88,11 @@ class TransactionTimers:
         self._open_due_s = now_s
 
     def activated(self, now_ms: int) -> None:
-        """A new leadership: nobody times out before one sweep's grace is over."""
+        """A new leadership: no transaction times out before one sweep's grace is over."""
         self._begin(now_ms)
 
     def deposed(self) -> None:
-        """The leadership is over. What is open is told by the next one."""
+        """The leadership is over. The next one reports what is open."""
         self._begin(0)
         self._counts.open_ms_max = self._counts.held = self._counts.markers_waiting = 0
         self._counts.wedged = 0

@@ -37,7 +37,7 @@ DecideRow = Callable[[View], Decision[Migration]]
 
 
 class Upgrade:
-    """The steps of each command. Whoever runs them runs one command at a time."""
+    """The steps of each command. The caller runs one command at a time."""
 
     def __init__(
         self,

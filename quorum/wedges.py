@@ -103,7 +103,7 @@ class Wedges:
         return [*made, txn_marker(job.marker, forced, forced=True)] if forced else made
 
     def is_stuck(self, transactional_id: str) -> bool:
-        """A partition of it refuses, and nobody forces it."""
+        """A partition of it refuses, and it is not forced."""
         known = self._jobs.get(transactional_id)
         return known is not None and any(not wedge.forcing for wedge in known[1].values())
 

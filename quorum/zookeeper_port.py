@@ -1,4 +1,4 @@
-"""What the quorum asks of ZooKeeper, and what it is told: the port that cli/node.py plugs an ensemble into.
+"""What the quorum asks of ZooKeeper, and the results: the port that cli/node.py plugs an ensemble into.
 
 Callbacks   each call returns at once; ``told`` is called exactly once, later or now, on the loop's thread.
             The event loop never waits for ZooKeeper.
@@ -72,7 +72,7 @@ class Conflict(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Nobody knows whether it was done, and it may yet be."""
+    """The outcome is unknown: it may have been done, or be done yet."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Failures that nobody recovers from, and bytes that nobody trusts.
+"""Failures that are not recovered from, and bytes that are not trusted.
 
 ``InvariantViolation`` is our bug: the process halts. ``CorruptData`` is somebody's bytes: that
 connection is closed, that file refused. Expected refusals are ``controller.errors.ApiError``.
@@ -6,7 +6,7 @@ connection is closed, that file refused. Expected refusals are ``controller.erro
 
 
 class InvariantViolation(Exception):
-    """Our bug. Nobody catches it but the place that halts the process."""
+    """A bug of this program; a committed one halts the process."""
 
 
 class CorruptData(Exception):

@@ -239,7 +239,7 @@ def tidy(root: Path, kept: int = KEPT) -> None:
 
 
 def sweep(root: Path) -> None:
-    """Remove what a crash left unfinished. Only at start: later they are somebody's work in progress."""
+    """Remove what a crash left unfinished. Only at start: later they are work in progress."""
     for part in root.glob("*.part") if root.is_dir() else ():
         shutil.rmtree(part)
 

@@ -98,7 +98,7 @@ class Store:
         return self._txn
 
     def forget_lost_image(self) -> bool:
-        """Forget the header of an image that has no row any more: somebody deleted it. True if that was so.
+        """Forget the header of an image that has no row any more: it was deleted. True if that was so.
 
         The owner makes it again, from a snapshot and the journal.
         """

@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self._fail("closed by us")
 
     def abandon(self) -> None:
-        """Close now, and tell nobody who asked."""
+        """Close now, without an outcome for the callers."""
         self._calls.clear()
         self._fail("closed by us")
 

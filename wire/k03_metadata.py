@@ -79,7 +79,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataAnswer:
-    """``controller_id`` is one of ``brokers``, or -1. ``error_code`` is told from version 13 on: then no
+    """``controller_id`` is one of ``brokers``, or -1. ``error_code`` is sent from version 13 on: then no
     topic was looked up, and a call of ours raises it.
     """
 

@@ -23,7 +23,7 @@ KEYS_IN_ONE_REQUEST_FROM: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """API key 10. ``key_type`` is GROUP, TRANSACTION, or a number that nobody coordinates here."""
+    """API key 10. ``key_type`` is GROUP, TRANSACTION, or a number without a coordinator here."""
 
     key_type: int
     keys: tuple[str, ...]

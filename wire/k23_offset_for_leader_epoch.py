@@ -26,7 +26,7 @@ class EpochQuery:
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderEpoch:
-    """``replica_id`` -1: a consumer; below version 3 a follower may ask too, and is not told apart."""
+    """``replica_id`` -1: a consumer; below version 3 a follower may ask too, and looks the same."""
 
     partitions: tuple[EpochQuery, ...]
     replica_id: int = -1

@@ -37,7 +37,7 @@ class DescribeConfigs:
 
 @dataclass(frozen=True, slots=True)
 class ConfigsDescribed:
-    """What one resource has, or the number of the error for which it is not told."""
+    """What one resource has, or the number of the error in its place."""
 
     resource_type: int
     name: str

@@ -41,7 +41,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterAnswer:
-    """``controller_id`` is -1 if nobody is known to lead."""
+    """``controller_id`` is -1 if no leader is known."""
 
     cluster_id: str
     controller_id: NodeId = NOBODY

@@ -33,7 +33,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProducers:
-    """The producers of one partition, or why they are not told."""
+    """The producers of one partition, or the error in their place."""
 
     topic: str
     index: int

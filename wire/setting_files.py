@@ -33,7 +33,7 @@ def read_setting_file(setting: str, file: Path, *, is_secret: bool) -> str:
 
 
 def require_private(setting: str, file: Path) -> None:
-    """For a secret that somebody else reads, such as a key. Raises SettingFileError."""
+    """For a secret that another program reads, such as a key. Raises SettingFileError."""
     try:
         _require_private(f"{setting}={file}", file, file.stat())
     except OSError as error:

@@ -1,5 +1,5 @@
-"""Markers that are not where they are due: whether they must be there, where they would be, or why nobody can
-say.
+"""Markers that are not where they are due: whether they must be there, where they would be, or why that is
+unknown.
 
 Window      of time: a marker is written after its transaction was decided and before the coordinator went on.
             A place in a log stands between the markers around it, whose times brokers wrote.

@@ -23,7 +23,7 @@ _OPEN: Final = ("topic", "partition", "producer_id")
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules open_past_timeout, orphan."""
+    """Rules ``open_past_timeout``, ``orphan``."""
     now_ms = inputs.coordinator.latest_ms if inputs.now_ms is None else inputs.now_ms
     late = open_past_timeout(inputs.latest, now_ms)
     found = [
@@ -81,7 +81,7 @@ def open_past_timeout(latest: DataFrame, now_ms: int) -> DataFrame:
 
 
 def orphans(inputs: Inputs) -> DataFrame:
-    """One row per partition and producer with data that nobody will end: the first batch, batches,
+    """One row per partition and producer with data that no marker will end: the first batch, batches,
     ``unknown``.
     """
     place = F.struct(

@@ -1,4 +1,4 @@
-"""Ids: every producer id in the logs was given out by somebody, in a block.
+"""Ids: every producer id in the logs was given out, in a block.
 
 Known       from where the metadata log, a snapshot or ZooKeeper begins to tell: ids below may have been given
             out before, and ids above while bytes of that log cannot be read.

@@ -1,4 +1,4 @@
-"""What a job refuses, for whoever asked."""
+"""What a job refuses, with the reason."""
 
 
 class AuditRefused(Exception):

@@ -46,7 +46,7 @@ class GrowthReader(DataSourceStreamReader):
         self._roots = list(roots)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Of logs that nobody has looked at."""
+        """Of logs that were not looked at."""
         return {"state": "", "idle": 0}
 
     def latestOffset(self, *_: object) -> dict[str, Any]:  # noqa: N802 - Spark's name

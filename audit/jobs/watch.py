@@ -46,7 +46,7 @@ def until_signalled() -> Iterator[threading.Event]:
 
 
 class Watch:
-    """One watch: what has been told, and how the last look ended."""
+    """One watch: what has been reported, and how the last look ended."""
 
     def __init__(self, look: Callable[[], Verdict], tell: Tell) -> None:
         self._look = look
@@ -57,7 +57,7 @@ class Watch:
 
     @property
     def exit_status(self) -> int:
-        """1 if anything was told; else that of the last look, 3 if there was none."""
+        """1 if anything was reported; else that of the last look, 3 if there was none."""
         if self._told:
             return 1
         return 3 if self.verdict is None else self.verdict.exit_status

@@ -64,7 +64,7 @@ def duration(span_ms: float) -> str:
 
 
 def years(count: float | None) -> str:
-    """How long ids will last; beyond a thousand years nobody needs the digits."""
+    """How long ids will last; beyond a thousand years without digits."""
     if count is None:
         return "for ever, at this rate"
     for divisor, unit in ((1e9, "billion"), (1e6, "million")):

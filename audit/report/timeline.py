@@ -1,4 +1,4 @@
-"""What happened to one transactional id, told from its coordinator's records: one line per thing.
+"""What happened to one transactional id, by its coordinator's records: one line per event.
 
 Pure: rows in, sentences out. A row says how the id stands since; what happened is what the row before did not
 say.
@@ -139,7 +139,7 @@ def _moved(before: StateRow | None, row: StateRow) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Of one transactional id. ``omitted``: older rows that are not told."""
+    """Of one transactional id. ``omitted``: older rows that are not shown."""
 
     transactional_id: str
     events: tuple[Event, ...]

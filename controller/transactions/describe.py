@@ -1,4 +1,4 @@
-"""What is known of transactions, told to tools and people.
+"""Descriptions of transactions, for tools and people.
 
 Deviation   a start time and a running time are those of an open transaction alone; Kafka keeps the last
             one's in CompleteX and finds that an id in Empty has run since 1970.
@@ -114,7 +114,7 @@ def describe_many(
     transactional_ids: Sequence[str],
     marked: Callable[[str], frozenset[tuple[str, int]]] | None = None,
 ) -> tuple[DescribedTransaction, ...]:
-    """Each id in order. What comes after DESCRIBED_PARTITIONS_MAX partitions is told to come again (14).
+    """Each id in order. What comes after DESCRIBED_PARTITIONS_MAX partitions is answered 14: ask again.
 
     Kafka's admin client asks again for those ids alone.
     """

@@ -1,4 +1,4 @@
-"""Expiry: transactions that are open for too long are aborted, ids that nobody uses are forgotten.
+"""Expiry: transactions that are open for too long are aborted, ids that are not used are forgotten.
 
 Timeout     PrepareAbort at the next epoch. The instance goes on: the row remembers the epoch that it holds,
             and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced). Until then no

@@ -1,4 +1,4 @@
-"""InitProducerId: who is this producer from now on. Nobody else is it any more.
+"""InitProducerId: a new (producer id, epoch) for a transactional id; older ones are fenced.
 
 Instance    the life of one producer with a transactional id. It begins with an InitProducerId without an
             epoch, which fences the one before. Its later requests name the pair it holds:
@@ -96,7 +96,7 @@ class _Case(enum.Enum):
 
 
 def needs_producer_id(view: View, request: InitProducerId, now_ms: int) -> bool:
-    """Whether the decision will want a producer id that nobody has. A refused request wants none."""
+    """Whether the decision needs a new producer id. A refused request wants none."""
     if request.transactional_id is None:
         return True
     if not is_key(request.transactional_id):
