@@ -13,13 +13,13 @@ from records.batch import checked_header
 from records.entry import ENTRY_BYTES_MAX, decode_entry
 from records.invariant import CorruptData
 from records.levels import LevelTooHigh
+from snapshots.snapshot import MANIFEST_BYTES_MAX
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """One append-entries message: a batch of entries under 4 MiB, one more of at most 4 MiB, and room."""
 ENTRIES_MAX: Final = 1024  # per message; the journal's SLICE_MAX keeps below it
 CHUNK_BYTES_MAX: Final = 512 * 1024  # of a snapshot
 NAME_MAX: Final = 64  # characters of a snapshot's name, 31, and of its files'
-MANIFEST_BYTES_MAX: Final = 64 * 1024  # less than one KiB is usual
 REFUSED_MAX: Final = 1024  # characters of why a snapshot is refused
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # an index, or a position in a file: an i64

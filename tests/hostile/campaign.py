@@ -1,8 +1,8 @@
 """A campaign of hostile frames against real nodes, what must hold after it, and the load that runs then.
 
 Holds   the same processes run; no log has a traceback, a critical event or a failed request; logs grow by
-        less than LOG_BYTES_MAX each; then transactional producers commit and abort, and what a read_committed
-        consumer sees of it is whole.
+        less than LOG_BYTES_MAX each, memory by less than MEMORY_KIB_MAX; then transactional producers commit
+        and abort, and what a read_committed consumer sees of it is whole.
 """
 
 import time
@@ -28,6 +28,7 @@ ROUND_FRAMES: Final = 20_000
 RAFT_SHARE: Final = 20  # one frame in so many
 VOTERS_SHARE: Final = 200  # one frame more in so many: each takes the place of a voter's own connection
 LOG_BYTES_MAX: Final = 2 * 1024 * 1024
+MEMORY_KIB_MAX: Final = 64 * 1024
 TRANSACTIONS: Final = 60
 TOPICS: Final = ("orders", "payments")
 NODE_SETTINGS: Final = (NO_QUOTA, *(each for each in SETTINGS if not each.startswith("producer.id")))
@@ -83,6 +84,7 @@ def campaign(nodes: Nodes, frames: int, seed: int, say: Say, login: bytes = b"")
         grown = nodes.log_size(node_id) - mark
         grown_kib = nodes.rss_anon_kib(node_id) - kib_before[node_id]
         say(f"node {node_id}: log grew by {grown} bytes, memory by {grown_kib} KiB")
+        assert grown_kib < MEMORY_KIB_MAX, f"node {node_id}: {grown_kib} KiB of memory"
         assert grown < LOG_BYTES_MAX, f"node {node_id}: {grown} bytes of log"
     say(f"replies by API key: {dict(sorted(tally.answered.items()))}")
     assert_clean(nodes)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from quorum.messages import (
     CHUNK_BYTES_MAX,
     ENTRIES_MAX,
-    MANIFEST_BYTES_MAX,
     NAME_MAX,
     REFUSED_MAX,
     Ack,
@@ -33,6 +32,7 @@ from records.batch import BatchRecord, encode_batch
 from records.entry import ENTRY_BYTES_MAX, Entry, encode_entry
 from records.invariant import CorruptData
 from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from snapshots.snapshot import MANIFEST_BYTES_MAX
 
 terms = st.integers(0, 2**31 - 1)
 indexes = st.integers(1, 2**62)
