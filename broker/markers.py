@@ -29,8 +29,8 @@ from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarke
 from wire.slices import Slices
 from wire.stalls import Stalls
 
-SLICE_MAX: Final = 50
-"""Markers appended between two turns of the loop: 1 ms, or 30 where each is its log's first bytes."""
+SLICE_MAX: Final = 20
+"""Markers appended between two turns of the loop: 0.4 ms, or 12 where each is its log's first bytes."""
 
 
 class _Key(NamedTuple):

@@ -172,8 +172,9 @@ class Load:
             await self._ask(CREATE_TOPICS, CreateTopics((NewTopic(name, assignments=rows),)), "wide")
         for start in range(0, len(self._topics), size.topics):
             names = self._topics[start : start + size.topics]
-            several = tuple(NewTopic(name, PARTITIONS, 1, configs=CONFIGS) for name in names)
-            await self._ask(CREATE_TOPICS, CreateTopics(several, validate_only=True), "only checked")
+            several = tuple(NewTopic(name, PARTITIONS, 1) for name in names)
+            with_settings = tuple(NewTopic(f"s{name[1:]}", 1, 1, configs=CONFIGS) for name in names)
+            await self._ask(CREATE_TOPICS, CreateTopics(with_settings, validate_only=True), "with settings")
             await self._ask(CREATE_TOPICS, CreateTopics(several), "many")
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:  # until the brokers host them

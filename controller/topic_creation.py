@@ -51,6 +51,8 @@ from records.types import BrokerId
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 PARTITIONS_PER_REQUEST_MAX: Final = 2000  # decided in some 20 ms, in which nothing else is; Kafka: 10000
+ROWS_PER_REQUEST_MAX: Final = 2500
+"""Topics, partitions and settings of a request together: every node applies a record of each in one step."""
 AUTO_CREATED_PARTITIONS_MAX: Final = 10_000
 """In the cluster: past it no topic is created by being asked for. Names alone never take all the room."""
 PARTITIONS_MAX: Final = 100_000  # in the cluster; each broker keeps files open for its own
@@ -140,6 +142,7 @@ class _Creation:
         hosted = dict(view.items(HOSTED))
         self._partitions = sum(hosted.values())
         self._asked = 0
+        self._rows = 0
         self._colliding: dict[str, str] = {}
         self._directories = {
             broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced
@@ -158,7 +161,7 @@ class _Creation:
             count = self._rules.partitions_default
         if count < 1:
             raise InvalidPartitions(f"{count} partitions; expected at least 1, or -1 for the default")
-        self._require_room(count)
+        self._require_room(count, len(configs))
         replicas = self._assigned(topic) if topic.assignments else self._placed(count)
         return _Planned(replicas, configs)
 
@@ -169,6 +172,7 @@ class _Creation:
             self._colliding[key] = name
         self._partitions += len(planned.replicas)
         self._asked += len(planned.replicas)
+        self._rows += 1 + len(planned.replicas) + len(planned.configs)
         for replica in planned.replicas:
             if replica in self._loads:
                 self._loads[replica] += 1
@@ -216,9 +220,14 @@ class _Creation:
             )
         return factor
 
-    def _require_room(self, partitions: int) -> None:
+    def _require_room(self, partitions: int, settings: int) -> None:
         if self._asked + partitions > PARTITIONS_PER_REQUEST_MAX:
             raise PolicyViolation(f"more than {PARTITIONS_PER_REQUEST_MAX} partitions in one request")
+        if self._rows + 1 + partitions + settings > ROWS_PER_REQUEST_MAX:
+            raise PolicyViolation(
+                f"more than {ROWS_PER_REQUEST_MAX} topics, partitions and settings in one request; send "
+                f"several"
+            )
         if self._partitions + partitions > self._partitions_max:
             raise PolicyViolation(
                 f"{partitions} partitions more would be {self._partitions + partitions} in the cluster, "

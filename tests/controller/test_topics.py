@@ -14,6 +14,7 @@ from controller.topic_configs import SETTINGS, SOURCE_DEFAULT, SOURCE_PROPERTIES
 from controller.topic_creation import (
     PARTITIONS_MAX,
     PARTITIONS_PER_REQUEST_MAX,
+    ROWS_PER_REQUEST_MAX,
     TOPICS_PER_REQUEST_MAX,
     TopicRules,
     decide_create,
@@ -121,6 +122,30 @@ def test_a_topic_is_created(topic: NewTopic, rules: TopicRules, partition_count:
     assert sum(loads.values()) == partition_count
     assert dict(view.items(HOSTED)) == loads
     assert partition(view, topic.name, partition_count) is None
+
+
+@pytest.mark.parametrize(
+    ("fits", "last"),
+    [
+        pytest.param(True, NewTopic("last", 1, 1, configs=(("retention.ms", "1"),)), id="at-the-bound"),
+        pytest.param(False, NewTopic("last", 2, 1, configs=(("retention.ms", "1"),)), id="a-partition-more"),
+        pytest.param(
+            False,
+            NewTopic("last", 1, 1, configs=(("retention.ms", "1"), ("retention.bytes", "1"))),
+            id="a-setting-more",
+        ),
+    ],
+)
+def test_topics_partitions_and_settings_of_a_request_are_bounded_together(fits: bool, last: NewTopic) -> None:
+    view = world()
+    configs = (("retention.ms", "1"), ("retention.bytes", "1"), ("max.message.bytes", "1000000"))
+    before = [NewTopic(f"t{each}", 4, 1, configs=configs) for each in range(ROWS_PER_REQUEST_MAX // 8 - 1)]
+    left = ROWS_PER_REQUEST_MAX - 8 * len(before) - 3
+    before.append(NewTopic("rest", left - 1, 1))
+    *answers, of_last = create(view, *before, last)
+    assert all(each.error_code == ErrorCode.NONE for each in answers)
+    assert of_last.error_code == (ErrorCode.NONE if fits else ErrorCode.POLICY_VIOLATION)
+    assert (find(view, "last") is not None) is fits
 
 
 def test_assigned_replicas_stay_where_they_were_put() -> None:

@@ -20,6 +20,7 @@ from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.producer_ids import PRODUCER_IDS
+from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 
@@ -297,6 +298,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *STALLS_BOUNDS,
     *STALLS_FETCH,
     *STALLS_GARBAGE,
     *MARKERS,

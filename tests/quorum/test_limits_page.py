@@ -17,6 +17,7 @@ LIMITS = {
         topic_creation.TOPICS_PER_REQUEST_MAX,
         topic_creation.PARTITIONS_PER_REQUEST_MAX,
     ),
+    "topics, partitions and settings of one CreateTopics together": (topic_creation.ROWS_PER_REQUEST_MAX,),
     "topics, and partitions, of one DeleteTopics": (
         topic_deletion.TOPICS_PER_REQUEST_MAX,
         topic_deletion.PARTITIONS_PER_REQUEST_MAX,

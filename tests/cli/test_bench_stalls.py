@@ -1,0 +1,68 @@
+"""``fencepost bench stalls``: what it makes of the nodes' figures, and that each request of it is served."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cli import bench_stalls, bench_stalls_load
+from cli.bench_cluster import own_cluster
+from cli.bench_stalls import STALL_MS, Stalled, figures, lines
+from cli.bench_stalls_load import SMALL
+from cli.output import Failed
+from tests.ports import cluster_port
+
+FOUND = {1: {"Fetch": 3.0, "turn": 7.0}, 2: {"Fetch": 5.0}, 3: {"turn": 9.0, "received": 4.0}}
+
+
+@pytest.mark.parametrize(
+    ("leaders", "rows"),
+    [
+        pytest.param({1}, {"Fetch": (3, 5), "received": (0, 4), "turn": (7, 9)}, id="one leader"),
+        pytest.param({1, 3}, {"Fetch": (3, 5), "received": (4, 0), "turn": (9, 0)}, id="leadership moved"),
+        pytest.param({1, 2, 3}, {"Fetch": (5, 0), "received": (4, 0), "turn": (9, 0)}, id="all have led"),
+    ],
+)
+def test_a_row_has_the_longest_of_leaders_and_of_followers(
+    leaders: set[int], rows: dict[str, tuple[float, float]]
+) -> None:
+    document = figures(FOUND, leaders)
+    assert document["leaders"] == sorted(leaders)
+    assert {row["work"]: (row["leaders_ms"], row["followers_ms"]) for row in document["rows"]} == rows
+
+
+@pytest.mark.parametrize(
+    ("leader_ms", "follower_ms", "is_sound"),
+    [
+        pytest.param(STALL_MS - 0.1, 0.0, True, id="below"),
+        pytest.param(STALL_MS, 0.0, False, id="a leader at the limit"),
+        pytest.param(0.0, STALL_MS, False, id="a follower at the limit"),
+    ],
+)
+def test_it_fails_at_the_limit(leader_ms: float, follower_ms: float, is_sound: bool) -> None:
+    stalled = Stalled(figures({1: {"turn": leader_ms}, 2: {"turn": follower_ms}}, {1}), {})
+    assert stalled.is_sound is is_sound
+    assert f"{follower_ms:.1f}" in lines(stalled)
+
+
+def test_a_cluster_without_a_leader_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(cluster: Any) -> None:
+        return None
+
+    monkeypatch.setattr(bench_stalls_load, "find_leader", none)
+    monkeypatch.setattr(bench_stalls_load, "LEADER_SECONDS", 0.0)
+    own = SimpleNamespace(cluster=SimpleNamespace(directory="here", nodes=()))
+    with pytest.raises(Failed, match="no leader"):
+        bench_stalls.measure(cast(Any, own), lambda _: None)
+
+
+@pytest.mark.slow
+def test_each_request_is_served(tmp_path: Path) -> None:
+    with own_cluster(tmp_path, 3, cluster_port(), None, ("log.level=warning",)) as own:
+        stalled = bench_stalls.measure(own, lambda _: None, SMALL)
+    for child in own.children.values():
+        child.wait()  # it has ended: reap it
+    works = {row["work"] for row in stalled.figures["rows"]}
+    assert {"Produce", "record validation"} <= works
+    assert not stalled.refused

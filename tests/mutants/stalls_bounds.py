@@ -1,0 +1,27 @@
+"""What is broken on purpose where the rows that a request makes are bounded."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+TOPICS: Final = (
+    "tests/controller/test_topics.py::test_topics_partitions_and_settings_of_a_request_are_bounded_together"
+)
+STALLS_BOUNDS: Final = (
+    Mutant(
+        "settings-are-free",
+        "the settings of new topics count as their partitions do",
+        "controller/topic_creation.py",
+        "        if self._rows + 1 + partitions + settings > ROWS_PER_REQUEST_MAX:\n",
+        "        if self._rows + 1 + partitions > ROWS_PER_REQUEST_MAX:\n",
+        (TOPICS + "[a-setting-more]",),
+    ),
+    Mutant(
+        "rows-off-by-one",
+        "a topic counts beside its partitions and settings",
+        "controller/topic_creation.py",
+        "        if self._rows + 1 + partitions + settings > ROWS_PER_REQUEST_MAX:\n",
+        "        if self._rows + partitions + settings > ROWS_PER_REQUEST_MAX:\n",
+        (TOPICS + "[a-partition-more]",),
+    ),
+)
