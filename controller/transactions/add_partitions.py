@@ -128,9 +128,11 @@ def _missing(view: View, request: AddPartitions) -> AddPartitionsAnswer | None:
     errors = []
     complete = True
     for each in request.topics:
+        topic = topics.find(view, each.topic)
+        count = 0 if topic is None else topic.partition_count  # its partitions are 0 to count - 1
         codes = []
         for index in each.partition_ids:
-            exists = topics.partition(view, each.topic, index) is not None
+            exists = 0 <= index < count
             complete = complete and exists
             code = ErrorCode.OPERATION_NOT_ATTEMPTED if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             codes.append((index, code))
