@@ -29,6 +29,7 @@ from records.control import encode_control
 from records.entry import Entry, encode_entry
 from records.levels import LEVEL_MAX
 from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
+from tests.simulation.power_loss import close_files
 
 M = TypeVar("M")
 
@@ -142,7 +143,7 @@ class Rig:
     def crash(self, node: int) -> None:
         """Kill a node: what was not flushed is gone, its peers see it go."""
         replica = self.replicas.pop(NodeId(node))
-        replica.store.abandon()
+        abandon(replica)
         self.disconnect(node)
 
     def wipe(self, node: int, directory: int) -> None:
@@ -154,7 +155,7 @@ class Rig:
     def close(self) -> None:
         """Let go of every file."""
         for replica in self.replicas.values():
-            replica.store.abandon()
+            abandon(replica)
         self.replicas.clear()
 
     # -- connections ------------------------------------------------------------------------------
@@ -343,6 +344,13 @@ class Rig:
     def images(self, nodes: Iterable[int] = ()) -> dict[int, int]:
         """Node -> first free producer id, by its own image."""
         return {int(n): int(producer_ids.latest(self[n].image).end) for n in nodes or self.replicas}
+
+
+def abandon(replica: Replica) -> None:
+    """Let go of every file as a dying process does."""
+    replica.store.abandon()
+    for archive in replica.archiver.archives.values():
+        close_files(archive)
 
 
 class Silence:

@@ -18,7 +18,7 @@ from quorum.raft_log import use_clock
 from quorum.replica_config import ReplicaConfig
 from records.levels import LEVEL_MAX
 from records.types import NodeId
-from tests.quorum.rig import FOREVER_S, Silence
+from tests.quorum.rig import FOREVER_S, Silence, abandon
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 FREE_MIN: Final = 1_000  # bytes
@@ -133,7 +133,7 @@ class Stage:
     def close(self) -> None:
         """Let go of every file."""
         for driver in self.drivers.values():
-            driver.replica.store.abandon()
+            abandon(driver.replica)
 
     # -- obligations ------------------------------------------------------------------------------
 

@@ -51,5 +51,6 @@ class Unsynced:
 def close_files(archive: Archive) -> None:
     """Let go of an archive's files as a dying process does: what is buffered is lost."""
     active = [archive._active] if archive._active is not None else []
-    for file in (*archive._rolled, *active):
+    rolled, archive._rolled, archive._active = archive._rolled, [], None
+    for file in (*rolled, *active):
         os.close(file.descriptor)
