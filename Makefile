@@ -4,7 +4,7 @@
 PYTHON ?=
 ARGS ?=
 BIN := .venv/bin
-FENCEPOST := $(BIN)/python -P -m cli.main
+FENCEPOST := $(BIN)/python -P -m fencepost.cli.main
 READY := .venv/.installed
 AUDIT_READY := .venv/.installed-audit
 FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from bridge.export import is_path
+from fencepost.bridge.export import is_path
 
 PORT: Final = 2181
 PORT_MAX: Final = 65_535

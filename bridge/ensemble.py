@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridge.data_tree import Znodes
-from bridge.files import ServerFiles, ServerTree, read_server
-from records.invariant import CorruptData
+from fencepost.bridge.data_tree import Znodes
+from fencepost.bridge.files import ServerFiles, ServerTree, read_server
+from fencepost.records.invariant import CorruptData
 
 CONFIG_PATH: Final = "/zookeeper/config"
 _MEMBER: Final = re.compile(r"^server\.(\d+)=(.*)$", re.MULTILINE)

@@ -25,8 +25,8 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridge.data_tree import Znode, Znodes
-from bridge.strict_json import INT32_MAX, INT64_MAX, Fields, Misshaped, parse_object
+from fencepost.bridge.data_tree import Znode, Znodes
+from fencepost.bridge.strict_json import INT32_MAX, INT64_MAX, Fields, Misshaped, parse_object
 
 FORMAT: Final = "fencepost-znodes"
 FORMAT_VERSION: Final = 1

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridge.data_tree import DIGEST_VERSION, DataTree, Znodes, new_tree
-from bridge.snapshot_file import GZIP, SNAPPY, read_snapshot
-from bridge.txn_log import TornTail, Txn, read_log
-from records.invariant import CorruptData
+from fencepost.bridge.data_tree import DIGEST_VERSION, DataTree, Znodes, new_tree
+from fencepost.bridge.snapshot_file import GZIP, SNAPPY, read_snapshot
+from fencepost.bridge.txn_log import TornTail, Txn, read_log
+from fencepost.records.invariant import CorruptData
 
 SNAPSHOTS_TRIED_MAX: Final = 100  # as ZooKeeper
 VERSIONED: Final = "version-2"

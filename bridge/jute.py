@@ -6,7 +6,7 @@ Source      ZooKeeper BinaryInputArchive; zookeeper.jute.
 import struct
 from typing import Final
 
-from records.invariant import CorruptData
+from fencepost.records.invariant import CorruptData
 
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")

@@ -9,8 +9,8 @@ Source      Kafka ZkUtils (0.11), ZkData (1.1 to 3.9), EndPoint; docs/kafka-note
 import re
 from typing import Final, NamedTuple, TypeVar
 
-from bridge.strict_json import INT32_MAX, INT64_MAX, Fields, Misshaped, parse_object, shown
-from records.types import BrokerId
+from fencepost.bridge.strict_json import INT32_MAX, INT64_MAX, Fields, Misshaped, parse_object, shown
+from fencepost.records.types import BrokerId
 
 T = TypeVar("T")
 

@@ -42,7 +42,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 from structlog.typing import FilteringBoundLogger
 
-from bridge.access import Access, ZooKeeperRefused, ZooKeeperUnavailable
+from fencepost.bridge.access import Access, ZooKeeperRefused, ZooKeeperUnavailable
 
 OUTSTANDING_MAX: Final = 128
 RETIRED_MAX: Final = 4  # clients that were given up and are still closing

@@ -14,10 +14,10 @@ import zlib
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridge.data_tree import DataTree, Node
-from bridge.jute import Reader
-from bridge.txn_log import skip_acl
-from records.invariant import CorruptData
+from fencepost.bridge.data_tree import DataTree, Node
+from fencepost.bridge.jute import Reader
+from fencepost.bridge.txn_log import skip_acl
+from fencepost.records.invariant import CorruptData
 
 SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024  # in memory; Kafka's largest ensembles hold some 100 MB
 _MAGIC: Final = b"ZKSN"

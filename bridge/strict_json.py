@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from records.invariant import CorruptData
+from fencepost.records.invariant import CorruptData
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from bridge.data_tree import (
+from fencepost.bridge.data_tree import (
     CONTAINER_OWNER,
     Change,
     CloseSession,
@@ -29,8 +29,8 @@ from bridge.data_tree import (
     SetData,
     ttl_owner,
 )
-from bridge.jute import EndOfBytes, Reader
-from records.invariant import CorruptData
+from fencepost.bridge.jute import EndOfBytes, Reader
+from fencepost.records.invariant import CorruptData
 
 ENTRY_BYTES_MAX: Final = 16 * 1024 * 1024 - 1  # ZooKeeper's default is 1 MiB a request, and it is a setting
 _MAGIC: Final = b"ZKLG"

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from bridge.strict_json import Misshaped
-from bridge.znodes import BLOCK_PATH, BlockZnode, ZnodeBlock, parse_block
-from bridge.zookeeper import ZooKeeper
-from records.types import BrokerId
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.znodes import BLOCK_PATH, BlockZnode, ZnodeBlock, parse_block
+from fencepost.bridge.zookeeper import ZooKeeper
+from fencepost.records.types import BrokerId
 
 UNREADABLE_MAX: Final = 10
 

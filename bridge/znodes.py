@@ -19,8 +19,8 @@ Source      KIP-730; docs/kafka-notes.md A5, A6; Kafka 0.11.0.0, 2.8.0 ProducerI
 import json
 from typing import Final, NamedTuple, TypeAlias
 
-from bridge.strict_json import INT32_MAX, Misshaped, parse_object, shown
-from records.types import PRODUCER_ID_MAX, BrokerId, ProducerId
+from fencepost.bridge.strict_json import INT32_MAX, Misshaped, parse_object, shown
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerId, ProducerId
 
 BLOCK_PATH: Final = "/latest_producer_id_block"
 KAFKA_BLOCK_LENGTH: Final = 1000  # in every version; also the distance at which Kafka sees the ids exhausted

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from structlog.typing import FilteringBoundLogger
 
-from bridge.access import (
+from fencepost.bridge.access import (
     Access,
     Conflict,
     Identity,
@@ -26,11 +26,11 @@ from bridge.access import (
     ZooKeeperRefused,
     ZooKeeperUnavailable,
 )
-from bridge.data_tree import Znode, Znodes
-from bridge.ensemble import CONFIG_PATH, members
-from bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
-from bridge.session import REFUSALS, Session, Unanswered, said
-from records.invariant import invariant
+from fencepost.bridge.data_tree import Znode, Znodes
+from fencepost.bridge.ensemble import CONFIG_PATH, members
+from fencepost.bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
+from fencepost.bridge.session import REFUSALS, Session, Unanswered, said
+from fencepost.records.invariant import invariant
 
 READ_RETRY_S: Final = 0.05
 CHANGES_POLL_S: Final = 2.0  # a watch may be lost unseen

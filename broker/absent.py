@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.partitions import Partitions
-from broker.topics import TopicCache
-from controller.errors import ErrorCode
-from wire.k03_metadata import TopicMetadata, TopicQuery
+from fencepost.broker.partitions import Partitions
+from fencepost.broker.topics import TopicCache
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.k03_metadata import TopicMetadata, TopicQuery
 
 LOOK_UPS_MAX: Final = 1000
 """Requests that wait for a look-up; one more is answered with what is known."""

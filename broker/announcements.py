@@ -5,11 +5,11 @@ seen what came later: a marker that is not older, a newer epoch. What is not hos
 so is all that comes on a connection without a proof of the cluster's secret: then the partition asks.
 """
 
-from broker.partitions import Partitions
-from controller.authorization import Acls, Operation
-from records.types import ImageVersion, ProducerId
-from wire.dispatch import Context, Reply
-from wire.k20024_announce_partitions import AnnouncePartitions
+from fencepost.broker.partitions import Partitions
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.records.types import ImageVersion, ProducerId
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 
 
 class AnnouncementsEndpoint:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeAlias
 
-from broker.log.validation import OPENED_SMALL_BYTES_MAX, Budget, Checking, Opening, checking
-from broker.partitions import Partition
-from controller.errors import ApiError
-from records.batch import BatchHeader
-from records.invariant import CorruptData
-from records.record_walk import Body
-from wire.stalls import Stalls
+from fencepost.broker.log.validation import OPENED_SMALL_BYTES_MAX, Budget, Checking, Opening, checking
+from fencepost.broker.partitions import Partition
+from fencepost.controller.errors import ApiError
+from fencepost.records.batch import BatchHeader
+from fencepost.records.invariant import CorruptData
+from fencepost.records.record_walk import Body
+from fencepost.wire.stalls import Stalls
 
 SLICE_STEPS: Final = 4096
 """Records walked over, or as much, between two turns of the loop: some 5 ms of CPU."""

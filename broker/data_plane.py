@@ -12,33 +12,33 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.absent import Absent
-from broker.announcements import AnnouncementsEndpoint
-from broker.checks import Checks
-from broker.describe_producers import DescribeProducersEndpoint
-from broker.fetch import FetchEndpoint
-from broker.flushing import Flusher
-from broker.foreign_markers import ForeignMarkers
-from broker.log_care import LogCare
-from broker.markers import MarkersEndpoint
-from broker.offsets import OffsetsEndpoint
-from broker.partitions import Partitions
-from broker.produce import ProduceEndpoint
-from broker.settings import BrokerConfig, cluster_acls, log_config
-from broker.topics import TopicCache
-from broker.verification import Verifier
-from records.types import BrokerId
-from wire.client import ControllerClient
-from wire.dispatch import Service
-from wire.k00_produce import PRODUCE
-from wire.k01_fetch import FETCH
-from wire.k02_list_offsets import LIST_OFFSETS
-from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS
-from wire.k61_describe_producers import DESCRIBE_PRODUCERS
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
-from wire.request_memory import RequestMemory
-from wire.stalls import Stalls
+from fencepost.broker.absent import Absent
+from fencepost.broker.announcements import AnnouncementsEndpoint
+from fencepost.broker.checks import Checks
+from fencepost.broker.describe_producers import DescribeProducersEndpoint
+from fencepost.broker.fetch import FetchEndpoint
+from fencepost.broker.flushing import Flusher
+from fencepost.broker.foreign_markers import ForeignMarkers
+from fencepost.broker.log_care import LogCare
+from fencepost.broker.markers import MarkersEndpoint
+from fencepost.broker.offsets import OffsetsEndpoint
+from fencepost.broker.partitions import Partitions
+from fencepost.broker.produce import ProduceEndpoint
+from fencepost.broker.settings import BrokerConfig, cluster_acls, log_config
+from fencepost.broker.topics import TopicCache
+from fencepost.broker.verification import Verifier
+from fencepost.records.types import BrokerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.dispatch import Service
+from fencepost.wire.k00_produce import PRODUCE
+from fencepost.wire.k01_fetch import FETCH
+from fencepost.wire.k02_list_offsets import LIST_OFFSETS
+from fencepost.wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS
+from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
+from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.stalls import Stalls
 
 
 class DataPlane:

@@ -7,18 +7,18 @@ true at its moment, and a producer that is forgotten meanwhile is left out.
 from collections.abc import Iterator
 from typing import Final
 
-from broker.absent import Absent
-from broker.partitions import Partitions
-from wire.dispatch import Context, Reply
-from wire.k03_metadata import TopicQuery
-from wire.k61_describe_producers import (
+from fencepost.broker.absent import Absent
+from fencepost.broker.partitions import Partitions
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k61_describe_producers import (
     DescribeProducers,
     EncodedAnswer,
     EncodedPartition,
     encode_producers,
 )
-from wire.slices import Slices
-from wire.stalls import Stalls
+from fencepost.wire.slices import Slices
+from fencepost.wire.stalls import Stalls
 
 SLICE_PRODUCERS_MAX: Final = 2_000
 """Of one partition, told at a time. The loop runs after so many: at most twice as many hold it, some 4 ms."""

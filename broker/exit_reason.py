@@ -6,7 +6,7 @@ Source   KIP-730: an authorization failure is fatal (what Kafka shipped only log
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ApiError, ErrorCode
 
 EXIT_FAILED: Final = 1
 EXIT_UNAUTHORIZED: Final = 4

@@ -15,12 +15,12 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from broker.absent import Absent
-from broker.partitions import Partition, Partitions
-from controller.errors import ApiError, ErrorCode
-from records.types import Offset
-from wire.dispatch import Context, Reply
-from wire.k01_fetch import (
+from fencepost.broker.absent import Absent
+from fencepost.broker.partitions import Partition, Partitions
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.records.types import Offset
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k01_fetch import (
     READ_COMMITTED,
     AbortedTransaction,
     Fetch,
@@ -28,9 +28,9 @@ from wire.k01_fetch import (
     FetchedPartition,
     FetchPartition,
 )
-from wire.k03_metadata import TopicQuery
-from wire.slices import Slices
-from wire.stalls import Stalls
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.slices import Slices
+from fencepost.wire.stalls import Stalls
 
 RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Read and sent in one turn of the loop, so far below Kafka's fetch.max.bytes (55 MiB)."""

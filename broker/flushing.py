@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, NamedTuple, TypeAlias
 
-from broker.partitions import Partition, Partitions
+from fencepost.broker.partitions import Partition, Partitions
 
 THREADS: Final = 4
 """One device takes few flushes at a time; more threads would only queue there."""

@@ -18,22 +18,22 @@ from typing import Final, NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.retry import CALL_FAILURES, Retry
-from controller.errors import ErrorCode
-from controller.transactions.describe import (
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     ListTransactions,
     ListTransactionsAnswer,
 )
-from controller.transactions.states import PREPARED_STATES, State
-from records.invariant import invariant
-from records.types import ProducerId
-from wire.client import ControllerClient
-from wire.errors import raise_for
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k20037_prove_secret import PROVE_SECRET
+from fencepost.controller.transactions.states import PREPARED_STATES, State
+from fencepost.records.invariant import invariant
+from fencepost.records.types import ProducerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.errors import raise_for
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20037_prove_secret import PROVE_SECRET
 
 CALL_TIMEOUT_S: Final = 25.0
 """A list of a million ids takes seconds; Kafka's admin client waits for 30. Also of one attempt."""

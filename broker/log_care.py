@@ -12,8 +12,8 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.flushing import Flusher
-from broker.partitions import Partition, Partitions
+from fencepost.broker.flushing import Flusher
+from fencepost.broker.partitions import Partition, Partitions
 
 FLUSH_S: Final = 2.0
 PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a millisecond

@@ -1,15 +1,15 @@
 """A topic's own settings, as the controller tells them, in the settings of its partitions' logs.
 
-What a topic does not set is this broker's (``broker.settings.log_config``). The controller has checked names
-and values; what cannot be read all the same is left at the broker's.
+What a topic does not set is this broker's (``fencepost.broker.settings.log_config``). The controller has
+checked names and values; what cannot be read all the same is left at the broker's.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from broker.log.shapes import LogConfig
-from controller.topics import TopicConfig
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.controller.topics import TopicConfig
 
 SET_FOR_THE_TOPIC: Final = 1  # Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG
 

@@ -17,32 +17,32 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from broker import foreign_markers
-from broker.data_plane import DataPlane, after
-from broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
-from broker.metadata_cache import MetadataCache
-from broker.producer_id_source import IdsLeftGauge, ProducerIdSource
-from broker.producer_ids import ProducerIdPool
-from broker.registration import Registration
-from broker.server import BrokerServer
-from broker.settings import (
+from fencepost.broker import foreign_markers
+from fencepost.broker.data_plane import DataPlane, after
+from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
+from fencepost.broker.metadata_cache import MetadataCache
+from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
+from fencepost.broker.producer_ids import ProducerIdPool
+from fencepost.broker.registration import Registration
+from fencepost.broker.server import BrokerServer
+from fencepost.broker.settings import (
     BrokerConfig,
     BrokerIdentity,
     client_credentials,
     cluster_secret,
     own_credentials,
 )
-from controller.authorization import ANONYMOUS
-from controller.brokers import Endpoint, RegisterBroker
-from records.invariant import InvariantViolation
-from records.types import BrokerId, ProducerId
-from snapshots.store import STORE_FAILURES
-from wire.client import ControllerClient
-from wire.dispatch import Service
-from wire.k60_describe_cluster import ClusterNode
-from wire.listener import Listener
-from wire.request_memory import RequestMemory
-from wire.stalls import Stalls
+from fencepost.controller.authorization import ANONYMOUS
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import BrokerId, ProducerId
+from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.dispatch import Service
+from fencepost.wire.k60_describe_cluster import ClusterNode
+from fencepost.wire.listener import Listener
+from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.stalls import Stalls
 
 LEAVE_S_MAX: Final = 1.0
 """A cluster that goes down as a whole has no controller left to say goodbye to."""

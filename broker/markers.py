@@ -15,19 +15,19 @@ Errors      each partition has its own code: 3, 6 and 56 are retried, 47 is a we
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from broker.absent import Absent
-from broker.flushing import Flusher
-from broker.foreign_markers import ForeignMarkers, Verdict
-from broker.partitions import Partition, Partitions
-from controller.authorization import Acls, Operation
-from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
-from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
-from records.types import ImageVersion, ProducerId
-from wire.dispatch import Context, Reply
-from wire.k03_metadata import TopicQuery
-from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
-from wire.slices import Slices
-from wire.stalls import Stalls
+from fencepost.broker.absent import Absent
+from fencepost.broker.flushing import Flusher
+from fencepost.broker.foreign_markers import ForeignMarkers, Verdict
+from fencepost.broker.partitions import Partition, Partitions
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
+from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
+from fencepost.records.types import ImageVersion, ProducerId
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+from fencepost.wire.slices import Slices
+from fencepost.wire.stalls import Stalls
 
 SLICE_MAX: Final = 20
 """Markers appended between two turns of the loop: 0.4 ms, or 12 where each is its log's first bytes."""

@@ -14,11 +14,11 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.exit_reason import Membership
-from broker.retry import CALL_FAILURES, Retry
-from controller.errors import ApiError
-from wire.client import ControllerClient
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
+from fencepost.broker.exit_reason import Membership
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.errors import ApiError
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 
 REFRESH_MS: Final = 500
 SETTLING_MS: Final = 5_000

@@ -9,15 +9,15 @@ Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; docs/kafka-notes.m
 from collections.abc import Iterator
 from typing import Final
 
-from broker.absent import Absent
-from broker.fetch import epoch_error
-from broker.log.shapes import TimedOffset
-from broker.partitions import Partition, Partitions
-from controller.errors import ErrorCode
-from records.types import Offset, Term
-from wire.dispatch import Context, Reply
-from wire.k01_fetch import READ_COMMITTED
-from wire.k02_list_offsets import (
+from fencepost.broker.absent import Absent
+from fencepost.broker.fetch import epoch_error
+from fencepost.broker.log.shapes import TimedOffset
+from fencepost.broker.partitions import Partition, Partitions
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import Offset, Term
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k01_fetch import READ_COMMITTED
+from fencepost.wire.k02_list_offsets import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
@@ -26,15 +26,15 @@ from wire.k02_list_offsets import (
     OffsetFound,
     OffsetQuery,
 )
-from wire.k03_metadata import TopicQuery
-from wire.k23_offset_for_leader_epoch import (
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k23_offset_for_leader_epoch import (
     EpochEnd,
     EpochQuery,
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochAnswer,
 )
-from wire.slices import Slices
-from wire.stalls import Stalls
+from fencepost.wire.slices import Slices
+from fencepost.wire.stalls import Stalls
 
 EARLIEST_LOCAL: Final = -4
 NO_TIME: Final = -1

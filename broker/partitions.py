@@ -18,15 +18,15 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from broker.log_settings import with_topic_settings
-from controller.topics import TopicConfig
-from records.invariant import CorruptData
-from records.types import BrokerId, Log, Term
-from wire.descriptors import is_exhausted
-from wire.k03_metadata import TopicMetadata
-from wire.limited_log import LimitedLog
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log_settings import with_topic_settings
+from fencepost.controller.topics import TopicConfig
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import BrokerId, Log, Term
+from fencepost.wire.descriptors import is_exhausted
+from fencepost.wire.k03_metadata import TopicMetadata
+from fencepost.wire.limited_log import LimitedLog
 
 T = TypeVar("T")
 

@@ -19,26 +19,26 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.absent import Absent
-from broker.checks import SLICE_STEPS, Checks
-from broker.flushing import Flusher
-from broker.log.shapes import VerificationGuard
-from broker.log.validation import Budget
-from broker.partitions import Partition, Partitions
-from broker.verification import Producer, Verifier, verdict
-from controller.errors import (
+from fencepost.broker.absent import Absent
+from fencepost.broker.checks import SLICE_STEPS, Checks
+from fencepost.broker.flushing import Flusher
+from fencepost.broker.log.shapes import VerificationGuard
+from fencepost.broker.log.validation import Budget
+from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.verification import Producer, Verifier, verdict
+from fencepost.controller.errors import (
     ApiError,
     CorruptMessage,
     ErrorCode,
     InvalidProducerEpoch,
     InvalidRequiredAcks,
 )
-from records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader
-from records.types import ProducerId
-from wire.dispatch import Context, Reply
-from wire.errors import message_of
-from wire.k00_produce import PartitionProduced, Produce, ProduceAnswer
-from wire.k03_metadata import TopicQuery
+from fencepost.records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.errors import message_of
+from fencepost.wire.k00_produce import PartitionProduced, Produce, ProduceAnswer
+from fencepost.wire.k03_metadata import TopicQuery
 
 APPEND_STEPS: Final = 32
 """What a partition costs beside its records, counted in steps of a check."""

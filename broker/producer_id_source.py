@@ -13,17 +13,17 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.exit_reason import Membership
-from broker.producer_ids import ProducerIdPool
-from broker.registration import Registration
-from broker.retry import CALL_FAILURES, Complaints
-from controller.errors import ApiError, StaleBrokerEpoch
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerId, ProducerId
-from wire.client import ControllerClient, RequestTimeout
-from wire.dispatch import Api
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.schema import Buffer
+from fencepost.broker.exit_reason import Membership
+from fencepost.broker.producer_ids import ProducerIdPool
+from fencepost.broker.registration import Registration
+from fencepost.broker.retry import CALL_FAILURES, Complaints
+from fencepost.controller.errors import ApiError, StaleBrokerEpoch
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerId, ProducerId
+from fencepost.wire.client import ControllerClient, RequestTimeout
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.schema import Buffer
 
 CALL_TIMEOUT_S: Final = 2.0
 """Of one request for a block, finding the controller included; asked again at once after it."""

@@ -14,9 +14,9 @@ Deviations  from Kafka: the first block is wanted from the start, not from the f
 from random import Random
 from typing import Final
 
-from controller.errors import CoordinatorLoadInProgress
-from records.invariant import invariant
-from records.types import PRODUCER_ID_MAX, ProducerId
+from fencepost.controller.errors import CoordinatorLoadInProgress
+from fencepost.records.invariant import invariant
+from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 
 RETRY_BACKOFF_MS: Final = 50
 """Kafka's: the pause after a first failure, and the least after any."""

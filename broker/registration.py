@@ -17,14 +17,14 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.exit_reason import Membership
-from broker.retry import CALL_FAILURES, Retry
-from controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
-from controller.errors import ApiError, StaleBrokerEpoch
-from records.types import BrokerEpoch
-from wire.client import ControllerClient
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.broker.exit_reason import Membership
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
+from fencepost.controller.errors import ApiError, StaleBrokerEpoch
+from fencepost.records.types import BrokerEpoch
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 
 CALL_TIMEOUT_S: Final = 2.0
 """Of one call, finding the controller included. A session (9 s) has room for several."""

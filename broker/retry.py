@@ -5,8 +5,8 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from controller.errors import ApiError
-from wire.client import ConnectionLost, RequestTimeout
+from fencepost.controller.errors import ApiError
+from fencepost.wire.client import ConnectionLost, RequestTimeout
 
 CALL_FAILURES: Final = (ApiError, ConnectionLost, RequestTimeout)
 """How a call to the controllers can fail. The last two leave the outcome unknown."""

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.data_plane import DataPlane
-from broker.metadata_cache import MetadataCache
-from broker.producer_id_source import ProducerIdSource
-from broker.retry import CALL_FAILURES
-from broker.topic_requests import TopicRequests
-from controller.errors import (
+from fencepost.broker.data_plane import DataPlane
+from fencepost.broker.metadata_cache import MetadataCache
+from fencepost.broker.producer_id_source import ProducerIdSource
+from fencepost.broker.retry import CALL_FAILURES
+from fencepost.broker.topic_requests import TopicRequests
+from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -25,10 +25,10 @@ from controller.errors import (
     NotCoordinator,
     RequestTimedOut,
 )
-from records.types import NodeId
-from wire.client import ControllerClient
-from wire.dispatch import Api, Context, Reply, Service
-from wire.k10_find_coordinator import (
+from fencepost.records.types import NodeId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.dispatch import Api, Context, Reply, Service
+from fencepost.wire.k10_find_coordinator import (
     FIND_COORDINATOR,
     GROUP,
     TRANSACTION,
@@ -36,19 +36,24 @@ from wire.k10_find_coordinator import (
     FindCoordinator,
     FindCoordinatorAnswer,
 )
-from wire.k22_init_producer_id import (
+from fencepost.wire.k22_init_producer_id import (
     INIT_PRODUCER_ID,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     InitProducerId,
     InitProducerIdAnswer,
 )
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k26_end_txn import END_TXN
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
-from wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k60_describe_cluster import (
+    BROKERS,
+    DESCRIBE_CLUSTER,
+    DescribeCluster,
+    DescribeClusterAnswer,
+)
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 
 FORWARDED_MAX: Final = 100
 """Requests under way to the controller; one more is told to come back (14)."""

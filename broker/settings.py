@@ -1,20 +1,21 @@
 """What a broker reads of its node's configuration and identity, and the secrets that they name.
 
-The shapes are those of ``quorum.config.NodeConfig`` and ``quorum.node_identity.Identity``, which this
-folder may not import (docs/design.md 1): whatever has these attributes will do.
+The shapes are those of ``fencepost.quorum.config.NodeConfig`` and
+``fencepost.quorum.node_identity.Identity``, which this folder may not import (docs/design.md 1): whatever has
+these attributes will do.
 """
 
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
-from broker.log.shapes import LogConfig
-from controller.authorization import Acls, AclSyntaxError
-from wire.auth import UsersSyntaxError, parse_users
-from wire.client import Address
-from wire.limits import ListenerLimits
-from wire.secret_proof import ClusterSecret, parse_secret
-from wire.setting_files import SettingFileError, read_setting_file
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.controller.authorization import Acls, AclSyntaxError
+from fencepost.wire.auth import UsersSyntaxError, parse_users
+from fencepost.wire.client import Address
+from fencepost.wire.limits import ListenerLimits
+from fencepost.wire.secret_proof import ClusterSecret, parse_secret
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 
 class BrokerConfig(Protocol):

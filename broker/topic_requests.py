@@ -13,17 +13,24 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from broker.metadata_cache import MetadataCache
-from broker.retry import CALL_FAILURES
-from broker.topics import TopicCache
-from controller.authorization import Acls, Operation
-from controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
-from wire.client import ControllerClient
-from wire.dispatch import Api, Context, Reply, Service
-from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata, TopicQuery
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs
+from fencepost.broker.metadata_cache import MetadataCache
+from fencepost.broker.retry import CALL_FAILURES
+from fencepost.broker.topics import TopicCache
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.dispatch import Api, Context, Reply, Service
+from fencepost.wire.k03_metadata import (
+    METADATA,
+    BrokerNode,
+    Metadata,
+    MetadataAnswer,
+    TopicMetadata,
+    TopicQuery,
+)
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs
 
 FORWARDED_MAX: Final = 100  # requests that wait for the controller; one more is told to come back
 FORWARD_TIMEOUT_S_MAX: Final = 30.0

@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.partitions import Partitions
-from broker.retry import CALL_FAILURES, Retry
-from controller.errors import ErrorCode
-from wire.client import ControllerClient
-from wire.k03_metadata import METADATA, Metadata, TopicMetadata, TopicQuery
-from wire.k32_describe_configs import (
+from fencepost.broker.partitions import Partitions
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k03_metadata import METADATA, Metadata, TopicMetadata, TopicQuery
+from fencepost.wire.k32_describe_configs import (
     DESCRIBE_CONFIGS,
     TOPIC_RESOURCE,
     ConfigResource,

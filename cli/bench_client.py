@@ -17,12 +17,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from cli.bench_history import OK, REFUSED, UNKNOWN, Attempt
-from controller.errors import ErrorCode
-from controller.producer_ids import AllocateProducerIds
-from records.types import PRODUCER_ID_MAX
-from wire.frame import RequestHeader, request_frame
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.cli.bench_history import OK, REFUSED, UNKNOWN, Attempt
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import PRODUCER_ID_MAX
+from fencepost.wire.frame import RequestHeader, request_frame
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 CLIENT_ID: Final = "fencepost-bench"
 PAUSE_S: Final = (

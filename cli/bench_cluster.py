@@ -17,9 +17,9 @@ from typing import Final
 
 import click
 
-from cli.cluster import bring_up, stop_nodes
-from cli.contact import Target, ask, run
-from cli.local_cluster import (
+from fencepost.cli.cluster import bring_up, stop_nodes
+from fencepost.cli.contact import Target, ask, run
+from fencepost.cli.local_cluster import (
     HOST,
     PORT_OFFSETS,
     LocalCluster,
@@ -27,14 +27,14 @@ from cli.local_cluster import (
     exists,
     free_port,
 )
-from cli.output import Failed, WrongUsage
-from cli.producer_ids import GUEST_ID_FIRST, GUEST_ID_LAST
-from controller.brokers import Endpoint, RegisterBroker, UnregisterBroker
-from records.types import BrokerEpoch, BrokerId, NodeId
-from wire.client import ControllerClient
-from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.cli.output import Failed, WrongUsage
+from fencepost.cli.producer_ids import GUEST_ID_FIRST, GUEST_ID_LAST
+from fencepost.controller.brokers import Endpoint, RegisterBroker, UnregisterBroker
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 
 QUOTA_OFF: Final = "producer.id.allocation.rate=0"
 STOCK_PORT_OFFSET: Final = 400  # of the stock pysyncobj nodes that are measured beside ours

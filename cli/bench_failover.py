@@ -4,7 +4,7 @@ A round   the load runs; the leader gets the signal; the load sees its first suc
           again (or goes on); the cluster is healthy; a random pause, so that rounds do not keep step.
 Gap       from just before the signal to the first success of any request sent after the signal.
 Counted   from the history, after the load; then the nodes are ended, and what clients were told is held
-          against the archives: see ``cli.bench_history`` and ``cli.bench_audit``.
+          against the archives: see ``fencepost.cli.bench_history`` and ``fencepost.cli.bench_audit``.
 """
 
 import os
@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cli.bench_audit import Findings, compare
-from cli.bench_client import PAUSE_S
-from cli.bench_cluster import OwnCluster, controllers, own_guests
-from cli.bench_history import count_duplicates, first_successes, percentile, read_history
-from cli.bench_load import FirstSuccess, Flush, Measured, Setup, Start, Stop, Window
-from cli.bench_process import Child, child
-from cli.cluster import start_nodes, stop_nodes
-from cli.cluster_state import await_live, leader_id
-from cli.contact import ask, target_of
-from cli.local_cluster import LocalCluster
-from cli.node_process import wait_until
-from cli.output import Failed
-from records.types import BrokerId, NodeId
-from snapshots.history import producer_id_history
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.cli.bench_audit import Findings, compare
+from fencepost.cli.bench_client import PAUSE_S
+from fencepost.cli.bench_cluster import OwnCluster, controllers, own_guests
+from fencepost.cli.bench_history import count_duplicates, first_successes, percentile, read_history
+from fencepost.cli.bench_load import FirstSuccess, Flush, Measured, Setup, Start, Stop, Window
+from fencepost.cli.bench_process import Child, child
+from fencepost.cli.cluster import start_nodes, stop_nodes
+from fencepost.cli.cluster_state import await_live, leader_id
+from fencepost.cli.contact import ask, target_of
+from fencepost.cli.local_cluster import LocalCluster
+from fencepost.cli.node_process import wait_until
+from fencepost.cli.output import Failed
+from fencepost.records.types import BrokerId, NodeId
+from fencepost.snapshots.history import producer_id_history
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 
 TIMEOUT_S: Final = 0.1  # of a client
 WARM_UP_SECONDS: Final = 1.0
@@ -71,7 +71,7 @@ def measure(
     target = target_of(own.cluster)
     askers = own_guests(target, clients)
     kills: list[Kill] = []
-    with child("load", "cli.bench_load") as load:
+    with child("load", "fencepost.cli.bench_load") as load:
         setup = Setup(*controllers(target), askers, str(history), TIMEOUT_S, {}, max(PAUSE_S))
         load.ask(setup, type(None))
         load.ask(Start(clients), int)

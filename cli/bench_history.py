@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from cli.output import Unreadable
+from fencepost.cli.output import Unreadable
 
 OK: Final = "ok"
 UNKNOWN: Final = "unknown"

@@ -1,8 +1,8 @@
-"""``python -m cli.bench_load``: the load generator, a process of its own.
+"""``python -m fencepost.cli.bench_load``: the load generator, a process of its own.
 
-It is told what to do by commands (see ``cli.bench_process``): Setup first, then Start, any of Window and
-FirstSuccess, and Stop, as often as wanted. Attempts are kept in memory while the load runs, and written
-to the history by Stop and Flush only: nothing but the load itself happens while it is measured.
+It is told what to do by commands (see ``fencepost.cli.bench_process``): Setup first, then Start, any of
+Window and FirstSuccess, and Stop, as often as wanted. Attempts are kept in memory while the load runs, and
+written to the history by Stop and Flush only: nothing but the load itself happens while it is measured.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from cli.bench_client import PAUSE_S_MAX, Client, Course
-from cli.bench_history import OK
-from cli.bench_process import Answer, write_answer
-from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId
+from fencepost.cli.bench_client import PAUSE_S_MAX, Client, Course
+from fencepost.cli.bench_history import OK
+from fencepost.cli.bench_process import Answer, write_answer
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import BrokerEpoch, BrokerId
 
 EXPIRE_S: Final = 0.010  # how often each client's patience is looked at
 POLL_S: Final = 0.005

@@ -1,7 +1,7 @@
 """A process of the bench: one JSON command per line on its stdin, one JSON answer per line on its stdout.
 
 It ends when its stdin does, so none outlives the command that started it, however that ends. It runs the same
-interpreter with ``-P`` and ``-E``: a ``cli/`` in the current directory or in PYTHONPATH is never its own.
+interpreter with ``-P`` and ``-E``: a ``fencepost/`` in the current directory or in PYTHONPATH is not used.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cli.output import Failed
+from fencepost.cli.output import Failed
 
 T = TypeVar("T")
 

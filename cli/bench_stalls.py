@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.bench_cluster import OwnCluster
-from cli.bench_stalls_load import FULL, Load, Size
-from cli.output import table
+from fencepost.cli.bench_cluster import OwnCluster
+from fencepost.cli.bench_stalls_load import FULL, Load, Size
+from fencepost.cli.output import table
 
 STALL_MS: Final = 50.0
 """What the bench fails at: a leader's heartbeat is due so often."""

@@ -7,8 +7,8 @@ from typing import Final
 import cramjam
 from crc32c import crc32c
 
-from records.batch import HEADER_BYTES, encode_batch
-from records.compression import ZSTD
+from fencepost.records.batch import HEADER_BYTES, encode_batch
+from fencepost.records.compression import ZSTD
 
 _LENGTH_COUNTS_FROM: Final = 12
 _CRC_END: Final = 21

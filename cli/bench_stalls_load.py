@@ -10,36 +10,40 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.bench_stalls_batches import batch, records_cases
-from cli.cluster_state import find_leader
-from cli.local_cluster import LocalCluster
-from cli.output import Failed
-from controller.errors import ApiError, ErrorCode
-from controller.topics import CreateTopics, DeleteTopics, NewTopic
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.describe import DescribeTransactions, ListTransactions
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from records.transaction_log import TopicPartitions
-from wire.connection import Connection, ConnectionLost, RequestTimeout
-from wire.dispatch import Api
-from wire.k00_produce import PRODUCE, PartitionData, Produce
-from wire.k01_fetch import FETCH, READ_COMMITTED, Fetch, FetchPartition
-from wire.k02_list_offsets import LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
-from wire.k03_metadata import METADATA, Metadata, TopicQuery
-from wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH, EpochQuery, OffsetForLeaderEpoch
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k26_end_txn import END_TXN
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
-from wire.k32_describe_configs import DESCRIBE_CONFIGS, ConfigResource, DescribeConfigs
-from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.schema import LOOKED_UP_ELEMENTS_MAX
+from fencepost.cli.bench_stalls_batches import batch, records_cases
+from fencepost.cli.cluster_state import find_leader
+from fencepost.cli.local_cluster import LocalCluster
+from fencepost.cli.output import Failed
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
+from fencepost.wire.k01_fetch import FETCH, READ_COMMITTED, Fetch, FetchPartition
+from fencepost.wire.k02_list_offsets import LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
+from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
+from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.k23_offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH,
+    EpochQuery,
+    OffsetForLeaderEpoch,
+)
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
+from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, ConfigResource, DescribeConfigs
+from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX
 
 TARGET: Final = "target"
 TARGET_PARTITIONS: Final = 8

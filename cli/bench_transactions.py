@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cli.bench_cluster import own_cluster
-from cli.bench_history import percentile
-from cli.bench_load import cpu_seconds, machine_cpu_seconds
-from cli.bench_process import Child, child
-from cli.output import Failed, table
-from cli.transaction_load import Load, Loaded, Mock
+from fencepost.cli.bench_cluster import own_cluster
+from fencepost.cli.bench_history import percentile
+from fencepost.cli.bench_load import cpu_seconds, machine_cpu_seconds
+from fencepost.cli.bench_process import Child, child
+from fencepost.cli.output import Failed, table
+from fencepost.cli.transaction_load import Load, Loaded, Mock
 
 PRODUCERS_MAX: Final = 256
 MESSAGES_MAX: Final = 10_000
 WARM_UP_SECONDS: Final = 0.5
 PARTITIONS: Final = 4  # of each topic: what the mock cluster makes, too
-LOAD_MODULE: Final = "cli.transaction_load"
+LOAD_MODULE: Final = "fencepost.cli.transaction_load"
 
 Show = Callable[[str], None]
 

@@ -16,16 +16,16 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from cli.contact import TIMEOUT_SECONDS, hint_of, read_credentials, sentence_of, target_of
-from cli.local_cluster import LocalCluster, open_cluster
-from cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage, dir_option
-from controller.errors import ApiError, ErrorCode
-from quorum.config import SASL_PLAINTEXT, Address, parse_address
-from wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
-from wire.dispatch import Api, Q, R
-from wire.errors import error_for, raise_for
-from wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata, TopicQuery
-from wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
+from fencepost.cli.contact import TIMEOUT_SECONDS, hint_of, read_credentials, sentence_of, target_of
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage, dir_option
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.quorum.config import SASL_PLAINTEXT, Address, parse_address
+from fencepost.wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
+from fencepost.wire.dispatch import Api, Q, R
+from fencepost.wire.errors import error_for, raise_for
+from fencepost.wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata, TopicQuery
+from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from cli.broker_contact import BrokerTarget
-from cli.contact import hint_of
-from cli.output import Failed, NotAuthorized, Unreadable
+from fencepost.cli.broker_contact import BrokerTarget
+from fencepost.cli.contact import hint_of
+from fencepost.cli.output import Failed, NotAuthorized, Unreadable
 
 METADATA_SECONDS: Final = 10.0
 UNKNOWN_OUTCOME: Final = frozenset(

@@ -16,12 +16,21 @@ from typing import Final
 
 import click
 
-from cli import local_cluster, node_process
-from cli.cluster_state import await_answering, await_live, leader_id, state
-from cli.local_cluster import LocalCluster, LocalNode, open_cluster
-from cli.main import INTERRUPTED
-from cli.output import JSON, Failed, WrongUsage, dir_option, echo_json, format_option, progress, table
-from records.types import NodeId
+from fencepost.cli import local_cluster, node_process
+from fencepost.cli.cluster_state import await_answering, await_live, leader_id, state
+from fencepost.cli.local_cluster import LocalCluster, LocalNode, open_cluster
+from fencepost.cli.output import (
+    INTERRUPTED,
+    JSON,
+    Failed,
+    WrongUsage,
+    dir_option,
+    echo_json,
+    format_option,
+    progress,
+    table,
+)
+from fencepost.records.types import NodeId
 
 NODES_DEFAULT: Final = 3
 PORT_DEFAULT: Final = 9092

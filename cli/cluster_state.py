@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from subprocess import Popen
 from typing import Any, Final
 
-from cli import node_process
-from cli.contact import Target, target_of
-from cli.local_cluster import LocalCluster, LocalNode
-from cli.output import Failed
-from controller.errors import ApiError, ErrorCode
-from quorum.config import SASL_PLAINTEXT, Address
-from records.types import NodeId
-from wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
-from wire.k03_metadata import METADATA, Metadata
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.cli import node_process
+from fencepost.cli.contact import Target, target_of
+from fencepost.cli.local_cluster import LocalCluster, LocalNode
+from fencepost.cli.output import Failed
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.quorum.config import SASL_PLAINTEXT, Address
+from fencepost.records.types import NodeId
+from fencepost.wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
+from fencepost.wire.k03_metadata import METADATA, Metadata
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 
 ASK_SECONDS: Final = 1.0
 FIRST_ASK_SECONDS: Final = 0.25  # a client that gives up early starts again without a backoff

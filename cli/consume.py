@@ -25,8 +25,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cli.broker_contact import BrokerTarget, broker_options, find_brokers
-from cli.client_settings import (
+from fencepost.cli.broker_contact import BrokerTarget, broker_options, find_brokers
+from fencepost.cli.client_settings import (
     explained,
     is_true,
     pairs,
@@ -35,8 +35,8 @@ from cli.client_settings import (
     settings_of,
     unescaped,
 )
-from cli.output import JSON, WrongUsage, format_option
-from cli.read_back import GROUP_ID, ISOLATION_LEVELS, PASSING, READ_UNCOMMITTED
+from fencepost.cli.output import JSON, WrongUsage, format_option
+from fencepost.cli.read_back import GROUP_ID, ISOLATION_LEVELS, PASSING, READ_UNCOMMITTED
 
 PROPERTIES: Final = {
     "print.timestamp": "false",

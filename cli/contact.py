@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from cli.local_cluster import LocalCluster, open_cluster
-from cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage, dir_option
-from controller.errors import ApiError, ErrorCode, NotController
-from quorum.config import SASL_PLAINTEXT, Address, parse_address
-from wire.client import ConnectionLost, ControllerClient, NotConnected, RequestTimeout
-from wire.dispatch import Api, Q, R
-from wire.setting_files import SettingFileError, read_setting_file
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.cli.output import Command, Failed, NotAuthorized, Unreadable, WrongUsage, dir_option
+from fencepost.controller.errors import ApiError, ErrorCode, NotController
+from fencepost.quorum.config import SASL_PLAINTEXT, Address, parse_address
+from fencepost.wire.client import ConnectionLost, ControllerClient, NotConnected, RequestTimeout
+from fencepost.wire.dispatch import Api, Q, R
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 T = TypeVar("T")
 

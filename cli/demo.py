@@ -22,24 +22,24 @@ from typing import Final
 
 import click
 
-from cli.broker_contact import brokers_of
-from cli.cluster import bring_up, send, start_nodes, stop_nodes
-from cli.cluster_state import await_live, leader_id, state
-from cli.contact import target_of
-from cli.demo_transactions import PARTITIONS, PRODUCERS, Verdict, Writers, check
-from cli.local_cluster import LocalCluster, create_cluster, free_port
-from cli.output import Failed, progress, table
-from cli.transactional_producer import Outcome
-from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import ApiError
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from quorum.config import Address
-from records.types import BrokerEpoch, BrokerId, NodeId
-from snapshots.history import Allocation, producer_id_history
-from wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.cli.broker_contact import brokers_of
+from fencepost.cli.cluster import bring_up, send, start_nodes, stop_nodes
+from fencepost.cli.cluster_state import await_live, leader_id, state
+from fencepost.cli.contact import target_of
+from fencepost.cli.demo_transactions import PARTITIONS, PRODUCERS, Verdict, Writers, check
+from fencepost.cli.local_cluster import LocalCluster, create_cluster, free_port
+from fencepost.cli.output import Failed, progress, table
+from fencepost.cli.transactional_producer import Outcome
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.quorum.config import Address
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.snapshots.history import Allocation, producer_id_history
+from fencepost.wire.client import Connection, ConnectionLost, ControllerClient, RequestTimeout
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 NODES: Final = 3
 BLOCK_LENGTH: Final = 100  # small, so that a few seconds show many blocks
@@ -135,7 +135,7 @@ def _nodes(cluster: LocalCluster) -> str:
 
 
 def _ask_real_clients(cluster: LocalCluster, told: Told) -> None:
-    from cli.demo_clients import CLIENTS
+    from fencepost.cli.demo_clients import CLIENTS
 
     for name, ask in CLIENTS.items():
         try:

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka import KafkaException
 
-from cli.broker_contact import BrokerTarget
-from cli.client_settings import explained
-from cli.output import Failed, table
-from cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, Seen, read_topic
-from cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cli.broker_contact import BrokerTarget
+from fencepost.cli.client_settings import explained
+from fencepost.cli.output import Failed, table
+from fencepost.cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, Seen, read_topic
+from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
 
 TOPIC: Final = "demo"
 PARTITIONS: Final = 3

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from cli.contact import ask, find_target, optional, target_options
-from cli.output import JSON, echo_json, format_option, lines, table
-from controller.levels import LogLevels
-from wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
+from fencepost.cli.contact import ask, find_target, optional, target_options
+from fencepost.cli.output import JSON, echo_json, format_option, lines, table
+from fencepost.controller.levels import LogLevels
+from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 
 @click.group()

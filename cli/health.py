@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
-from cli.contact import Target, find_target, run, target_options
-from cli.output import JSON, Failed, NotAuthorized, echo_json, format_option
-from cli.transaction_output import set_aside_row, set_aside_sentence
-from controller.errors import ApiError, ErrorCode
-from wire.client import ControllerClient
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
-from wire.k20066_list_set_aside import LIST_SET_ASIDE, ListSetAside, SetAsideList
+from fencepost.cli.contact import Target, find_target, run, target_options
+from fencepost.cli.output import JSON, Failed, NotAuthorized, echo_json, format_option
+from fencepost.cli.transaction_output import set_aside_row, set_aside_sentence
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer
+from fencepost.wire.k20066_list_set_aside import LIST_SET_ASIDE, ListSetAside, SetAsideList
 
 ROWS_SHOWN_MAX: Final = 20
 

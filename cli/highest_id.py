@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from records.batch import BATCH_BYTES_MAX, CONTROL, HEADER_BYTES, checked_header, decode_batch
-from records.invariant import CorruptData
-from records.types import PRODUCER_ID_MAX
+from fencepost.records.batch import BATCH_BYTES_MAX, CONTROL, HEADER_BYTES, checked_header, decode_batch
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import PRODUCER_ID_MAX
 
 NO_ID: Final = -1
 FILES_MAX: Final = 1_000_000

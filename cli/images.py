@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from cli.local_cluster import LocalCluster, LocalNode
-from cli.output import Unreadable
-from controller.replay import apply
-from controller.view import Overlay, View
-from quorum.journal import NO_OP
-from records.entry import decode_entry, decode_records
-from records.invariant import CorruptData
-from records.types import ImageVersion, LogIndex, Term
-from snapshots.reader import Reader, read_store
+from fencepost.cli.local_cluster import LocalCluster, LocalNode
+from fencepost.cli.output import Unreadable
+from fencepost.controller.replay import apply
+from fencepost.controller.view import Overlay, View
+from fencepost.quorum.journal import NO_OP
+from fencepost.records.entry import decode_entry, decode_records
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion, LogIndex, Term
+from fencepost.snapshots.reader import Reader, read_store
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cli import node_process
-from cli.output import Failed, Unreadable, WrongUsage
-from quorum.config import (
+from fencepost.cli import node_process
+from fencepost.cli.output import Failed, Unreadable, WrongUsage
+from fencepost.quorum.config import (
     CONTROLLER_LISTENER,
     PLAINTEXT,
     VOTERS_MAX,
@@ -35,7 +35,7 @@ from quorum.config import (
     Voter,
     parse_properties,
 )
-from quorum.node_identity import (
+from fencepost.quorum.node_identity import (
     StorageError,
     format_directory,
     id_text,
@@ -44,7 +44,7 @@ from quorum.node_identity import (
     require_identity,
     write_durably,
 )
-from records.types import NodeId
+from fencepost.records.types import NodeId
 
 HOST: Final = "127.0.0.1"
 CLUSTER: Final = "cluster.json"

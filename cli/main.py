@@ -14,7 +14,9 @@ from typing import Final, NamedTuple, NoReturn
 
 import click
 
-from records.levels import LevelTooHigh
+from fencepost import __version__
+from fencepost.cli.output import INTERRUPTED
+from fencepost.records.levels import LevelTooHigh
 
 
 class _Home(NamedTuple):
@@ -24,30 +26,29 @@ class _Home(NamedTuple):
 
 
 COMMANDS: Final = {
-    "up": _Home("cli.cluster", "up"),
-    "ps": _Home("cli.cluster", "ps"),
-    "kill": _Home("cli.cluster", "kill"),
-    "start": _Home("cli.cluster", "start"),
-    "down": _Home("cli.cluster", "down"),
-    "health": _Home("cli.health", "health"),
-    "quorum": _Home("cli.quorum", "quorum"),
-    "features": _Home("cli.features", "features"),
-    "topics": _Home("cli.topics", "topics"),
-    "producer-ids": _Home("cli.producer_ids", "producer_ids"),
-    "produce": _Home("cli.produce", "produce"),
-    "consume": _Home("cli.consume", "consume"),
-    "transactions": _Home("cli.transactions", "transactions"),
-    "snapshot": _Home("cli.snapshot", "snapshot"),
-    "storage": _Home("cli.storage", "storage"),
-    "migrate": _Home("cli.migrate", "migrate"),
-    "node": _Home("cli.node", "node"),
-    "audit": _Home("cli.audit", "audit"),
-    "bench": _Home("cli.bench", "bench"),
-    "demo": _Home("cli.demo", "demo", hidden=True),
+    "up": _Home("fencepost.cli.cluster", "up"),
+    "ps": _Home("fencepost.cli.cluster", "ps"),
+    "kill": _Home("fencepost.cli.cluster", "kill"),
+    "start": _Home("fencepost.cli.cluster", "start"),
+    "down": _Home("fencepost.cli.cluster", "down"),
+    "health": _Home("fencepost.cli.health", "health"),
+    "quorum": _Home("fencepost.cli.quorum", "quorum"),
+    "features": _Home("fencepost.cli.features", "features"),
+    "topics": _Home("fencepost.cli.topics", "topics"),
+    "producer-ids": _Home("fencepost.cli.producer_ids", "producer_ids"),
+    "produce": _Home("fencepost.cli.produce", "produce"),
+    "consume": _Home("fencepost.cli.consume", "consume"),
+    "transactions": _Home("fencepost.cli.transactions", "transactions"),
+    "snapshot": _Home("fencepost.cli.snapshot", "snapshot"),
+    "storage": _Home("fencepost.cli.storage", "storage"),
+    "migrate": _Home("fencepost.cli.migrate", "migrate"),
+    "node": _Home("fencepost.cli.node", "node"),
+    "audit": _Home("fencepost.cli.audit", "audit"),
+    "bench": _Home("fencepost.cli.bench", "bench"),
+    "demo": _Home("fencepost.cli.demo", "demo", hidden=True),
 }
 
 UNREADABLE: Final = 3
-INTERRUPTED: Final = 130
 
 
 class _LazyGroup(click.Group):
@@ -65,7 +66,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="fencepost")
+@click.version_option(__version__)
 def fencepost() -> None:
     """A Raft-replicated metadata quorum for Kafka's exactly-once control plane.
 

@@ -16,21 +16,21 @@ from typing import Any, Final, TypeVar
 import click
 import structlog
 
-from bridge.access import (
+from fencepost.bridge.access import (
     Access,
     ConnectStringInvalid,
     ZooKeeperRefused,
     ZooKeeperUnavailable,
     parse_connect,
 )
-from bridge.export import Export, write_export
-from cli import local_cluster, migrate_source
-from cli.contact import Target, find_target, target_options
-from cli.highest_id import Seen, highest_producer_id
-from cli.migrate_call import TIMEOUT_SECONDS, cluster_id, look, send
-from cli.migrate_output import print_answer, print_preflight
-from cli.migrate_source import FILES, JSON_FILE, LIVE, NOT_STOPPED, Source
-from cli.output import (
+from fencepost.bridge.export import Export, write_export
+from fencepost.cli import local_cluster, migrate_source
+from fencepost.cli.contact import Target, find_target, target_options
+from fencepost.cli.highest_id import Seen, highest_producer_id
+from fencepost.cli.migrate_call import TIMEOUT_SECONDS, cluster_id, look, send
+from fencepost.cli.migrate_output import print_answer, print_preflight
+from fencepost.cli.migrate_source import FILES, JSON_FILE, LIVE, NOT_STOPPED, Source
+from fencepost.cli.output import (
     JSON,
     Command,
     Failed,
@@ -40,11 +40,11 @@ from cli.output import (
     format_option,
     progress,
 )
-from cli.storage import read_config
-from cli.zookeeper_port import access_of
-from quorum.config import ConfigError
-from records.invariant import CorruptData
-from wire.k20021_migrate import Migrate, Migrated, Stopped
+from fencepost.cli.storage import read_config
+from fencepost.cli.zookeeper_port import access_of
+from fencepost.quorum.config import ConfigError
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ def preflight(
 
     Exit status: 0 ready, 1 blocked.
     """
-    from cli.migrate_preflight import look as look_at
+    from fencepost.cli.migrate_preflight import look as look_at
 
     access = _access(zookeeper, zookeeper_config, directory)
     found = _with_zookeeper(
@@ -349,7 +349,7 @@ def _at(access: Access, zookeeper: str) -> Access:
 def _with_zookeeper(access: Access, doing: str, converse: Callable[[Any], Awaitable[T]]) -> T:
     """Hold a conversation with ZooKeeper. Raises Unreadable."""
     try:
-        from bridge.zookeeper import ZooKeeper
+        from fencepost.bridge.zookeeper import ZooKeeper
     except ModuleNotFoundError as error:
         raise Failed(f"{error}; pip install 'fencepost[zookeeper]'") from error
     silent = structlog.wrap_logger(

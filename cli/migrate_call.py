@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cli.contact import Target, errors_explained
-from cli.output import Unreadable, WrongUsage, progress
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from quorum.crash_points import Reach, reach_in
-from wire.client import ConnectionLost, ControllerClient, RequestTimeout
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
-from wire.k20021_migrate import MIGRATE, Migrate, Migrated
+from fencepost.cli.contact import Target, errors_explained
+from fencepost.cli.output import Unreadable, WrongUsage, progress
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.quorum.crash_points import Reach, reach_in
+from fencepost.wire.client import ConnectionLost, ControllerClient, RequestTimeout
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
 
 TIMEOUT_SECONDS: Final = 120.0  # longer than a fence may take (quorum/upgrade.py FENCE_S_MAX)
 ATTEMPT_SECONDS: Final = 10.0  # without an answer the leader may be gone: ask again, whoever leads

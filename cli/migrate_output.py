@@ -5,10 +5,10 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from cli.highest_id import Seen
-from cli.migrate_source import Source
-from cli.output import JSON, echo_json, lines, table
-from wire.k20021_migrate import Migrated
+from fencepost.cli.highest_id import Seen
+from fencepost.cli.migrate_source import Source
+from fencepost.cli.output import JSON, echo_json, lines, table
+from fencepost.wire.k20021_migrate import Migrated
 
 
 def print_answer(

@@ -12,7 +12,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from bridge.kafka_znodes import (
+from fencepost.bridge.kafka_znodes import (
     BROKERS_PATH,
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
@@ -26,16 +26,16 @@ from bridge.kafka_znodes import (
     parse_feature,
     parse_migration,
 )
-from bridge.strict_json import Misshaped
-from bridge.writers import Observation, observe_writers
-from bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
-from bridge.zookeeper import ZooKeeper
-from cli.zookeeper_port import ensemble_name
-from controller.errors import ApiError
-from records.types import BrokerId
-from wire.connection import Connection, ConnectionLost, RequestTimeout
-from wire.errors import raise_for
-from wire.k32_describe_configs import (
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.writers import Observation, observe_writers
+from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
+from fencepost.bridge.zookeeper import ZooKeeper
+from fencepost.cli.zookeeper_port import ensemble_name
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import BrokerId
+from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.errors import raise_for
+from fencepost.wire.k32_describe_configs import (
     BROKER_RESOURCE,
     DESCRIBE_CONFIGS,
     ConfigResource,

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridge.data_tree import Znodes, under
-from bridge.ensemble import members, read_ensemble
-from bridge.export import read_export
-from bridge.files import ServerFiles
-from bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
-from bridge.strict_json import Misshaped
-from bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
-from cli.highest_id import Seen
-from cli.output import Failed, Unreadable, WrongUsage
-from cli.zookeeper_port import cluster_name
-from controller.migration import NO_BLOCK
-from records.invariant import CorruptData
+from fencepost.bridge.data_tree import Znodes, under
+from fencepost.bridge.ensemble import members, read_ensemble
+from fencepost.bridge.export import read_export
+from fencepost.bridge.files import ServerFiles
+from fencepost.bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
+from fencepost.cli.highest_id import Seen
+from fencepost.cli.output import Failed, Unreadable, WrongUsage
+from fencepost.cli.zookeeper_port import cluster_name
+from fencepost.controller.migration import NO_BLOCK
+from fencepost.records.invariant import CorruptData
 
 LIVE: Final = "live"
 FILES: Final = "files"

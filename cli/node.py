@@ -22,18 +22,17 @@ import structlog
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
-from broker.exit_reason import ExitReason
-from broker.main import Broker
-from broker.settings import SettingsError
-from cli.log_file import keep_rotating
-from cli.main import INTERRUPTED
-from cli.output import Failed, WrongUsage
-from cli.storage import read_config
-from quorum.active_controller import EXIT_HALTED, Controller
-from quorum.config import ConfigError, NodeConfig
-from quorum.metrics import NodeMetrics, watch_loop
-from quorum.metrics_port import MetricsPort
-from quorum.node_identity import (
+from fencepost.broker.exit_reason import ExitReason
+from fencepost.broker.main import Broker
+from fencepost.broker.settings import SettingsError
+from fencepost.cli.log_file import keep_rotating
+from fencepost.cli.output import INTERRUPTED, Failed, WrongUsage
+from fencepost.cli.storage import read_config
+from fencepost.quorum.active_controller import EXIT_HALTED, Controller
+from fencepost.quorum.config import ConfigError, NodeConfig
+from fencepost.quorum.metrics import NodeMetrics, watch_loop
+from fencepost.quorum.metrics_port import MetricsPort
+from fencepost.quorum.node_identity import (
     Identity,
     StorageError,
     id_text,
@@ -41,13 +40,13 @@ from quorum.node_identity import (
     require_identity,
     without_store,
 )
-from records.invariant import InvariantViolation
-from snapshots.store import STORE_FAILURES, ImageLost, StoreInUse
-from wire.garbage import spare_long_lived
-from wire.request_memory import RequestMemory
+from fencepost.records.invariant import InvariantViolation
+from fencepost.snapshots.store import STORE_FAILURES, ImageLost, StoreInUse
+from fencepost.wire.garbage import spare_long_lived
+from fencepost.wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
-    from cli.zookeeper_port import LivePort
+    from fencepost.cli.zookeeper_port import LivePort
 
 STOP_SECONDS_MAX: Final = 10.0
 NO_AUTHORIZER: Final = (
@@ -213,10 +212,10 @@ async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIter
     if config.zookeeper_connect is None:
         yield None
         return
-    from cli.zookeeper_port import LivePort, access_of
+    from fencepost.cli.zookeeper_port import LivePort, access_of
 
     try:
-        from bridge.zookeeper import ZooKeeper
+        from fencepost.bridge.zookeeper import ZooKeeper
     except ModuleNotFoundError as error:
         raise ConfigError(f"zookeeper.connect: {error}; pip install 'fencepost[zookeeper]'") from error
     port = LivePort(ZooKeeper(access_of(config), log))

@@ -2,8 +2,8 @@
 
 Identity    a pid alone can be somebody else's by now. The record beside the node's directory holds pid, start
             time and boot id; only a process that matches all three is the node, and only it gets signals.
-Children    run the same interpreter by absolute path with ``-P`` and without PYTHONPATH, so that a ``cli/``
-            or ``records/`` in the current directory is never theirs.
+Children    run the same interpreter by absolute path with ``-P`` and without PYTHONPATH, so that a
+            ``fencepost/`` in the current directory is never theirs.
 Platform    Linux: reads /proc.
 """
 
@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from cli.log_file import LOG_FILE_VARIABLE, rotated_names
-from quorum.node_identity import write_durably
+from fencepost.cli.log_file import LOG_FILE_VARIABLE, rotated_names
+from fencepost.quorum.node_identity import write_durably
 
 RECORD: Final = "pid.json"
 LOG: Final = "log.txt"
+MODULE: Final = "fencepost.cli.main"
 LOG_TAIL_BYTES: Final = 16 * 1024
 POLL_SECONDS: Final = 0.01
 
@@ -76,7 +77,7 @@ def start(directory: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     environment[LOG_FILE_VARIABLE] = str((directory / LOG).absolute())
     with (directory / LOG).open("ab") as log:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cli.main", *arguments],
+            [sys.executable, "-P", "-m", MODULE, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

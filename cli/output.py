@@ -1,6 +1,6 @@
 """How commands speak: results on stdout as text or JSON, complaints and progress on stderr.
 
-Exit status  the classes below carry it; ``cli.main`` lists what each means.
+Exit status  the classes below carry it; ``fencepost.cli.main`` lists what each means.
 """
 
 import contextlib
@@ -16,6 +16,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 TEXT: Final = "text"
 JSON: Final = "json"
+
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C."""
 
 
 class Failed(click.ClickException):

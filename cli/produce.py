@@ -14,8 +14,8 @@ from typing import Any, Final
 import click
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cli.broker_contact import BrokerTarget, broker_options, find_brokers
-from cli.client_settings import (
+from fencepost.cli.broker_contact import BrokerTarget, broker_options, find_brokers
+from fencepost.cli.client_settings import (
     explained,
     is_true,
     pairs,
@@ -24,8 +24,8 @@ from cli.client_settings import (
     settings_of,
     unescaped,
 )
-from cli.output import JSON, Failed, WrongUsage, echo_json, format_option
-from cli.transactional_producer import PATIENCE_SECONDS
+from fencepost.cli.output import JSON, Failed, WrongUsage, echo_json, format_option
+from fencepost.cli.transactional_producer import PATIENCE_SECONDS
 
 PROPERTIES: Final = {
     "parse.key": "false",

@@ -10,22 +10,22 @@ from typing import Any, Final
 
 import click
 
-from cli.contact import TIMEOUT_SECONDS, find_target, run, target_options
-from cli.images import newest_image
-from cli.local_cluster import LocalCluster, open_cluster
-from cli.output import JSON, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
-from controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
-from controller.errors import ApiError
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
-from records.invariant import CorruptData
-from records.types import BrokerEpoch, BrokerId
-from snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
-from snapshots.segments import Hole
-from wire.client import ConnectionLost, ControllerClient, RequestTimeout
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k64_unregister_broker import UNREGISTER_BROKER
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.cli.contact import TIMEOUT_SECONDS, find_target, run, target_options
+from fencepost.cli.images import newest_image
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.cli.output import JSON, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
+from fencepost.controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
+from fencepost.snapshots.segments import Hole
+from fencepost.wire.client import ConnectionLost, ControllerClient, RequestTimeout
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 COUNT_MAX: Final = 1_000_000
 GUEST_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id

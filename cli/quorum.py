@@ -11,19 +11,19 @@ from typing import Any, Final
 
 import click
 
-from cli.contact import TIMEOUT_SECONDS, Target, find_target, run, target_options
-from cli.output import JSON, Unreadable, WrongUsage, echo_json, format_option, lines, table
-from quorum.config import Address
-from quorum.node_identity import id_text
-from wire.client import ControllerClient
-from wire.k55_describe_quorum import (
+from fencepost.cli.contact import TIMEOUT_SECONDS, Target, find_target, run, target_options
+from fencepost.cli.output import JSON, Unreadable, WrongUsage, echo_json, format_option, lines, table
+from fencepost.quorum.config import Address
+from fencepost.quorum.node_identity import id_text
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorum,
     QuorumNode,
     QuorumPartition,
     ReplicaState,
 )
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 
 COLUMNS: Final = (
     "NodeId",

@@ -13,16 +13,25 @@ from typing import Any, Final
 import click
 import msgspec
 
-from cli.images import SNAPSHOTS, read_image
-from cli.local_cluster import LocalNode, open_cluster
-from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
-from quorum.node_identity import read_identity
-from records.invariant import CorruptData
-from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
-from records.types import Log
-from snapshots import snapshot as directories
-from snapshots.reader import Reader
-from snapshots.snapshot import CorruptSnapshot
+from fencepost.cli.images import SNAPSHOTS, read_image
+from fencepost.cli.local_cluster import LocalNode, open_cluster
+from fencepost.cli.output import (
+    JSON,
+    Failed,
+    Unreadable,
+    WrongUsage,
+    dir_option,
+    echo_json,
+    format_option,
+    lines,
+)
+from fencepost.quorum.node_identity import read_identity
+from fencepost.records.invariant import CorruptData
+from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
+from fencepost.records.types import Log
+from fencepost.snapshots import snapshot as directories
+from fencepost.snapshots.reader import Reader
+from fencepost.snapshots.snapshot import CorruptSnapshot
 
 ASIDE: Final = "snapshots.new"  # beside the node's own, which tidies its folder up as it likes
 

@@ -13,14 +13,23 @@ from uuid import UUID
 
 import click
 
-from cli.images import read_image
-from cli.local_cluster import SECRET_BYTES, open_cluster
-from cli.output import JSON, Failed, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
-from controller import levels
-from controller.producer_ids import PRODUCER_IDS
-from quorum.config import ConfigError, NodeConfig, parse_properties
-from quorum.config_checks import EVERY_NODE_PROVES
-from quorum.node_identity import (
+from fencepost.cli.images import read_image
+from fencepost.cli.local_cluster import SECRET_BYTES, open_cluster
+from fencepost.cli.output import (
+    JSON,
+    Failed,
+    Unreadable,
+    WrongUsage,
+    dir_option,
+    echo_json,
+    format_option,
+    lines,
+)
+from fencepost.controller import levels
+from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.quorum.config import ConfigError, NodeConfig, parse_properties
+from fencepost.quorum.config_checks import EVERY_NODE_PROVES
+from fencepost.quorum.node_identity import (
     Identity,
     StorageError,
     format_directory,
@@ -30,10 +39,10 @@ from quorum.node_identity import (
     read_identity,
     write_durably,
 )
-from records.types import Log, NodeId
-from snapshots.reader import Reader
-from wire.secret_proof import parse_secret
-from wire.setting_files import SettingFileError, read_setting_file
+from fencepost.records.types import Log, NodeId
+from fencepost.snapshots.reader import Reader
+from fencepost.wire.secret_proof import parse_secret
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 
 @click.group()

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from cli.contact import Target, read_credentials
-from cli.output import WrongUsage
-from quorum.config import parse_address
-from wire.client import Connection, NotConnected
-from wire.dispatch import Api, Q, R
+from fencepost.cli.contact import Target, read_credentials
+from fencepost.cli.output import WrongUsage
+from fencepost.quorum.config import parse_address
+from fencepost.wire.client import Connection, NotConnected
+from fencepost.wire.dispatch import Api, Q, R
 
 CONNECT_SECONDS: Final = 2.0
 

@@ -14,19 +14,24 @@ from typing import Any, Final
 
 import click
 
-from cli import contact
-from cli.contact import TIMEOUT_SECONDS, Target, errors_explained, find_target, target_options
-from cli.output import JSON, Failed, NotAuthorized, WrongUsage, echo_json, format_option
-from cli.topic_route import ask_a_broker, brokers_at
-from controller.errors import ErrorCode
-from controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
-from quorum.node_identity import id_text
-from wire.dispatch import Api, Q, R
-from wire.errors import raise_for
-from wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k32_describe_configs import DESCRIBE_CONFIGS, TOPIC_RESOURCE, ConfigResource, DescribeConfigs
+from fencepost.cli import contact
+from fencepost.cli.contact import TIMEOUT_SECONDS, Target, errors_explained, find_target, target_options
+from fencepost.cli.output import JSON, Failed, NotAuthorized, WrongUsage, echo_json, format_option
+from fencepost.cli.topic_route import ask_a_broker, brokers_at
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
+from fencepost.quorum.node_identity import id_text
+from fencepost.wire.dispatch import Api, Q, R
+from fencepost.wire.errors import raise_for
+from fencepost.wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    DescribeConfigs,
+)
 
 AT_ONCE_MAX: Final = 500  # topics in one request
 SOURCE_TOPIC: Final = 1  # the setting was given to the topic; any other source is a default

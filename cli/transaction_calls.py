@@ -7,29 +7,29 @@ Those that coordinate none say NOT_COORDINATOR here; that some broker does is re
 import asyncio
 from typing import Final, NamedTuple
 
-from cli.broker_contact import Brokers
-from controller.errors import (
+from fencepost.cli.broker_contact import Brokers
+from fencepost.controller.errors import (
     ApiError,
     ErrorCode,
     NotCoordinator,
     TransactionalIdNotFound,
     UnsupportedVersion,
 )
-from controller.transactions.describe import (
+from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     ListedTransaction,
     ListTransactions,
     ListTransactionsAnswer,
 )
-from records.invariant import InvariantViolation
-from wire.errors import error_for
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k20027_force_markers import FORCE_MARKERS, ForceMarkers
-from wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation
-from wire.k20066_list_set_aside import LIST_SET_ASIDE, WEDGED, ListSetAside, SetAsideList
+from fencepost.records.invariant import InvariantViolation
+from fencepost.wire.errors import error_for
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForceMarkers
+from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation
+from fencepost.wire.k20066_list_set_aside import LIST_SET_ASIDE, WEDGED, ListSetAside, SetAsideList
 
 ANY_ID: Final = "any"
 """One node coordinates every id."""

@@ -20,9 +20,9 @@ from typing import Final
 import msgspec
 from confluent_kafka import KafkaException, Producer
 
-from cli.bench_process import Answer, serve, write_answer
-from cli.read_back import READ_COMMITTED, NotReadToEnd, read_topic
-from cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cli.bench_process import Answer, serve, write_answer
+from fencepost.cli.read_back import READ_COMMITTED, NotReadToEnd, read_topic
+from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
 
 VALUE_BYTES: Final = 100
 READ_SECONDS_MAX: Final = 120.0

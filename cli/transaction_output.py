@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cli.transaction_calls import Described, Terminated
-from wire.k20066_list_set_aside import WEDGED, SetAside
+from fencepost.cli.transaction_calls import Described, Terminated
+from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
 
 def description(described: Described, *, now_ms: int) -> dict[str, Any]:

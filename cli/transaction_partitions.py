@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from cli.broker_contact import Brokers
-from cli.output import Failed, WrongUsage
-from cli.transaction_calls import describe_if_known, list_transactions
-from controller.errors import ErrorCode
-from controller.transactions.describe import DescribedTransaction, ListTransactions
-from records.types import ProducerId
-from wire.errors import error_for, raise_for
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
-from wire.k61_describe_producers import (
+from fencepost.cli.broker_contact import Brokers
+from fencepost.cli.output import Failed, WrongUsage
+from fencepost.cli.transaction_calls import describe_if_known, list_transactions
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.describe import DescribedTransaction, ListTransactions
+from fencepost.records.types import ProducerId
+from fencepost.wire.errors import error_for, raise_for
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
+from fencepost.wire.k61_describe_producers import (
     DESCRIBE_PRODUCERS,
     ActiveProducer,
     DescribeProducers,

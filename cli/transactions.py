@@ -14,22 +14,22 @@ from typing import Any, Final
 
 import click
 
-from cli.broker_contact import Brokers, BrokerTarget, broker_options, find_brokers, run
-from cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, table
-from cli.transaction_calls import (
+from fencepost.cli.broker_contact import Brokers, BrokerTarget, broker_options, find_brokers, run
+from fencepost.cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, table
+from fencepost.cli.transaction_calls import (
     describe_transaction,
     force_terminate,
     list_set_aside,
     list_transactions,
 )
-from cli.transaction_output import (
+from fencepost.cli.transaction_output import (
     description,
     sentence,
     set_aside_row,
     set_aside_sentence,
     termination,
 )
-from cli.transaction_partitions import (
+from fencepost.cli.transaction_partitions import (
     Search,
     abort_marker,
     admins_marker,
@@ -37,10 +37,10 @@ from cli.transaction_partitions import (
     producers_of,
     write_marker,
 )
-from controller.transactions.describe import ListTransactions
-from records.types import ProducerId
-from wire.connection import ConnectionLost, RequestTimeout
-from wire.k20066_list_set_aside import SetAside, SetAsideList
+from fencepost.controller.transactions.describe import ListTransactions
+from fencepost.records.types import ProducerId
+from fencepost.wire.connection import ConnectionLost, RequestTimeout
+from fencepost.wire.k20066_list_set_aside import SetAside, SetAsideList
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000

@@ -8,16 +8,16 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import bridge.znodes as kafka
-from bridge import access
-from bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
-from bridge.strict_json import Misshaped
-from bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
-from controller.migration import NO_BLOCK
-from controller.migration_phase import Intent
-from controller.producer_ids import ProducerIdBlock
-from quorum.config import ConfigError, NodeConfig
-from quorum.zookeeper_port import (
+import fencepost.bridge.znodes as kafka
+from fencepost.bridge import access
+from fencepost.bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
+from fencepost.controller.migration import NO_BLOCK
+from fencepost.controller.migration_phase import Intent
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.quorum.config import ConfigError, NodeConfig
+from fencepost.quorum.zookeeper_port import (
     Conflict,
     Fence,
     NoZnode,
@@ -29,11 +29,11 @@ from quorum.zookeeper_port import (
     Written,
     Znode,
 )
-from records.types import ProducerId
-from wire.setting_files import SettingFileError, read_setting_file, require_private
+from fencepost.records.types import ProducerId
+from fencepost.wire.setting_files import SettingFileError, read_setting_file, require_private
 
 if TYPE_CHECKING:
-    from bridge.zookeeper import ZooKeeper  # it needs kazoo, which only those who upgrade install
+    from fencepost.bridge.zookeeper import ZooKeeper  # it needs kazoo, which only those who upgrade install
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ClusterAuthorizationFailed
+from fencepost.controller.errors import ClusterAuthorizationFailed
 
 ACLS_MAX: Final = 10_000  # lines in one file
 ANONYMOUS: Final = "User:ANONYMOUS"

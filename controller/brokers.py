@@ -14,18 +14,18 @@ from typing import Final
 
 import msgspec
 
-from controller import cluster_version, features
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller import cluster_version, features
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
     InconsistentClusterId,
     InvalidRegistration,
     StaleBrokerEpoch,
 )
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.invariant import invariant
-from records.schema import (
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.records.invariant import invariant
+from fencepost.records.schema import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -33,7 +33,7 @@ from records.schema import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from records.types import BrokerEpoch, BrokerId, Log
+from fencepost.records.types import BrokerEpoch, BrokerId, Log
 
 BROKERS_MAX: Final = 1000  # registrations kept; bounds every walk over them
 ENDPOINTS_MAX: Final = 16

@@ -6,7 +6,7 @@ Use         a broker that was told a version need not ask for ten thousand parti
 
 from typing import Final
 
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 
 CLUSTER_VERSION: Final[Table[int, int]] = Table("cluster_version", int, encode_int_key, decode_int_key)
 

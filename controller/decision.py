@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from records.logged import StateRecord
+from fencepost.records.logged import StateRecord
 
 R = TypeVar("R")
 

@@ -5,7 +5,7 @@ Source   Kafka ``Errors``; row 730.4. Pure: the numbers are Kafka's, no wire typ
 
 import enum
 
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 
 
 class ErrorCode(enum.IntEnum):

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import UnsupportedVersion
-from controller.view import MutableView, Table, View
-from records.schema import FeatureLevelRecord
+from fencepost.controller.errors import UnsupportedVersion
+from fencepost.controller.view import MutableView, Table, View
+from fencepost.records.schema import FeatureLevelRecord
 
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 25  # 4.0-IV3

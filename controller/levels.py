@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from controller import voters
-from controller.decision import Decision
-from controller.errors import InvalidRequest
-from controller.features import FEATURES, METADATA_VERSION
-from controller.view import View
-from records.schema import FeatureLevelRecord
-from records.types import NodeId
+from fencepost.controller import voters
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.features import FEATURES, METADATA_VERSION
+from fencepost.controller.view import View
+from fencepost.records.schema import FeatureLevelRecord
+from fencepost.records.types import NodeId
 
 LOG_LEVEL: Final = "fencepost.log.level"
 

@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller import brokers, producer_ids
-from controller.decision import Decision
-from controller.errors import CoordinatorLoadInProgress, InvalidRequest, ProducerIdsExhausted
-from controller.migration_phase import (
+from fencepost.controller import brokers, producer_ids
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest, ProducerIdsExhausted
+from fencepost.controller.migration_phase import (
     KAFKA_STATE,
     MIGRATION,
     NEXT_COMMAND,
@@ -27,11 +27,11 @@ from controller.migration_phase import (
     Phase,
     current,
 )
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.view import MutableView, View
-from records.invariant import invariant
-from records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
-from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.view import MutableView, View
+from fencepost.records.invariant import invariant
+from fencepost.records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 
 DIRECT_WRITERS: Final = BrokerId(-1)  # Kafka's migration writes broker epoch -1, too
 NO_BLOCK: Final = -1  # in the place of a block's inclusive end: there is no block yet

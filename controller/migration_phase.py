@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import CoordinatorLoadInProgress
-from controller.view import Table, View, decode_int_key, encode_int_key
-from records.types import ProducerId
+from fencepost.controller.errors import CoordinatorLoadInProgress
+from fencepost.controller.view import Table, View, decode_int_key, encode_int_key
+from fencepost.records.types import ProducerId
 
 
 class Phase(enum.IntEnum):

@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
-from controller import brokers
-from controller.decision import Decision
-from controller.errors import ProducerIdsExhausted
-from controller.migration_phase import require_quorum_allocates
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.invariant import invariant
-from records.schema import AllocateProducerIdsRecord, allocated
-from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller import brokers
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ProducerIdsExhausted
+from fencepost.controller.migration_phase import require_quorum_allocates
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.records.invariant import invariant
+from fencepost.records.schema import AllocateProducerIdsRecord, allocated
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 
 BLOCK_LENGTH_DEFAULT: Final = 1000
 BLOCK_LENGTH_MAX: Final = 2**31 - 1  # ProducerIdLen is an int32

@@ -9,7 +9,7 @@ Source      KIP-730 (rate limited by the existing throttling); KIP-124, KIP-599 
 from dataclasses import dataclass, field
 from typing import Final
 
-from records.types import BrokerId
+from fencepost.records.types import BrokerId
 
 THROTTLE_MS_MAX: Final = 30_000  # a muted connection is closed by clients after request.timeout.ms = 30 s
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller import brokers, features, migration, producer_ids, topics, voters
-from controller.transactions import states as transactions
-from controller.view import ImageHeader, MutableView
-from records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
-from records.entry import Entry, LoggedBatch
-from records.invariant import InvariantViolation
-from records.schema import (
+from fencepost.controller import brokers, features, migration, producer_ids, topics, voters
+from fencepost.controller.transactions import states as transactions
+from fencepost.controller.view import ImageHeader, MutableView
+from fencepost.records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
+from fencepost.records.entry import Entry, LoggedBatch
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -26,8 +26,8 @@ from records.schema import (
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import ImageVersion
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import ImageVersion
 
 
 def _nothing(view: MutableView, record: object) -> None:

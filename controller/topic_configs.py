@@ -8,8 +8,8 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from controller.errors import InvalidConfig
-from controller.topics import TopicConfig
+from fencepost.controller.errors import InvalidConfig
+from fencepost.controller.topics import TopicConfig
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

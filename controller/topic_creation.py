@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from controller.brokers import BROKERS
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     ApiError,
     ErrorCode,
     InvalidPartitions,
@@ -28,8 +28,8 @@ from controller.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
-from controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force
-from controller.topics import (
+from fencepost.controller.topic_configs import MIN_INSYNC_REPLICAS, checked, in_force
+from fencepost.controller.topics import (
     COLLIDING,
     HOSTED,
     TOPIC_NAME_CHARACTERS_MAX,
@@ -44,10 +44,10 @@ from controller.topics import (
     find,
     partition_record,
 )
-from controller.view import View
-from records.invariant import invariant
-from records.schema import ConfigRecord, MetadataRecord, TopicRecord
-from records.types import BrokerId
+from fencepost.controller.view import View
+from fencepost.records.invariant import invariant
+from fencepost.records.schema import ConfigRecord, MetadataRecord, TopicRecord
+from fencepost.records.types import BrokerId
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 PARTITIONS_PER_REQUEST_MAX: Final = 2000  # decided in some 20 ms, in which nothing else is; Kafka: 10000

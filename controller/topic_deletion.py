@@ -8,10 +8,16 @@ import uuid
 from collections import Counter
 from typing import Final
 
-from controller.decision import Decision
-from controller.errors import ApiError, ErrorCode, InvalidRequest, PolicyViolation, TopicDeletionDisabled
-from controller.topic_creation import TopicRules
-from controller.topics import (
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRequest,
+    PolicyViolation,
+    TopicDeletionDisabled,
+)
+from fencepost.controller.topic_creation import TopicRules
+from fencepost.controller.topics import (
     DeleteTopics,
     DeleteTopicsAnswer,
     Topic,
@@ -19,9 +25,9 @@ from controller.topics import (
     find,
     find_by_id,
 )
-from controller.view import View
-from records.logged import ROW_COST
-from records.schema import RemoveTopicRecord
+from fencepost.controller.view import View
+from fencepost.records.logged import ROW_COST
+from fencepost.records.schema import RemoveTopicRecord
 
 TOPICS_PER_REQUEST_MAX: Final = 1000
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000  # rows that one decision deletes; a first topic may have as many

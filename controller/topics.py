@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from controller import cluster_version
-from controller.brokers import BROKERS
-from controller.errors import ErrorCode
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.invariant import invariant
-from records.schema import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from records.types import BrokerId
+from fencepost.controller import cluster_version
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.records.invariant import invariant
+from fencepost.records.schema import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from fencepost.records.types import BrokerId
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249  # Kafka's: a directory name of 255 holds it and "-partition"
 TOPIC_RESOURCE: Final = 2  # ConfigRecord.resource_type of a topic

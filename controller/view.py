@@ -16,8 +16,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from records.logged import ENTRY_COST_MAX
-from records.types import ImageVersion, Log, NodeId, Offset, Term
+from fencepost.records.logged import ENTRY_COST_MAX
+from fencepost.records.types import ImageVersion, Log, NodeId, Offset, Term
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -79,7 +79,7 @@ class View(Protocol):
 
     header: ImageHeader
     room: int
-    """What the entry that is being decided still holds, in units of ``records.logged.cost_of``."""
+    """What the entry that is being decided still holds, in units of ``fencepost.records.logged.cost_of``."""
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """The value at ``key``, or None."""

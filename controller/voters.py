@@ -13,10 +13,17 @@ from typing import Final
 
 import msgspec
 
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, VoterRegistration, Voters
-from records.levels import LEADER_CHANGE_0
-from records.types import NodeId
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.records.control import (
+    ControlRecord,
+    KRaftVersion,
+    LeaderChange,
+    Voter,
+    VoterRegistration,
+    Voters,
+)
+from fencepost.records.levels import LEADER_CHANGE_0
+from fencepost.records.types import NodeId
 
 VOTERS_MAX: Final = 9
 KRAFT_VERSION: Final = 1  # KIP-853: voters with directory ids

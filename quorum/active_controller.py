@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import structlog
 
-from quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
-from quorum.crash_points import Reach, reach_in
-from quorum.credentials import read_acls, read_own, read_secret, read_users
-from quorum.draft import Answer, Closing, Decide, Reply
-from quorum.driver import (
+from fencepost.quorum.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
+from fencepost.quorum.crash_points import Reach, reach_in
+from fencepost.quorum.credentials import read_acls, read_own, read_secret, read_users
+from fencepost.quorum.draft import Answer, Closing, Decide, Reply
+from fencepost.quorum.driver import (
     MAINTAIN_S,
     SWEEP_S,
     TICK_S,
@@ -32,26 +32,26 @@ from quorum.driver import (
     Send,
     TickAfter,
 )
-from quorum.handshake import LinkConfig
-from quorum.link_events import Events
-from quorum.links import Links
-from quorum.marker_links import AnnouncementLinks, MarkerLinks
-from quorum.marker_sender import Done
-from quorum.metrics import NodeMetrics
-from quorum.node_identity import Identity, StoreLost, remember_store
-from quorum.raft_log import use_clock
-from quorum.replica_config import ReplicaConfig
-from quorum.server import ControllerServer
-from quorum.transaction_server import TransactionServer
-from quorum.transaction_timers import TransactionTimes
-from quorum.zookeeper_port import Heard, ZookeeperPort
-from records.levels import LevelTooHigh
-from records.types import BrokerId, Log, NodeId
-from snapshots.store import STORE_FAILURES
-from wire.k27_write_txn_markers import WriteTxnMarkers
-from wire.listener import Listener
-from wire.request_memory import RequestMemory
-from wire.secret_proof import ClusterSecret
+from fencepost.quorum.handshake import LinkConfig
+from fencepost.quorum.link_events import Events
+from fencepost.quorum.links import Links
+from fencepost.quorum.marker_links import AnnouncementLinks, MarkerLinks
+from fencepost.quorum.marker_sender import Done
+from fencepost.quorum.metrics import NodeMetrics
+from fencepost.quorum.node_identity import Identity, StoreLost, remember_store
+from fencepost.quorum.raft_log import use_clock
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.quorum.server import ControllerServer
+from fencepost.quorum.transaction_server import TransactionServer
+from fencepost.quorum.transaction_timers import TransactionTimes
+from fencepost.quorum.zookeeper_port import Heard, ZookeeperPort
+from fencepost.records.levels import LevelTooHigh
+from fencepost.records.types import BrokerId, Log, NodeId
+from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
+from fencepost.wire.listener import Listener
+from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.secret_proof import ClusterSecret
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
 HAND_OVER_S: Final = 1.0  # at most, of a clean stop

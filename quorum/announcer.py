@@ -11,11 +11,11 @@ Effort      each is sent once, and not answered. What is lost, dropped or late c
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from controller import topics
-from controller.brokers import BROKERS
-from controller.view import View
-from records.types import BrokerId
-from wire.k20024_announce_partitions import PARTITIONS_MAX, Announcement, AnnouncePartitions
+from fencepost.controller import topics
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.view import View
+from fencepost.records.types import BrokerId
+from fencepost.wire.k20024_announce_partitions import PARTITIONS_MAX, Announcement, AnnouncePartitions
 
 Send = Callable[[BrokerId, str, int, AnnouncePartitions], None]
 """(broker, host, port, request). Never answered."""

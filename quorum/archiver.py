@@ -13,15 +13,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from controller.replay import Applied, apply
-from controller.view import EmptyView, ImageHeader, Overlay
-from quorum.journal import REGULAR, Journal
-from records.batch import stamp
-from records.entry import Entry, LoggedBatch, decode_entry, decode_records
-from records.invariant import invariant
-from records.types import Log, LogIndex
-from snapshots.archive import Archive
-from snapshots.store import Store
+from fencepost.controller.replay import Applied, apply
+from fencepost.controller.view import EmptyView, ImageHeader, Overlay
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.records.batch import stamp
+from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records
+from fencepost.records.invariant import invariant
+from fencepost.records.types import Log, LogIndex
+from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.store import Store
 
 MARK: Final = "archive.mark"
 ARCHIVED_LOGS: Final = (Log.METADATA, Log.TRANSACTION_STATE)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from controller.decision import Decision
-from controller.transactions import markers
-from controller.transactions.markers import Marker
-from controller.view import View
-from quorum.marker_job import Job
-from quorum.proposer import Submit
-from quorum.quarantine import Quarantine
-from quorum.sweep import Sweep
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions import markers
+from fencepost.controller.transactions.markers import Marker
+from fencepost.controller.view import View
+from fencepost.quorum.marker_job import Job
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.sweep import Sweep
 
 COMPLETION: Final = "transaction completion"
 COMPLETIONS_MAX: Final = 200  # in one decision: some 10 ms of the loop, and little of an entry

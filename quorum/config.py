@@ -12,9 +12,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
-from quorum.config_checks import CONTROLLER_LISTENER, checks
-from quorum.config_values import (
+from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
+from fencepost.quorum.config_checks import CONTROLLER_LISTENER, checks
+from fencepost.quorum.config_values import (
     ADDRESS,
     BOOLEAN,
     BYTES,
@@ -42,9 +42,9 @@ from quorum.config_values import (
     number,
     parse_address,
 )
-from records.types import NodeId
-from wire.frame import FRAME_BYTES_MAX
-from wire.limits import (
+from fencepost.records.types import NodeId
+from fencepost.wire.frame import FRAME_BYTES_MAX
+from fencepost.wire.limits import (
     CONNECTIONS_IDLE_MS_MAX,
     CONNECTIONS_MAX,
     FAILED_AUTHENTICATION_DELAY_MS,

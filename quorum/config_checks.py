@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from quorum.config_values import SASL_PLAINTEXT
+from fencepost.quorum.config_values import SASL_PLAINTEXT
 
 if TYPE_CHECKING:
-    from quorum.config import NodeConfig
+    from fencepost.quorum.config import NodeConfig
 
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """The listener that serves the controller APIs. Every other name is a client listener."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from records.invariant import invariant
+from fencepost.records.invariant import invariant
 
 VARIABLE: Final = "FENCEPOST_CRASH_AT"
 

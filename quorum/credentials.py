@@ -5,12 +5,12 @@ Each error says the setting, the file, and what is expected in it. No secret eve
 
 from pathlib import Path
 
-from controller.authorization import Acls, AclSyntaxError
-from quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
-from quorum.config_checks import EVERY_NODE_PROVES
-from wire.auth import UsersSyntaxError, parse_users
-from wire.secret_proof import parse_secret
-from wire.setting_files import SettingFileError, read_setting_file
+from fencepost.controller.authorization import Acls, AclSyntaxError
+from fencepost.quorum.config import SASL_PLAINTEXT, ConfigError, NodeConfig
+from fencepost.quorum.config_checks import EVERY_NODE_PROVES
+from fencepost.wire.auth import UsersSyntaxError, parse_users
+from fencepost.wire.secret_proof import parse_secret
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 
 def read_secret(config: NodeConfig) -> bytes:

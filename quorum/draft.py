@@ -13,15 +13,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from controller.decision import Decision
-from controller.errors import ApiError, ErrorCode, UnknownServerError
-from controller.replay import replay_record
-from controller.view import ImageHeader, Overlay, View
-from records.batch import RecordParts, encode_batch
-from records.entry import ENTRY_BYTES_MAX, LoggedBatch
-from records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_beside_bytes, encode_record
-from records.types import Log
-from snapshots.store import HALTING
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import ImageHeader, Overlay, View
+from fencepost.records.batch import RecordParts, encode_batch
+from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
+from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_beside_bytes, encode_record
+from fencepost.records.types import Log
+from fencepost.snapshots.store import HALTING
 
 DECISIONS_MAX: Final = 1024  # requests decided into one entry
 OVERSHOOT_COST_MAX: Final = 64 * 1024

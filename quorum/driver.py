@@ -29,19 +29,19 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from controller import features, levels, migration
-from controller.decision import Decision
-from controller.errors import StorageFull
-from controller.view import View
-from quorum.draft import Answer, Closing, Decide, Reply
-from quorum.gather import GATHER_S
-from quorum.messages import Message
-from quorum.raft_log import FOLLOWER
-from quorum.replica import Replica
-from quorum.replica_config import ReplicaConfig
-from records.types import NodeId
-from snapshots.store import HALTING
-from wire.stalls import Stalls
+from fencepost.controller import features, levels, migration
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import StorageFull
+from fencepost.controller.view import View
+from fencepost.quorum.draft import Answer, Closing, Decide, Reply
+from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.messages import Message
+from fencepost.quorum.raft_log import FOLLOWER
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.types import NodeId
+from fencepost.snapshots.store import HALTING
+from fencepost.wire.stalls import Stalls
 
 TICK_S: Final = 0.01
 MAINTAIN_S: Final = 0.05

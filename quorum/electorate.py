@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from controller import voters
-from controller.view import View
-from quorum.journal import REGULAR, Journal
-from records.control import Voters
-from records.entry import decode_entry, decode_records, holds_controls
-from records.invariant import invariant
-from records.types import LogIndex, NodeId
-from snapshots.store import Store
+from fencepost.controller import voters
+from fencepost.controller.view import View
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.records.control import Voters
+from fencepost.records.entry import decode_entry, decode_records, holds_controls
+from fencepost.records.invariant import invariant
+from fencepost.records.types import LogIndex, NodeId
+from fencepost.snapshots.store import Store
 
 Bindings = dict[NodeId, uuid.UUID]
 

@@ -2,9 +2,9 @@
 
 from typing import Final, TypeVar
 
-from controller.errors import CoordinatorLoadInProgress, InvalidRequest
-from quorum.steps import Steps
-from quorum.zookeeper_port import (
+from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
+from fencepost.quorum.steps import Steps
+from fencepost.quorum.zookeeper_port import (
     Conflict,
     NoZnode,
     Outcome,

@@ -17,8 +17,8 @@ No sockets, no clock: ``outgoing`` and ``incoming`` translate, the caller moves 
 import uuid
 from typing import Any, Protocol
 
-from quorum.journal import Journal
-from quorum.messages import (
+from fencepost.quorum.journal import Journal
+from fencepost.quorum.messages import (
     Ack,
     AppendEntries,
     Behind,
@@ -28,8 +28,8 @@ from quorum.messages import (
     TimeoutNow,
     Vote,
 )
-from records.invariant import InvariantViolation, invariant
-from records.types import LogIndex, NodeId, Term
+from fencepost.records.invariant import InvariantViolation, invariant
+from fencepost.records.types import LogIndex, NodeId, Term
 
 RaftMessage = dict[str, Any]  # pysyncobj's message
 

@@ -11,8 +11,8 @@ Source    docs/kafka-notes.md E3, consequence 2; to a client it is a slow answer
 from dataclasses import dataclass
 from typing import Final
 
-from quorum.draft import Decide
-from wire.dispatch import Reply
+from fencepost.quorum.draft import Decide
+from fencepost.wire.dispatch import Reply
 
 HELD_MAX: Final = 10_000
 HOLD_S_MAX: Final = 3.0

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from controller.view import Overlay
-from quorum.draft import Answer
-from records.entry import Entry, LoggedBatch
-from records.types import NodeId, ProposalNumber, Term
+from fencepost.controller.view import Overlay
+from fencepost.quorum.draft import Answer
+from fencepost.records.entry import Entry, LoggedBatch
+from fencepost.records.types import NodeId, ProposalNumber, Term
 
 
 @dataclass(slots=True)

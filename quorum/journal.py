@@ -19,10 +19,10 @@ from typing import Any, Final
 import msgspec
 from pysyncobj.journal import Journal as PysyncobjJournal
 
-from records.invariant import invariant
-from records.types import LogIndex, Term
-from snapshots.reader import JOURNAL_KEY, JOURNAL_TERM
-from snapshots.store import Store
+from fencepost.records.invariant import invariant
+from fencepost.records.types import LogIndex, Term
+from fencepost.snapshots.reader import JOURNAL_KEY, JOURNAL_TERM
+from fencepost.snapshots.store import Store
 
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
 REGULAR: Final = b"\x00"

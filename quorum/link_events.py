@@ -3,8 +3,8 @@
 import uuid
 from collections.abc import Callable, Mapping
 
-from quorum.messages import Message
-from records.types import NodeId
+from fencepost.quorum.messages import Message
+from fencepost.records.types import NodeId
 
 Bound = Mapping[NodeId, uuid.UUID]
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorum.handshake import (
+from fencepost.quorum.handshake import (
     HELLO_BYTES_MAX,
     PROTOCOL,
     Hello,
@@ -37,14 +37,14 @@ from quorum.handshake import (
     encode_handshake,
     prove,
 )
-from quorum.link_events import Events
-from quorum.messages import FRAME_BYTES_MAX, decode
-from quorum.node_identity import id_text
-from quorum.refusal_log import RefusalLog
-from records.invariant import CorruptData
-from records.types import NodeId
-from wire.accepting import stop_accepting
-from wire.descriptors import sockets_end
+from fencepost.quorum.link_events import Events
+from fencepost.quorum.messages import FRAME_BYTES_MAX, decode
+from fencepost.quorum.node_identity import id_text
+from fencepost.quorum.refusal_log import RefusalLog
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import NodeId
+from fencepost.wire.accepting import stop_accepting
+from fencepost.wire.descriptors import sockets_end
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ErrorCode
-from controller.transactions.markers import Marker
-from wire.k27_write_txn_markers import TxnMarker
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.markers import Marker
+from fencepost.wire.k27_write_txn_markers import TxnMarker
 
 TopicPartition = tuple[str, int]
 

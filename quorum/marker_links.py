@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from controller.errors import ApiError
-from records.types import BrokerId
-from wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
-from wire.secret_proof import COORDINATOR, ClusterSecret, prove
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import BrokerId
+from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
+from fencepost.wire.secret_proof import COORDINATOR, ClusterSecret, prove
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers

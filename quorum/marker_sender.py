@@ -21,15 +21,15 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from controller import topics
-from controller.brokers import BROKERS
-from controller.errors import ErrorCode
-from controller.transactions import markers
-from controller.transactions.markers import Marker
-from controller.transactions.states import PREPARED
-from controller.view import View
-from quorum.completions import Completions
-from quorum.marker_job import (
+from fencepost.controller import topics
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions import markers
+from fencepost.controller.transactions.markers import Marker
+from fencepost.controller.transactions.states import PREPARED
+from fencepost.controller.view import View
+from fencepost.quorum.completions import Completions
+from fencepost.quorum.marker_job import (
     DONE,
     REFUSED,
     RETRIED,
@@ -37,11 +37,11 @@ from quorum.marker_job import (
     TopicPartition,
     partitions_of,
 )
-from quorum.proposer import Submit
-from quorum.quarantine import Quarantine
-from quorum.wedges import Wedges
-from records.types import BrokerId
-from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.wedges import Wedges
+from fencepost.records.types import BrokerId
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 
 JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
 WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else

@@ -9,11 +9,11 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from records.batch import checked_header
-from records.entry import ENTRY_BYTES_MAX, decode_entry
-from records.invariant import CorruptData
-from records.levels import LevelTooHigh
-from snapshots.snapshot import MANIFEST_BYTES_MAX
+from fencepost.records.batch import checked_header
+from fencepost.records.entry import ENTRY_BYTES_MAX, decode_entry
+from fencepost.records.invariant import CorruptData
+from fencepost.records.levels import LevelTooHigh
+from fencepost.snapshots.snapshot import MANIFEST_BYTES_MAX
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """One append-entries message: a batch of entries under 4 MiB, one more of at most 4 MiB, and room."""

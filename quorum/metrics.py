@@ -14,9 +14,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
-from quorum.transaction_counts import TransactionCounts
-from records.types import NodeId, Offset, Term
-from wire.stalls import Stalls
+from fencepost.quorum.transaction_counts import TransactionCounts
+from fencepost.records.types import NodeId, Offset, Term
+from fencepost.wire.stalls import Stalls
 
 ROLES: Final = ("follower", "candidate", "leader")
 OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")

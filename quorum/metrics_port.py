@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
-from records.invariant import InvariantViolation
-from wire.admission import SWEEP_S, Admission
-from wire.limited_log import LimitedLog
-from wire.limits import DEFAULT_LIMITS, ListenerLimits
-from wire.stalls import Stalls
+from fencepost.records.invariant import InvariantViolation
+from fencepost.wire.admission import SWEEP_S, Admission
+from fencepost.wire.limited_log import LimitedLog
+from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
+from fencepost.wire.stalls import Stalls
 
 HOST: Final = "127.0.0.1"  # loopback only, as every listener
 METRICS_CONNECTIONS_MAX: Final = 100

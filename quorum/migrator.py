@@ -16,26 +16,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from controller import brokers, migration, producer_ids
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller import brokers, migration, producer_ids
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     InvalidRequest,
     NotController,
     StaleBrokerEpoch,
 )
-from controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, current
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.view import View
-from quorum.crash_points import Reach
-from quorum.draft import Decide, Reply
-from quorum.ensemble import Ensemble, require_available, require_unfenced, seen_after
-from quorum.steps import Run, Steps
-from quorum.upgrade import Upgrade
-from quorum.zookeeper_port import Written, Znode, ZookeeperPort
-from records.types import BrokerId
-from wire.k20021_migrate import Migrate
+from fencepost.controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, current
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.view import View
+from fencepost.quorum.crash_points import Reach
+from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.ensemble import Ensemble, require_available, require_unfenced, seen_after
+from fencepost.quorum.steps import Run, Steps
+from fencepost.quorum.upgrade import Upgrade
+from fencepost.quorum.zookeeper_port import Written, Znode, ZookeeperPort
+from fencepost.records.types import BrokerId
+from fencepost.wire.k20021_migrate import Migrate
 
 WAITING_MAX: Final = 10_000  # requests that wait for a range; one past it is told to come back
 RANGE_BLOCKS_MAX: Final = 256  # blocks in one range

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from records.levels import LEVEL_MAX
-from records.types import NodeId
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
 
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"

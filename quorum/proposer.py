@@ -23,19 +23,19 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from controller.errors import NotController, RequestTimedOut, UnknownServerError
-from controller.replay import Applied, Superseded, replay_record
-from controller.view import Overlay, View
-from quorum.draft import Answer, Closing, Decide, Draft, Reply, Request
-from quorum.gather import CROWD, Gather
-from quorum.in_flight import InFlight
-from quorum.raft_log import RaftLog
-from records.batch import BatchRecord, encode_batch
-from records.control import ControlRecord, encode_control
-from records.entry import Entry, LoggedBatch, encode_entry
-from records.types import Log, NodeId, ProposalNumber, Term
-from snapshots.store import HALTING, Store
-from wire.limited_log import LimitedLog
+from fencepost.controller.errors import NotController, RequestTimedOut, UnknownServerError
+from fencepost.controller.replay import Applied, Superseded, replay_record
+from fencepost.controller.view import Overlay, View
+from fencepost.quorum.draft import Answer, Closing, Decide, Draft, Reply, Request
+from fencepost.quorum.gather import CROWD, Gather
+from fencepost.quorum.in_flight import InFlight
+from fencepost.quorum.raft_log import RaftLog
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import ControlRecord, encode_control
+from fencepost.records.entry import Entry, LoggedBatch, encode_entry
+from fencepost.records.types import Log, NodeId, ProposalNumber, Term
+from fencepost.snapshots.store import HALTING, Store
+from fencepost.wire.limited_log import LimitedLog
 
 PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
 DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry

@@ -28,10 +28,10 @@ from pysyncobj import SyncObj, SyncObjConf
 from pysyncobj.node import Node as PysyncobjNode
 from pysyncobj.transport import Transport
 
-from quorum.firewall import RaftMessage
-from quorum.journal import REGULAR, Journal
-from records.invariant import InvariantViolation, invariant
-from records.types import LogIndex, NodeId, Term
+from fencepost.quorum.firewall import RaftMessage
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.records.invariant import InvariantViolation, invariant
+from fencepost.records.types import LogIndex, NodeId, Term
 
 FOLLOWER: Final = 0
 CANDIDATE: Final = 1

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, Final
 
-from wire.limited_log import INTERVAL_S, LimitedLog
+from fencepost.wire.limited_log import INTERVAL_S, LimitedLog
 
 AGAIN_S: Final = 30.0  # until the same reason is worth another line
 REASONS_MAX: Final = 256  # remembered

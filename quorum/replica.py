@@ -21,32 +21,32 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from controller import levels, voters
-from controller.clocks import SeenClocks
-from controller.features import FEATURES
-from controller.replay import Applied, Superseded, apply
-from controller.view import ImageHeader, Overlay, View
-from quorum.archiver import Archiver
-from quorum.draft import Answer, Closing, Decide, Reply
-from quorum.electorate import Electorate
-from quorum.firewall import Firewall
-from quorum.journal import NO_OP, Journal
-from quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
-from quorum.node_identity import id_text
-from quorum.proposer import Proposer
-from quorum.quarantine import Quarantine
-from quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
-from quorum.replica_config import ReplicaConfig
-from quorum.snapshotter import Background, Snapshotter
-from quorum.succession import Succession
-from quorum.transport import PeerTransport, Send
-from records.batch import stamped_ms
-from records.control import ControlRecord
-from records.entry import decode_entry, decode_records
-from records.levels import LevelTooHigh
-from records.types import LogIndex, NodeId, Term
-from snapshots.reader import APPLIED
-from snapshots.store import ImageLost, Store
+from fencepost.controller import levels, voters
+from fencepost.controller.clocks import SeenClocks
+from fencepost.controller.features import FEATURES
+from fencepost.controller.replay import Applied, Superseded, apply
+from fencepost.controller.view import ImageHeader, Overlay, View
+from fencepost.quorum.archiver import Archiver
+from fencepost.quorum.draft import Answer, Closing, Decide, Reply
+from fencepost.quorum.electorate import Electorate
+from fencepost.quorum.firewall import Firewall
+from fencepost.quorum.journal import NO_OP, Journal
+from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.node_identity import id_text
+from fencepost.quorum.proposer import Proposer
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.quorum.snapshotter import Background, Snapshotter
+from fencepost.quorum.succession import Succession
+from fencepost.quorum.transport import PeerTransport, Send
+from fencepost.records.batch import stamped_ms
+from fencepost.records.control import ControlRecord
+from fencepost.records.entry import decode_entry, decode_records
+from fencepost.records.levels import LevelTooHigh
+from fencepost.records.types import LogIndex, NodeId, Term
+from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before

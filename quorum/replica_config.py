@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from records.levels import LEVEL_MAX
-from records.types import NodeId
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,28 +12,28 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from controller import brokers, cluster_version, levels, producer_ids
-from controller.authorization import Acls, Operation
-from controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
-from controller.decision import Decision
-from controller.errors import ApiError, ErrorCode, NotController
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.quota import AllocationQuota
-from controller.view import View
-from quorum.config import NodeConfig
-from quorum.crash_points import Reach
-from quorum.draft import Answer
-from quorum.metrics import OUTCOMES, NodeMetrics
-from quorum.migrator import Migrator
-from quorum.proposer import Submit
-from quorum.replica import Replica
-from quorum.sweep import Sweep
-from quorum.topic_server import TopicServer
-from quorum.zookeeper_port import ZookeeperPort
-from records.types import BrokerId, NodeId, Offset, Term
-from wire.dispatch import Context, Reply, Service, Then
-from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
-from wire.k55_describe_quorum import (
+from fencepost.controller import brokers, cluster_version, levels, producer_ids
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, ErrorCode, NotController
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.quota import AllocationQuota
+from fencepost.controller.view import View
+from fencepost.quorum.config import NodeConfig
+from fencepost.quorum.crash_points import Reach
+from fencepost.quorum.draft import Answer
+from fencepost.quorum.metrics import OUTCOMES, NodeMetrics
+from fencepost.quorum.migrator import Migrator
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.sweep import Sweep
+from fencepost.quorum.topic_server import TopicServer
+from fencepost.quorum.zookeeper_port import ZookeeperPort
+from fencepost.records.types import BrokerId, NodeId, Offset, Term
+from fencepost.wire.dispatch import Context, Reply, Service, Then
+from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
+from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorum,
     DescribeQuorumAnswer,
@@ -42,19 +42,19 @@ from wire.k55_describe_quorum import (
     QuorumPartition,
     ReplicaState,
 )
-from wire.k60_describe_cluster import (
+from fencepost.wire.k60_describe_cluster import (
     CONTROLLERS,
     DESCRIBE_CLUSTER,
     ClusterNode,
     DescribeCluster,
     DescribeClusterAnswer,
 )
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
-from wire.k64_unregister_broker import UNREGISTER_BROKER
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.k20021_migrate import MIGRATE, Migrate
-from wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.k20021_migrate import MIGRATE, Migrate
+from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 LISTENER_NAME: Final = "CONTROLLER"
 STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second

@@ -11,27 +11,27 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from controller.authorization import Acls, Operation
-from controller.decision import Decision
-from controller.errors import ApiError, TransactionalIdNotFound
-from controller.transactions import states
-from controller.transactions.explain import CAUSES, explain
-from controller.view import View
-from quorum.completions import COMPLETION
-from quorum.draft import Reply as Told
-from quorum.marker_sender import MarkerSender
-from quorum.proposer import Submit
-from quorum.quarantine import Quarantine
-from quorum.transaction_timers import EXPIRY, TIMEOUT
-from wire.dispatch import Context, Reply, Service
-from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
-from wire.k20065_explain_transaction import (
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, TransactionalIdNotFound
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.explain import CAUSES, explain
+from fencepost.controller.view import View
+from fencepost.quorum.completions import COMPLETION
+from fencepost.quorum.draft import Reply as Told
+from fencepost.quorum.marker_sender import MarkerSender
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.transaction_timers import EXPIRY, TIMEOUT
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
+from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ExplainTransaction,
     Explanation,
     FenceTold,
 )
-from wire.k20066_list_set_aside import (
+from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
     QUARANTINED,
     ROWS_MAX,

@@ -10,15 +10,15 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Final
 
-from quorum.messages import REFUSED_MAX, Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
-from records.types import NodeId
-from snapshots import snapshot
-from snapshots.rows import Row
-from snapshots.snapshot import CorruptSnapshot, Manifest
-from wire.limited_log import LimitedLog
+from fencepost.quorum.messages import REFUSED_MAX, Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.records.types import NodeId
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.rows import Row
+from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
+from fencepost.wire.limited_log import LimitedLog
 
 if TYPE_CHECKING:
-    from quorum.replica import Replica
+    from fencepost.quorum.replica import Replica
 
 SNAPSHOT_BYTES_MAX: Final = 1 << 36  # a manifest that claims more is refused
 ROWS_PER_SLICE: Final = 1000

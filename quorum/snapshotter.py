@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
-from quorum.snapshot_receiver import Receiver
-from records.types import LogIndex, NodeId
-from snapshots import snapshot
-from snapshots.snapshot import CorruptSnapshot, Manifest
-from wire.limited_log import LimitedLog
+from fencepost.quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.snapshot_receiver import Receiver
+from fencepost.records.types import LogIndex, NodeId
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
+from fencepost.wire.limited_log import LimitedLog
 
 if TYPE_CHECKING:
-    from quorum.replica import Replica
+    from fencepost.quorum.replica import Replica
 
 Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Run the first on another thread; give its result, or the exception it raised, to the second on the loop."""

@@ -10,8 +10,8 @@ An ApiError that leaves it is its outcome. Everything happens on one thread, now
 from collections.abc import Callable, Generator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from controller.errors import ApiError
-from records.invariant import invariant
+from fencepost.controller.errors import ApiError
+from fencepost.records.invariant import invariant
 
 R = TypeVar("R")
 

@@ -7,10 +7,10 @@ first one of a leadership hands over, unless this node did so within the last ho
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from quorum.electorate import Electorate
-from quorum.proposer import Proposer
-from quorum.raft_log import FOLLOWER, RaftLog
-from records.types import NodeId
+from fencepost.quorum.electorate import Electorate
+from fencepost.quorum.proposer import Proposer
+from fencepost.quorum.raft_log import FOLLOWER, RaftLog
+from fencepost.records.types import NodeId
 
 YIELD_S_MAX: Final = 1.0  # of trying to hand over after a failed decision; then it leads on
 YIELD_PERIOD_S: Final = 3600.0  # between two hand-overs for failed decisions

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from controller.decision import Decision
-from controller.errors import ApiError, UnknownServerError
-from controller.view import View
-from quorum.draft import DecisionTooLarge
-from quorum.proposer import Submit
-from quorum.quarantine import Quarantine
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, UnknownServerError
+from fencepost.controller.view import View
+from fencepost.quorum.draft import DecisionTooLarge
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
 
 K = TypeVar("K")
 R = TypeVar("R")

@@ -9,21 +9,21 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from controller import cluster_version
-from controller.authorization import Acls, Operation
-from controller.brokers import BROKERS
-from controller.decision import Decision
-from controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, InvalidTopic
-from controller.replay import replay_record
-from controller.topic_configs import in_force
-from controller.topic_creation import (
+from fencepost.controller import cluster_version
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, InvalidTopic
+from fencepost.controller.replay import replay_record
+from fencepost.controller.topic_configs import in_force
+from fencepost.controller.topic_creation import (
     AUTO_CREATED_PARTITIONS_MAX,
     TopicRules,
     decide_create,
     require_valid_name,
 )
-from controller.topic_deletion import decide_delete
-from controller.topics import (
+from fencepost.controller.topic_deletion import decide_delete
+from fencepost.controller.topics import (
     PARTITIONS,
     TOPIC_RESOURCE,
     TOPICS,
@@ -34,14 +34,14 @@ from controller.topics import (
     find,
     find_by_id,
 )
-from controller.view import Overlay, View
-from quorum.config import NodeConfig
-from quorum.proposer import Submit
-from wire.dispatch import Context, Reply, Service
-from wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k32_describe_configs import (
+from fencepost.controller.view import Overlay, View
+from fencepost.quorum.config import NodeConfig
+from fencepost.quorum.proposer import Submit
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k32_describe_configs import (
     DESCRIBE_CONFIGS,
     ConfigResource,
     ConfigsDescribed,

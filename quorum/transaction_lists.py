@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     PolicyViolation,
 )
-from controller.transactions import describe
-from controller.transactions.describe import Selection
-from controller.view import View
-from quorum.marker_sender import CallLater
-from quorum.replica import Replica
-from wire.dispatch import Reply
-from wire.k66_list_transactions import EncodedList, encode_rows
+from fencepost.controller.transactions import describe
+from fencepost.controller.transactions.describe import Selection
+from fencepost.controller.view import View
+from fencepost.quorum.marker_sender import CallLater
+from fencepost.quorum.replica import Replica
+from fencepost.wire.dispatch import Reply
+from fencepost.wire.k66_list_transactions import EncodedList, encode_rows
 
 LISTS_MAX: Final = 2  # under way at once, each on a thread
 LISTS_WAITING_MAX: Final = 100

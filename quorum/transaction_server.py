@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.authorization import Acls, Operation
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -31,45 +31,45 @@ from controller.errors import (
     RequestTimedOut,
     StorageFull,
 )
-from controller.transactions import add_partitions, describe, end_txn, init_producer_id, states
-from controller.transactions.add_partitions import (
+from fencepost.controller.transactions import add_partitions, describe, end_txn, init_producer_id, states
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from controller.transactions.describe import (
+from fencepost.controller.transactions.describe import (
     DescribeTransactions,
     DescribeTransactionsAnswer,
     ListTransactions,
     Selection,
 )
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId
-from controller.transactions.markers import Marker
-from controller.transactions.states import PREPARED_STATES
-from controller.view import View
-from quorum.announcer import Announcer
-from quorum.announcer import Send as SendAnnouncements
-from quorum.draft import Decide
-from quorum.draft import Reply as Told
-from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
-from quorum.marker_sender import CallLater, MarkerSender, Send
-from quorum.proposer import Submit
-from quorum.replica import Replica
-from quorum.set_aside import SetAsideServer
-from quorum.transaction_counts import TransactionCounts
-from quorum.transaction_lists import Background, TransactionLists
-from quorum.transaction_timers import TransactionTimers, TransactionTimes
-from records.logged import cost_of, encode_record
-from records.types import ProducerId
-from wire.dispatch import Context, Reply, Service, Then
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k26_end_txn import END_TXN
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k20024_announce_partitions import Announcement
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.markers import Marker
+from fencepost.controller.transactions.states import PREPARED_STATES
+from fencepost.controller.view import View
+from fencepost.quorum.announcer import Announcer
+from fencepost.quorum.announcer import Send as SendAnnouncements
+from fencepost.quorum.draft import Decide
+from fencepost.quorum.draft import Reply as Told
+from fencepost.quorum.held import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
+from fencepost.quorum.marker_sender import CallLater, MarkerSender, Send
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.set_aside import SetAsideServer
+from fencepost.quorum.transaction_counts import TransactionCounts
+from fencepost.quorum.transaction_lists import Background, TransactionLists
+from fencepost.quorum.transaction_timers import TransactionTimers, TransactionTimes
+from fencepost.records.logged import cost_of, encode_record
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context, Reply, Service, Then
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20024_announce_partitions import Announcement
 
 TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
 TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop

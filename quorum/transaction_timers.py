@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from controller import clocks
-from controller.decision import Decision
-from controller.transactions import describe, expiry
-from controller.transactions.expiry import Due, Expired, TimedOut
-from controller.view import View
-from quorum.marker_sender import CallLater, MarkerSender
-from quorum.proposer import Submit
-from quorum.quarantine import Quarantine
-from quorum.sweep import Sweep
-from quorum.transaction_counts import TransactionCounts
+from fencepost.controller import clocks
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions import describe, expiry
+from fencepost.controller.transactions.expiry import Due, Expired, TimedOut
+from fencepost.controller.view import View
+from fencepost.quorum.marker_sender import CallLater, MarkerSender
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.sweep import Sweep
+from fencepost.quorum.transaction_counts import TransactionCounts
 
 FIRST_EXPIRY_S_MAX: Final = 60.0  # after activation: or a cluster whose leaders change would never forget
 TIMEOUT: Final = "transaction timeout"

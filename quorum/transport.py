@@ -11,10 +11,10 @@ from typing import Any
 
 from pysyncobj.transport import Transport
 
-from quorum.firewall import Firewall, RaftMessage
-from quorum.messages import AppendEntries, Behind, Message, encode
-from quorum.raft_log import RaftNode
-from records.types import NodeId
+from fencepost.quorum.firewall import Firewall, RaftMessage
+from fencepost.quorum.messages import AppendEntries, Behind, Message, encode
+from fencepost.quorum.raft_log import RaftNode
+from fencepost.records.types import NodeId
 
 Send = Callable[[NodeId, bytes], None]
 

@@ -15,19 +15,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from controller import migration, producer_ids
-from controller.decision import Decision
-from controller.errors import ApiError, CoordinatorLoadInProgress, InvalidRequest
-from controller.migration_phase import NEXT_COMMAND, Intent, Migration, Phase, current
-from controller.producer_ids import ProducerIdBlock
-from controller.view import View
-from quorum.crash_points import Reach
-from quorum.draft import Decide, Reply
-from quorum.ensemble import Ensemble, require_block, seen_after, unavailable
-from quorum.steps import Steps
-from quorum.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
-from records.types import ProducerId
-from wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
+from fencepost.controller import migration, producer_ids
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, InvalidRequest
+from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Migration, Phase, current
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.controller.view import View
+from fencepost.quorum.crash_points import Reach
+from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.ensemble import Ensemble, require_block, seen_after, unavailable
+from fencepost.quorum.steps import Steps
+from fencepost.quorum.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
+from fencepost.records.types import ProducerId
+from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 
 FENCE_TRIES_MAX: Final = 10_000  # intents, when rivals write between an intent and its fence
 FENCE_S_MAX: Final = 60.0  # no further intent after so long

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.errors import ErrorCode
-from quorum.marker_job import Job, TopicPartition, txn_marker
-from wire.k27_write_txn_markers import TxnMarker
-from wire.k20066_list_set_aside import WEDGED, SetAside
+from fencepost.controller.errors import ErrorCode
+from fencepost.quorum.marker_job import Job, TopicPartition, txn_marker
+from fencepost.wire.k27_write_txn_markers import TxnMarker
+from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
 WEDGED_MAX: Final = 10_000  # transactions; past it the oldest is let go, which the walk then tries again
 RETRY_S: Final = 1.0

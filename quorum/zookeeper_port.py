@@ -11,10 +11,10 @@ Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailab
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from controller.migration import NO_BLOCK, ZOOKEEPER_BLOCK_LENGTH
-from controller.migration_phase import Intent
-from controller.producer_ids import ProducerIdBlock
-from records.types import PRODUCER_ID_MAX
+from fencepost.controller.migration import NO_BLOCK, ZOOKEEPER_BLOCK_LENGTH
+from fencepost.controller.migration_phase import Intent
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.records.types import PRODUCER_ID_MAX
 
 TOLD_S_MAX: Final = 30.0  # an implementation tells within this time
 

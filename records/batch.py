@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from records.invariant import CorruptData, invariant
-from records.types import Offset, ProducerId, Term
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.types import Offset, ProducerId, Term
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import cramjam
 
-from records.invariant import CorruptData
+from fencepost.records.invariant import CorruptData
 
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of one batch. A batch of 1 MB (``message.max.bytes``) of text is some 10 MB; far more is a bomb."""

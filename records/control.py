@@ -17,10 +17,10 @@ from uuid import UUID
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.invariant import CorruptData, invariant
-from records.message import read_message, write_message
-from records.schema import INT16, INT32, INT64, STRING, UINT16, UUID_
-from records.types import NodeId
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.message import read_message, write_message
+from fencepost.records.schema import INT16, INT32, INT64, STRING, UINT16, UUID_
+from fencepost.records.types import NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

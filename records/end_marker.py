@@ -12,9 +12,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from records.batch import Batch, encode_batch
-from records.invariant import CorruptData
-from records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.records.batch import Batch, encode_batch
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
 VERSION_HEADER: Final = b"fencepost.image.version"
 NO_VERSION: Final = ImageVersion(0)

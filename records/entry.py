@@ -14,12 +14,12 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from records.batch import CONTROL, Batch, decode_batch
-from records.control import ControlRecord, decode_control
-from records.invariant import CorruptData, InvariantViolation, invariant
-from records.levels import LEVEL_MAX, LevelTooHigh
-from records.logged import StateRecord, decode_record
-from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.records.batch import CONTROL, Batch, decode_batch
+from fencepost.records.control import ControlRecord, decode_control
+from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
+from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.logged import StateRecord, decode_record
+from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024 - 4096
 """One entry must fit one append-entries message of the Raft core, with room for its frame."""

@@ -13,9 +13,9 @@ import struct
 from typing import Final
 from uuid import UUID
 
-from records.invariant import CorruptData, InvariantViolation
-from records.message import read_message, read_unsigned_varint, write_message
-from records.schema import (
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.message import read_message, read_unsigned_varint, write_message
+from fencepost.records.schema import (
     METADATA_RECORDS,
     AllocateProducerIdsRecord,
     MetadataRecord,

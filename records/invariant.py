@@ -1,7 +1,7 @@
 """Failures that are not recovered from, and bytes that are not trusted.
 
 ``InvariantViolation`` is our bug: the process halts. ``CorruptData`` is somebody's bytes: that
-connection is closed, that file refused. Expected refusals are ``controller.errors.ApiError``.
+connection is closed, that file refused. Expected refusals are ``fencepost.controller.errors.ApiError``.
 """
 
 

@@ -1,7 +1,8 @@
 """Metadata records that the audit reads, in every version that Kafka has written them in.
 
-``records.schema`` has the one version that fencepost writes. The others differ from it by fields that were
-not there yet; where only tags were added, one description reads them all: an unknown tag is skipped.
+``fencepost.records.schema`` has the one version that fencepost writes. The others differ from it by fields
+that were not there yet; where only tags were added, one description reads them all: an unknown tag is
+skipped.
 
 Source   Kafka metadata/src/main/resources/common/metadata/*.json, 3.0 to 4.1.
 """
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Final
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.schema import (
+from fencepost.records.schema import (
     INT32,
     INT64,
     AllocateProducerIdsRecord,

@@ -8,17 +8,17 @@ One entry may hold records of several logs: they apply together or not at all.
 
 from typing import Final, TypeAlias, cast
 
-from records.batch import RecordParts
-from records.frame import decode_frame, encode_frame
-from records.invariant import CorruptData
-from records.schema import MetadataRecord
-from records.transaction_log import (
+from fencepost.records.batch import RecordParts
+from fencepost.records.frame import decode_frame, encode_frame
+from fencepost.records.invariant import CorruptData
+from fencepost.records.schema import MetadataRecord
+from fencepost.records.transaction_log import (
     TransactionForgotten,
     TransactionStateRecord,
     decode_transaction,
     encode_transaction,
 )
-from records.types import Log
+from fencepost.records.types import Log
 
 ENTRY_COST_MAX: Final = 1024 * 1024
 """Of the records that share an entry, see ``cost_of``. Every node applies an entry in one step of its

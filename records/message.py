@@ -23,7 +23,7 @@ from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.protocol import Entity
 
-from records.invariant import CorruptData, InvariantViolation, invariant
+from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 
 E = TypeVar("E", bound=Entity)
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]

@@ -10,8 +10,8 @@ Source   Kafka DefaultRecord (readFrom) and LogValidator: the same layout is dem
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from records.batch import HEADERS_MAX, VARINTS
-from records.invariant import CorruptData
+from fencepost.records.batch import HEADERS_MAX, VARINTS
+from fencepost.records.invariant import CorruptData
 
 Body: TypeAlias = bytes | bytearray
 

@@ -5,7 +5,7 @@ for something else, a meaning never changes, a new field has a default. No key t
 know ever enters this log (a real broker fails on one); what only this project has goes into tagged
 fields from 1000 up.
 
-Fields carry kio's metadata (``kafka_type``, ``tag``): ``records.message`` reads and writes
+Fields carry kio's metadata (``kafka_type``, ``tag``): ``fencepost.records.message`` reads and writes
 them, so there is one description of each record. No ``from __future__ import annotations`` here:
 both look at the types themselves.
 
@@ -19,7 +19,7 @@ from uuid import UUID
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 
 BOOL: Final = {"kafka_type": "bool"}
 INT8: Final = {"kafka_type": "int8"}

@@ -1,15 +1,15 @@
-"""TransactionLogValue v1 by hand: the same bytes as ``records.message`` writes, at a sixth of the time.
+"""TransactionLogValue v1 by hand: the bytes of ``fencepost.records.message`` at a sixth of the time.
 
 Every step of every transaction is one such value, written once and read by each follower. What is out of
-the ordinary (a text past 126 bytes, an unknown tag, anything wrong) is left to ``records.message``: both give
-the same, or None here (test_transaction_log.py).
+the ordinary (a text past 126 bytes, an unknown tag, anything wrong) is left to ``fencepost.records.message``:
+both give the same, or None here (test_transaction_log.py).
 """
 
 import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from records.transaction_parts import Fence, TopicPartitions
+from fencepost.records.transaction_parts import Fence, TopicPartitions
 
 _HEAD: Final = struct.Struct(">qhib")  # producer id, epoch, timeout, status
 _TIMES: Final = struct.Struct(">qq")
@@ -34,7 +34,7 @@ _TIMED_OUT_TAG: Final = 1004
 
 
 def write_value(value: Any) -> bytes | None:
-    """The value's bytes, without its version; None: leave it to ``records.message``.
+    """The value's bytes, without its version; None: leave it to ``fencepost.records.message``.
 
     ``value``   has the fields of ``TransactionValue``.
     """
@@ -45,7 +45,7 @@ def write_value(value: Any) -> bytes | None:
 
 
 def read_value(buffer: bytes, position: int) -> dict[str, Any] | None:
-    """The fields of a value that ends with ``buffer``; None: leave it to ``records.message``."""
+    """The fields of a value that ends with ``buffer``; None: leave it to ``fencepost.records.message``."""
     try:
         return _read(buffer, position)
     except (struct.error, IndexError, UnicodeDecodeError):

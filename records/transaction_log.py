@@ -17,12 +17,12 @@ import msgspec
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.invariant import CorruptData, InvariantViolation
-from records.message import read_message, write_message
-from records.schema import BOOL, INT8, INT16, INT32, INT64
-from records.transaction_bytes import read_value, write_value
-from records.transaction_parts import FENCED_BY_CHARACTERS_MAX, Fence, TopicPartitions
-from records.types import Log, ProducerId
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.message import read_message, write_message
+from fencepost.records.schema import BOOL, INT8, INT16, INT32, INT64
+from fencepost.records.transaction_bytes import read_value, write_value
+from fencepost.records.transaction_parts import FENCED_BY_CHARACTERS_MAX, Fence, TopicPartitions
+from fencepost.records.types import Log, ProducerId
 
 __all__ = [
     "FENCED_BY_CHARACTERS_MAX",
@@ -53,7 +53,7 @@ _VALUE_PREFIX: Final = _I16.pack(VALUE_VERSION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionValue:
-    """TransactionLogValue v1, for ``records.message``."""
+    """TransactionLogValue v1, for ``fencepost.records.message``."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(1)

@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.schema import INT8, INT16, INT32, INT64, STRING
-from records.types import ProducerId
+from fencepost.records.schema import INT8, INT16, INT32, INT64, STRING
+from fencepost.records.types import ProducerId
 
 FENCED_BY_CHARACTERS_MAX: Final = 64
 

@@ -18,10 +18,10 @@ import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from records.batch import batch_header
-from records.invariant import CorruptData, invariant
-from records.types import Log, Offset, Term
-from snapshots.segments import (
+from fencepost.records.batch import batch_header
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.types import Log, Offset, Term
+from fencepost.snapshots.segments import (
     HOLES_FILE,
     HOLES_MAX,
     LOG_START,

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from records.batch import decode_batch
-from records.frame import decode_frame
-from records.invariant import CorruptData
-from records.schema import AllocateProducerIdsRecord
-from records.types import BrokerEpoch, BrokerId, Log, Offset, ProducerId, Term
-from snapshots.archive import Archive
-from snapshots.segments import LOG_START, ArchiveReader, Hole, StoredBatch
+from fencepost.records.batch import decode_batch
+from fencepost.records.frame import decode_frame
+from fencepost.records.invariant import CorruptData
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, Log, Offset, ProducerId, Term
+from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.segments import LOG_START, ArchiveReader, Hole, StoredBatch
 
 ARCHIVE_FOLDER: Final = "archive"
 

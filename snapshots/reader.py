@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller.view import ImageHeader, Table
-from records.invariant import CorruptData
-from records.logged import ENTRY_COST_MAX
-from records.types import LogIndex, Term
-from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
+from fencepost.controller.view import ImageHeader, Table
+from fencepost.records.invariant import CorruptData
+from fencepost.records.logged import ENTRY_COST_MAX
+from fencepost.records.types import LogIndex, Term
+from fencepost.snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,10 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from controller import brokers, cluster_version, features, migration_phase, producer_ids, topics, voters
-from controller.transactions.states import TRANSACTION_TABLES
-from controller.view import ImageHeader, Table
-from records.invariant import InvariantViolation
+from fencepost.controller import (
+    brokers,
+    cluster_version,
+    features,
+    migration_phase,
+    producer_ids,
+    topics,
+    voters,
+)
+from fencepost.controller.transactions.states import TRANSACTION_TABLES
+from fencepost.controller.view import ImageHeader, Table
+from fencepost.records.invariant import InvariantViolation
 
 TABLES: Final[dict[str, Table[Any, Any]]] = {
     table.name: table

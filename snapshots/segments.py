@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from records.batch import HEADER_BYTES, BatchHeader, batch_header, checked_header
-from records.invariant import CorruptData
-from records.types import Offset, Term
+from fencepost.records.batch import HEADER_BYTES, BatchHeader, batch_header, checked_header
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset, Term
 
 LOG_START: Final = Offset(0)
 HOLES_FILE: Final = "holes.json"

@@ -24,14 +24,14 @@ from typing import Any, Final
 
 import msgspec
 
-from controller import brokers, features, levels, migration, producer_ids, topics, voters
-from controller.view import ImageHeader, View
-from records.batch import BatchRecord, encode_batch, iter_batches
-from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
-from records.frame import decode_frame, encode_frame
-from records.invariant import CorruptData
-from records.levels import LEVEL_MAX, LevelTooHigh
-from records.schema import (
+from fencepost.controller import brokers, features, levels, migration, producer_ids, topics, voters
+from fencepost.controller.view import ImageHeader, View
+from fencepost.records.batch import BatchRecord, encode_batch, iter_batches
+from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
+from fencepost.records.frame import decode_frame, encode_frame
+from fencepost.records.invariant import CorruptData
+from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
     BrokerFeature,
@@ -39,9 +39,9 @@ from records.schema import (
     MetadataRecord,
     RegisterBrokerRecord,
 )
-from records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
-from snapshots.reader import Reader, digest_of
-from snapshots.rows import Row
+from fencepost.records.types import ImageVersion, Log, LogIndex, NodeId, Offset, Term
+from fencepost.snapshots.reader import Reader, digest_of
+from fencepost.snapshots.rows import Row
 
 FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 64 * 1024

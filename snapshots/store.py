@@ -25,11 +25,11 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
-from controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
-from records.invariant import CorruptData, invariant
-from records.logged import ENTRY_COST_MAX
-from snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
-from snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
+from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.logged import ENTRY_COST_MAX
+from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
+from fencepost.snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")

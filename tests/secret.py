@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from wire.secret_proof import ClusterSecret
+from fencepost.wire.secret_proof import ClusterSecret
 
 SECRET: Final = b"the secret of the tests"
 

@@ -16,7 +16,7 @@ from typing import Final
 import click
 import pytest
 
-from cli.main import fencepost
+from fencepost.cli.main import fencepost
 from tests.mutants.catalogue import MUTANTS
 
 ROOT: Final = Path(__file__).parents[1]

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from wire.admission import Admission
-from wire.dispatch import Service
-from wire.isolation import Isolation
-from wire.k18_api_versions import ApiVersionsAnswer
-from wire.limited_log import LimitedLog
-from wire.limits import ListenerLimits
-from wire.request_memory import RequestMemory
-from wire.stalls import Stalls
+from fencepost.wire.admission import Admission
+from fencepost.wire.dispatch import Service
+from fencepost.wire.isolation import Isolation
+from fencepost.wire.k18_api_versions import ApiVersionsAnswer
+from fencepost.wire.limited_log import LimitedLog
+from fencepost.wire.limits import ListenerLimits
+from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.stalls import Stalls
 
 if TYPE_CHECKING:
-    from wire.server_connection import ServerConnection
+    from fencepost.wire.server_connection import ServerConnection
 
 
 class Acceptor(Protocol):

@@ -15,9 +15,9 @@ import math
 from collections import OrderedDict
 from typing import Final, Generic, Protocol, TypeVar
 
-from wire.descriptors import lowest_free, sockets_end
-from wire.limited_log import LimitedLog
-from wire.limits import ListenerLimits
+from fencepost.wire.descriptors import lowest_free, sockets_end
+from fencepost.wire.limited_log import LimitedLog
+from fencepost.wire.limits import ListenerLimits
 
 SWEEP_S: Final = 1.0
 PACE_SWEEPS: Final = 10

@@ -12,9 +12,9 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from controller.authorization import ANONYMOUS
-from wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
-from wire.k17_sasl_handshake import MECHANISMS, SaslHandshake, SaslMechanisms
+from fencepost.controller.authorization import ANONYMOUS
+from fencepost.wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
+from fencepost.wire.k17_sasl_handshake import MECHANISMS, SaslHandshake, SaslMechanisms
 
 TOKEN_BYTES_MAX: Final = 64 * 1024
 USERS_MAX: Final = 10_000

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
-from wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected, RequestTimeout
-from wire.dispatch import Api, Q, R
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
-from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
-from wire.secret_proof import BROKER, ClusterSecret, prove
+from fencepost.controller.errors import ApiError, ErrorCode, NotController, NotCoordinator, UnsupportedVersion
+from fencepost.wire.connection import CLIENT_ID, Connection, ConnectionLost, NotConnected, RequestTimeout
+from fencepost.wire.dispatch import Api, Q, R
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.secret_proof import BROKER, ClusterSecret, prove
 
 __all__ = ["Address", "Connection", "ConnectionLost", "ControllerClient", "NotConnected", "RequestTimeout"]
 

@@ -13,14 +13,14 @@ from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple, cast
 
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from records.invariant import CorruptData, invariant
-from wire import frame as framing
-from wire.auth import MECHANISM, plain_token
-from wire.dispatch import Api, Q, R
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
-from wire.k18_api_versions import API_VERSIONS, ApiVersions, ApiVersionsAnswer
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.wire import frame as framing
+from fencepost.wire.auth import MECHANISM, plain_token
+from fencepost.wire.dispatch import Api, Q, R
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
+from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, ApiVersionsAnswer
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 
 CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"

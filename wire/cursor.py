@@ -1,8 +1,9 @@
 """Reading and writing the messages of hot paths field by field, without trusting a byte.
 
-``wire.schema`` reads any message from kio's description, at tens of microseconds for one with arrays in
-arrays. Here the codec of one API is written out, one path for all its versions; tests hold it equal to
-kio's. Bounds as in ``wire.schema``: nothing is reserved for what an array claims, each element is counted.
+``fencepost.wire.schema`` reads any message from kio's description, at tens of microseconds for one with
+arrays in arrays. Here the codec of one API is written out, one path for all its versions; tests hold it equal
+to kio's. Bounds as in ``fencepost.wire.schema``: nothing is reserved for what an array claims, each element
+is counted.
 """
 
 import struct
@@ -10,8 +11,8 @@ import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from records.invariant import CorruptData
-from wire.schema import ELEMENTS_MAX, Buffer
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.schema import ELEMENTS_MAX, Buffer
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from controller.errors import ApiError
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError
+from fencepost.wire.schema import Buffer
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -1,13 +1,13 @@
 """Errors on their way over the wire: a number and sometimes a text, and back.
 
-The refusals that only the wire itself has live here; all others in ``controller.errors``.
+The refusals that only the wire itself has live here; all others in ``fencepost.controller.errors``.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from controller import errors
-from controller.errors import ApiError, ErrorCode
+from fencepost.controller import errors
+from fencepost.controller.errors import ApiError, ErrorCode
 
 ERROR_MESSAGE_CHARS_MAX: Final = 1000  # a message may quote what a client sent
 

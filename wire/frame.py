@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
 
-from records.invariant import CorruptData
+from fencepost.records.invariant import CorruptData
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
 KEYLESS_BYTES_MAX: Final = 64 * 1024  # of a request whose key is not served, or not here yet

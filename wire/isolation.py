@@ -7,8 +7,8 @@ that the client finds out at once. It is logged, at a bounded rate, and counted.
 
 from collections.abc import Callable
 
-from controller.errors import UnknownServerError
-from wire.limited_log import LimitedLog
+from fencepost.controller.errors import UnknownServerError
+from fencepost.wire.limited_log import LimitedLog
 
 
 class Isolation:

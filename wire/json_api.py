@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from controller.errors import ApiError, InvalidRequest
-from records.invariant import CorruptData
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 R = TypeVar("R", bound=msgspec.Struct)

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError, ErrorCode
-from wire.cursor import Reader, Writer, grouped, read
-from wire.dispatch import Api, Unanswered
-from wire.errors import gated, message_of
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.wire.cursor import Reader, Writer, grouped, read
+from fencepost.wire.dispatch import Api, Unanswered
+from fencepost.wire.errors import gated, message_of
+from fencepost.wire.schema import Buffer
 
 
 class PartitionData(msgspec.Struct, frozen=True):

@@ -11,11 +11,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from wire.cursor import Reader, Writer, grouped, read, varint
-from wire.dispatch import Api
-from wire.frame import response_frame_of
-from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.wire.cursor import Reader, Writer, grouped, read, varint
+from fencepost.wire.dispatch import Api
+from fencepost.wire.frame import response_frame_of
+from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1

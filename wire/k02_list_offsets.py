@@ -8,10 +8,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode
-from wire.cursor import grouped
-from wire.dispatch import Api
-from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.wire.cursor import grouped
+from fencepost.wire.dispatch import Api
+from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 LATEST: Final = -1
 EARLIEST: Final = -2

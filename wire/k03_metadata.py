@@ -14,11 +14,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, InvalidRequest
-from wire.cursor import Reader, Writer, read
-from wire.dispatch import Api
-from wire.errors import raise_for
-from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.wire.cursor import Reader, Writer, read
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not asked for"
 BY_TOPIC_ID_FROM: Final = 12

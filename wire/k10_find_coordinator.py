@@ -10,11 +10,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.errors import ApiError, UnsupportedVersion
-from wire.cursor import Writer
-from wire.dispatch import Api
-from wire.errors import message_of, raise_for
-from wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError, UnsupportedVersion
+from fencepost.wire.cursor import Writer
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

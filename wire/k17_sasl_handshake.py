@@ -8,10 +8,10 @@ A refusal lists the mechanisms that would have done.
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import Buffer, Message
 
 MECHANISMS: Final = ("PLAIN",)
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode, InvalidRequest
-from wire.dispatch import API_VERSIONS_KEY, Api
-from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest
+from fencepost.wire.dispatch import API_VERSIONS_KEY, Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(18, "request")
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # ApiVersionsRequest.java

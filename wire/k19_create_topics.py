@@ -8,17 +8,17 @@ Each topic has its own error; versions before 5 say only that.
 import uuid
 from typing import Any, Final
 
-from controller.errors import ApiError
-from controller.topics import (
+from fencepost.controller.errors import ApiError
+from fencepost.controller.topics import (
     CreateTopics,
     CreateTopicsAnswer,
     NewTopic,
     TopicConfig,
     TopicCreated,
 )
-from wire.dispatch import Api
-from wire.errors import code_of, message_of, raise_if_elsewhere
-from wire.schema import Buffer, Message
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
+from fencepost.wire.schema import Buffer, Message
 
 _NO_ID: Final = uuid.UUID(int=0)
 _REQUEST: Final = Message(19, "request")

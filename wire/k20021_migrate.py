@@ -35,8 +35,8 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import InvalidRequest
-from wire.json_api import json_api
+from fencepost.controller.errors import InvalidRequest
+from fencepost.wire.json_api import json_api
 
 COMMANDS: Final = ("status", "bridge", "import", "fence", "finalize", "rollback")
 

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError
-from records.invariant import CorruptData
-from wire.cursor import Reader, Writer, read
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.cursor import Reader, Writer, read
+from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer
 
 FIELD_BYTES_MAX: Final = 256
 """Of a cluster id, a role, a nonce or a proof: all are below 64."""

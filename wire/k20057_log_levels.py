@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from controller.levels import LogLevels
-from wire.json_api import json_api
+from fencepost.controller.levels import LogLevels
+from fencepost.wire.json_api import json_api
 
 
 class AskLogLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError, InvalidRequest
-from records.invariant import CorruptData
-from wire.dispatch import NEVER_FLEXIBLE, Api
-from wire.errors import message_of, raise_for
-from wire.k20066_list_set_aside import SetAside
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.k20066_list_set_aside import SetAside
+from fencepost.wire.schema import Buffer
 
 JSON_BYTES_MAX: Final = 64 * 1024
 ID_BYTES_MAX: Final = 32_767  # an int16; how long an id may be is the coordinator's to say

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from wire.dispatch import Api
-from wire.json_api import LIST_BYTES_MAX, json_api
+from fencepost.wire.dispatch import Api
+from fencepost.wire.json_api import LIST_BYTES_MAX, json_api
 
 ROWS_MAX: Final = 1_000
 """Rows of one answer, the oldest first; ``total`` says how many there are."""

@@ -6,11 +6,11 @@
 import uuid
 from typing import Any, Final
 
-from controller.errors import ApiError, InvalidRequest, UnsupportedVersion
-from controller.topics import DeleteTopics, DeleteTopicsAnswer, TopicDeleted
-from wire.dispatch import Api
-from wire.errors import code_of, message_of, raise_if_elsewhere
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError, InvalidRequest, UnsupportedVersion
+from fencepost.controller.topics import DeleteTopics, DeleteTopicsAnswer, TopicDeleted
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
+from fencepost.wire.schema import Buffer, Message
 
 _BY_TOPIC_ID_FROM: Final = 6
 _NO_ID: Final = uuid.UUID(int=0)

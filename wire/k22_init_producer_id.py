@@ -9,12 +9,12 @@ Version 6 (two-phase commit) is not stable in Kafka and not served yet.
 
 from typing import Final
 
-from controller.errors import ApiError
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
-from wire.dispatch import Api
-from wire.errors import gated, raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import gated, raise_for
+from fencepost.wire.schema import Buffer, Message
 
 __all__ = [
     "INIT_PRODUCER_ID",

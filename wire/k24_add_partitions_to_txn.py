@@ -12,20 +12,20 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from controller.transactions.add_partitions import (
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
     same_for_all,
 )
-from records.invariant import invariant
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
-from wire.cursor import Reader, Writer, read
-from wire.dispatch import Api
-from wire.errors import code_of, gated, raise_for
-from wire.schema import Buffer
+from fencepost.records.invariant import invariant
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from fencepost.wire.cursor import Reader, Writer, read
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import code_of, gated, raise_for
+from fencepost.wire.schema import Buffer
 
 _FLEXIBLE_FROM: Final = 3
 _BATCHED_FROM: Final = 4

@@ -9,12 +9,12 @@ Version 5, after which each transaction has an epoch of its own (KIP-890), is no
 import struct
 from typing import Final
 
-from controller.errors import ApiError
-from controller.transactions.end_txn import EndTxn, EndTxnAnswer
-from wire.cursor import Reader, Writer, read
-from wire.dispatch import Api
-from wire.errors import gated, raise_for
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
+from fencepost.wire.cursor import Reader, Writer, read
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import gated, raise_for
+from fencepost.wire.schema import Buffer
 
 _FLEXIBLE_FROM: Final = 3
 _FENCED_FROM: Final = 2

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.errors import ApiError
-from wire.cursor import Reader, Writer, read, varint
-from wire.dispatch import Api
-from wire.schema import Buffer
+from fencepost.controller.errors import ApiError
+from fencepost.wire.cursor import Reader, Writer, read, varint
+from fencepost.wire.dispatch import Api
+from fencepost.wire.schema import Buffer
 
 IMAGE_VERSION_TAG: Final = 1000
 FORCED_TAG: Final = 1001

@@ -8,12 +8,12 @@ Each resource has its own error.
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError
-from controller.topics import TopicConfig
-from wire.cursor import Writer
-from wire.dispatch import Api
-from wire.errors import message_of, raise_if_elsewhere
-from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.controller.topics import TopicConfig
+from fencepost.wire.cursor import Writer
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_if_elsewhere
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

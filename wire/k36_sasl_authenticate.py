@@ -7,10 +7,10 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.errors import ApiError
-from wire.dispatch import Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(36, "request")
 _RESPONSE: Final = Message(36, "response")

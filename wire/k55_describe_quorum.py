@@ -9,11 +9,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.errors import ApiError
-from records.types import NodeId, Offset, Term
-from wire.dispatch import Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import NodeId, Offset, Term
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer, Message
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 UNKNOWN_TIMESTAMP: Final = -1

@@ -7,11 +7,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from controller.errors import ApiError
-from records.types import NodeId
-from wire.dispatch import Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import NodeId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer, Message
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Final
 
-from controller.errors import ApiError, ErrorCode
-from wire.cursor import Writer, grouped
-from wire.dispatch import Api
-from wire.errors import message_of
-from wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.wire.cursor import Writer, grouped
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@
 import uuid
 from typing import Any, Final
 
-from controller.brokers import Endpoint, Feature, RegisterBroker
-from controller.errors import ApiError, InvalidRegistration
-from records.types import BrokerEpoch, BrokerId
-from wire.dispatch import Api
-from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
+from fencepost.controller.errors import ApiError, InvalidRegistration
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import Buffer, Message
 
 NO_UUID: Final = uuid.UUID(int=0)
 

@@ -7,14 +7,14 @@ Ours        tagged field 1000 of the answer, ``cluster_version``: whether topics
 
 from typing import Final
 
-from controller.brokers import Heartbeat, HeartbeatStatus
-from controller.errors import ApiError
-from records.invariant import invariant
-from records.types import BrokerEpoch, BrokerId
-from wire.cursor import Reader, read
-from wire.dispatch import Api
-from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.brokers import Heartbeat, HeartbeatStatus
+from fencepost.controller.errors import ApiError
+from fencepost.records.invariant import invariant
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.cursor import Reader, read
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import Buffer, Message
 
 CLUSTER_VERSION_TAG: Final = 1000
 _TAGS_AT: Final = 9  # after the throttle time, the error code and three booleans

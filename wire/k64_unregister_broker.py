@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from controller.brokers import UnregisterBroker
-from controller.errors import ApiError
-from records.types import BrokerId
-from wire.dispatch import Api
-from wire.errors import message_of, raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.brokers import UnregisterBroker
+from fencepost.controller.errors import ApiError
+from fencepost.records.types import BrokerId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(64, "request")
 _RESPONSE: Final = Message(64, "response")

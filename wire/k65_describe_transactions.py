@@ -3,17 +3,17 @@
 import struct
 from typing import Any, Final
 
-from controller.errors import ApiError
-from controller.transactions.describe import (
+from fencepost.controller.errors import ApiError
+from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     DescribeTransactionsAnswer,
 )
-from records.transaction_log import TopicPartitions
-from wire.cursor import Writer
-from wire.dispatch import Api
-from wire.errors import code_of
-from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.wire.cursor import Writer
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import code_of
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _TIMES: Final = struct.Struct(">iqqh")  # timeout ms | start ms | producer id | epoch
 _REQUEST: Final = Message(65, "request")

@@ -10,12 +10,16 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import ApiError, ErrorCode, NotCoordinator
-from controller.transactions.describe import ListedTransaction, ListTransactions, ListTransactionsAnswer
-from wire.cursor import Writer, varint
-from wire.dispatch import Api
-from wire.errors import raise_for
-from wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.controller.errors import ApiError, ErrorCode, NotCoordinator
+from fencepost.controller.transactions.describe import (
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
+from fencepost.wire.cursor import Writer, varint
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _REQUEST: Final = Message(66, "request")
 _RESPONSE: Final = Message(66, "response", elements_max=ANSWER_ELEMENTS_MAX)

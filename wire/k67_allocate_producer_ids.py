@@ -8,12 +8,12 @@ Source      KIP-730; ThrottleTimeMs is what shipped and the proposal lacks (docs
 import struct
 from typing import Final
 
-from controller.errors import ApiError
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, ProducerId
-from wire.dispatch import Api
-from wire.errors import raise_for
-from wire.schema import Buffer, Message
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import raise_for
+from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = struct.Struct(">iqB")  # broker id | broker epoch | no tagged fields
 _RESPONSE: Final = struct.Struct(">ihqiB")  # throttle ms | error | first | length | no tagged fields

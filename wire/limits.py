@@ -6,7 +6,7 @@ Source   Kafka SocketServerConfigs; ``max.connections.per.ip`` counts loopback a
 from dataclasses import dataclass
 from typing import Final
 
-from wire.frame import FRAME_BYTES_MAX
+from fencepost.wire.frame import FRAME_BYTES_MAX
 
 QUEUED_REQUEST_BYTES_MAX: Final = 256 * 1024 * 1024
 CONNECTIONS_MAX: Final = 4096

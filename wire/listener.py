@@ -14,23 +14,23 @@ from typing import Any, Final, Literal
 
 from structlog.typing import FilteringBoundLogger
 
-from records.invariant import InvariantViolation, invariant
-from wire.accepting import stop_accepting
-from wire.admission import SWEEP_S, Admission
-from wire.dispatch import Api, Context, Endpoint, Reply, Service
-from wire.errors import IllegalSaslState
-from wire.isolation import Isolation
-from wire.k17_sasl_handshake import SASL_HANDSHAKE
-from wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE
-from wire.k20037_prove_secret import PROVE_SECRET
-from wire.limited_log import LimitedLog
-from wire.limits import DEFAULT_LIMITS, ListenerLimits
-from wire.request_limits import request_limits
-from wire.request_memory import RequestMemory
-from wire.secret_proof import ClusterSecret, serve
-from wire.server_connection import ServerConnection
-from wire.stalls import Stalls
+from fencepost.records.invariant import InvariantViolation, invariant
+from fencepost.wire.accepting import stop_accepting
+from fencepost.wire.admission import SWEEP_S, Admission
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
+from fencepost.wire.errors import IllegalSaslState
+from fencepost.wire.isolation import Isolation
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE
+from fencepost.wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE
+from fencepost.wire.k20037_prove_secret import PROVE_SECRET
+from fencepost.wire.limited_log import LimitedLog
+from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
+from fencepost.wire.request_limits import request_limits
+from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.secret_proof import ClusterSecret, serve
+from fencepost.wire.server_connection import ServerConnection
+from fencepost.wire.stalls import Stalls
 
 ACCEPT_BACKLOG: Final = 1024
 

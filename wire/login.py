@@ -1,9 +1,9 @@
 """One step of a SASL login: what a request of a connection without a principal may be, and its response."""
 
-from wire.auth import PlainServer
-from wire.errors import IllegalSaslState
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticated
+from fencepost.wire.auth import PlainServer
+from fencepost.wire.errors import IllegalSaslState
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslMechanisms
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticated
 
 
 def login_step(

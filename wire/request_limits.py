@@ -13,7 +13,7 @@ Elements    ELEMENTS_MAX array elements are read of one request. A topic costs a
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX
+from fencepost.wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX
 
 SMALL: Final = KEYLESS_BYTES_MAX
 """A handful of numbers, ids and names. Frames of this size have memory reserved (wire/request_memory.py)."""

@@ -17,7 +17,7 @@ import enum
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from wire.limits import QUEUED_REQUEST_BYTES_MAX
+from fencepost.wire.limits import QUEUED_REQUEST_BYTES_MAX
 
 SMALL_FRAME_BYTES_MAX: Final = 64 * 1024
 SMALL_RESERVE_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -21,7 +21,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import readers, writers
 from kio.serial.errors import SerialError
 
-from records.invariant import CorruptData, InvariantViolation
+from fencepost.records.invariant import CorruptData, InvariantViolation
 
 ELEMENTS_MAX: Final = 20_000
 """Array elements and tagged fields in one message, so that no message holds the loop for long."""

@@ -18,11 +18,11 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.errors import InconsistentClusterId, InvalidRequest
-from wire.connection import Connection
-from wire.dispatch import Proof
-from wire.errors import SaslAuthenticationFailed
-from wire.k20037_prove_secret import PROVE_SECRET, ProveSecret, SecretProved
+from fencepost.controller.errors import InconsistentClusterId, InvalidRequest
+from fencepost.wire.connection import Connection
+from fencepost.wire.dispatch import Proof
+from fencepost.wire.errors import SaslAuthenticationFailed
+from fencepost.wire.k20037_prove_secret import PROVE_SECRET, ProveSecret, SecretProved
 
 SECRET_BYTES_MIN: Final = 16
 NONCE_BYTES: Final = 32

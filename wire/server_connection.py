@@ -12,17 +12,17 @@ Speed       no Task, Future or copy per request; one write per reply.
 import asyncio
 from typing import Any, Final, cast
 
-from controller.authorization import ANONYMOUS
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from records.invariant import CorruptData
-from wire import frame as framing
-from wire.acceptor import Acceptor
-from wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
-from wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
-from wire.k18_api_versions import ApiVersionsAnswer
-from wire.login import login_step
-from wire.request_memory import PARKED_BYTES_MAX, UNCOUNTED_BYTES_MAX, Part, Share
-from wire.server_reply import ServerReply
+from fencepost.controller.authorization import ANONYMOUS
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.records.invariant import CorruptData
+from fencepost.wire import frame as framing
+from fencepost.wire.acceptor import Acceptor
+from fencepost.wire.auth import UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer
+from fencepost.wire.dispatch import API_VERSIONS_KEY, Api, Context, Proof
+from fencepost.wire.k18_api_versions import ApiVersionsAnswer
+from fencepost.wire.login import login_step
+from fencepost.wire.request_memory import PARKED_BYTES_MAX, UNCOUNTED_BYTES_MAX, Part, Share
+from fencepost.wire.server_reply import ServerReply
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 WRITE_BUFFER_BYTES: Final = 8 * 1024

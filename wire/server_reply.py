@@ -2,12 +2,12 @@
 
 from typing import Any, Protocol
 
-from controller.errors import ApiError
-from records.invariant import InvariantViolation
-from wire import frame as framing
-from wire.dispatch import Api
-from wire.isolation import Isolation
-from wire.stalls import MEASURED_S, Stalls
+from fencepost.controller.errors import ApiError
+from fencepost.records.invariant import InvariantViolation
+from fencepost.wire import frame as framing
+from fencepost.wire.dispatch import Api
+from fencepost.wire.isolation import Isolation
+from fencepost.wire.stalls import MEASURED_S, Stalls
 
 
 class Answers(Protocol):

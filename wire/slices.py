@@ -6,8 +6,8 @@ A failure costs the request's connection, as a failure in an endpoint does; it d
 import asyncio
 from collections.abc import Iterator
 
-from wire.dispatch import Reply
-from wire.stalls import Stalls
+from fencepost.wire.dispatch import Reply
+from fencepost.wire.stalls import Stalls
 
 
 class Slices:

@@ -7,7 +7,7 @@ Precedence  integrity > replicas > ids > fencing, epochs > markers > offsets, se
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from audit.checks import (
+from fencepost.audit.checks import (
     blocks,
     epochs,
     fencing,
@@ -19,8 +19,8 @@ from audit.checks import (
     replicas,
     sequences,
 )
-from audit.checks.findings import Result, together
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.findings import Result, together
+from fencepost.audit.checks.inputs import Inputs
 
 CHECKS: Final[dict[str, Callable[[Inputs], Result]]] = {
     each.NAME: each.check

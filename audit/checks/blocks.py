@@ -7,8 +7,8 @@ Explicit    blocks with a start of their own (ZooKeeper's): their lengths may ch
             out; they do not overlap.
 Bridge      while ZooKeeper still gives ids out, a record of no broker (-1) says how far brokers took them
             there, and a broker's own block is in both places: neither is an overlap.
-Scale       frames are narrow and windows bucketed (``audit.checks.order``): where a row lies is looked up for
-            findings only.
+Scale       frames are narrow and windows bucketed (``fencepost.audit.checks.order``): where a row lies is
+            looked up for findings only.
 """
 
 from typing import Final
@@ -16,11 +16,19 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import METADATA, metadata_batches, rejected_metadata
-from audit.checks.findings import FINDINGS, Result, findings, nothing, union, unknown, unknown_without
-from audit.checks.inputs import Inputs
-from audit.checks.order import steps_for, with_max_before
-from audit.checks.told import Told
+from fencepost.audit.checks.canonical import METADATA, metadata_batches, rejected_metadata
+from fencepost.audit.checks.findings import (
+    FINDINGS,
+    Result,
+    findings,
+    nothing,
+    union,
+    unknown,
+    unknown_without,
+)
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.order import steps_for, with_max_before
+from fencepost.audit.checks.told import Told
 
 NAME: Final = "blocks"
 _NO_BROKER: Final = -1

@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.inputs import Inputs
-from audit.checks.judged import MARKER_BYTES_MAX
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.judged import MARKER_BYTES_MAX
 
 SKEW_MS_MAX: Final = 1000  # between the coordinator's clock and a broker's
 NONE_DUE: Final = (

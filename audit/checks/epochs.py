@@ -10,8 +10,8 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from audit.checks.findings import UNKNOWN, Result, findings, nothing, union
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.findings import UNKNOWN, Result, findings, nothing, union
+from fencepost.audit.checks.inputs import Inputs
 
 NAME: Final = "epochs"
 

@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.findings import UNKNOWN, Result, findings, nothing
-from audit.checks.inputs import Inputs
-from audit.checks.states import epochs_left
+from fencepost.audit.checks.findings import UNKNOWN, Result, findings, nothing
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.states import epochs_left
 
 NAME: Final = "fencing"
 CLOCK_SKEW_MS_MAX: Final = 1000

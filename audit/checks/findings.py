@@ -1,7 +1,8 @@
 """What a check answers: findings, and what the logs that are left cannot decide.
 
 Passed      no finding and nothing unknown. Unknown is neither: it is printed, and it is no fault.
-One fault   gives one finding, by the check that knows it best: see the precedence in ``audit.checks``.
+One fault   gives one finding, by the check that knows it best: see the precedence in
+            ``fencepost.audit.checks``.
 Null        a column that does not apply.
 """
 

@@ -13,10 +13,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import TRANSACTION_STATE
-from audit.checks.findings import Result, findings, union, unknown, unknown_without
-from audit.checks.inputs import Inputs
-from audit.checks.judged import MARKER_BYTES_MAX
+from fencepost.audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.findings import Result, findings, union, unknown, unknown_without
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.judged import MARKER_BYTES_MAX
 
 NAME: Final = "hanging"
 _OPEN: Final = ("topic", "partition", "producer_id")

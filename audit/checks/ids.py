@@ -10,13 +10,13 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.blocks import canonical_blocks
-from audit.checks.canonical import METADATA
-from audit.checks.findings import Result, findings, unknown, unknown_without
-from audit.checks.inputs import Inputs
-from audit.checks.order import steps_for, with_max_before
-from audit.checks.told import Told
-from records.types import PRODUCER_ID_MAX
+from fencepost.audit.checks.blocks import canonical_blocks
+from fencepost.audit.checks.canonical import METADATA
+from fencepost.audit.checks.findings import Result, findings, unknown, unknown_without
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.order import steps_for, with_max_before
+from fencepost.audit.checks.told import Told
+from fencepost.records.types import PRODUCER_ID_MAX
 
 NAME: Final = "ids"
 _RULE: Final = "outside_blocks"

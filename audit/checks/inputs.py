@@ -1,4 +1,4 @@
-"""What the checks look at: the tables of ``audit.decode.columns`` as DataFrames, and two moments.
+"""What the checks look at: the tables of ``fencepost.audit.decode.columns`` as DataFrames, and two moments.
 
 Moments     ``settled_ms``: the wall clock at which the data logs' sizes were taken. The coordinator's log was
             listed after it, so what is in the data logs up to then has its story in the coordinator's log.
@@ -14,14 +14,14 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks import canonical, judged, states
-from audit.checks.told import Coordinator, Told, tell, tell_coordinator
-from audit.decode.columns import TABLES
+from fencepost.audit.checks import canonical, judged, states
+from fencepost.audit.checks.told import Coordinator, Told, tell, tell_coordinator
+from fencepost.audit.decode.columns import TABLES
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Columns: ``audit.decode.columns``, one table each."""
+    """Columns: ``fencepost.audit.decode.columns``, one table each."""
 
     record_batches: DataFrame
     producer_id_blocks: DataFrame
@@ -62,14 +62,14 @@ class Inputs:
 
     @cached_property
     def ids(self) -> DataFrame:
-        """Producer ids in no block: ``audit.checks.ids.producer_ids``."""
-        from audit.checks.ids import producer_ids
+        """Producer ids in no block: ``fencepost.audit.checks.ids.producer_ids``."""
+        from fencepost.audit.checks.ids import producer_ids
 
         return self.keep(producer_ids(self))
 
     @cached_property
     def judged(self) -> DataFrame:
-        """Every log but the metadata, each offset once: ``audit.checks.judged``."""
+        """Every log but the metadata, each offset once: ``fencepost.audit.checks.judged``."""
         told = self.told
         rows = canonical.canonical(
             self.record_batches,
@@ -95,12 +95,12 @@ class Inputs:
 
     @cached_property
     def logs(self) -> DataFrame:
-        """One row per log: ``audit.checks.judged.logs``."""
+        """One row per log: ``fencepost.audit.checks.judged.logs``."""
         return self.keep(judged.logs(self.judged))
 
     @cached_property
     def states(self) -> DataFrame:
-        """The coordinator's log: ``audit.checks.states.canonical_states``."""
+        """The coordinator's log: ``fencepost.audit.checks.states.canonical_states``."""
         return self.keep(states.canonical_states(self.transaction_states, self.judged))
 
     @cached_property
@@ -110,12 +110,12 @@ class Inputs:
 
     @cached_property
     def latest(self) -> DataFrame:
-        """The last row of each transactional id: ``audit.checks.states.latest``."""
+        """The last row of each transactional id: ``fencepost.audit.checks.states.latest``."""
         return self.keep(states.latest(self.states))
 
     @cached_property
     def transactions(self) -> DataFrame:
-        """What the coordinator decided to end: ``audit.checks.states.transactions``."""
+        """What the coordinator decided to end: ``fencepost.audit.checks.states.transactions``."""
         return self.keep(states.transactions(self.states))
 
     @cached_property
@@ -127,17 +127,17 @@ class Inputs:
 
     @cached_property
     def marker_events(self) -> DataFrame | None:
-        """Where markers and transactions differ in number: ``audit.checks.markers.events``; None: nowhere."""
-        from audit.checks.markers import differing, events
+        """Where markers and transactions differ in number (``fencepost.audit.checks.markers``), or None."""
+        from fencepost.audit.checks.markers import differing, events
 
         where = self.keep(differing(self))
         return None if where.isEmpty() else self.keep(events(self, where))
 
     @cached_property
     def missing_markers(self) -> DataFrame:
-        """``audit.checks.markers.missing_markers``."""
-        from audit.checks.due import NONE_DUE
-        from audit.checks.markers import missing_markers
+        """``fencepost.audit.checks.markers.missing_markers``."""
+        from fencepost.audit.checks.due import NONE_DUE
+        from fencepost.audit.checks.markers import missing_markers
 
         if self.marker_events is None:
             return self.files.sparkSession.createDataFrame([], NONE_DUE)
@@ -145,7 +145,7 @@ class Inputs:
 
     @cached_property
     def zombies(self) -> DataFrame:
-        """``audit.checks.fencing.zombies``."""
-        from audit.checks.fencing import zombies
+        """``fencepost.audit.checks.fencing.zombies``."""
+        from fencepost.audit.checks.fencing import zombies
 
         return self.keep(zombies(self))

@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.findings import Result, findings, union, unknown
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.findings import Result, findings, union, unknown
+from fencepost.audit.checks.inputs import Inputs
 
 NAME: Final = "integrity"
 

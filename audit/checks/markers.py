@@ -16,10 +16,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import TRANSACTION_STATE
-from audit.checks.due import due_markers
-from audit.checks.findings import Result, findings, union, unknown, unknown_without
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.due import due_markers
+from fencepost.audit.checks.findings import Result, findings, union, unknown, unknown_without
+from fencepost.audit.checks.inputs import Inputs
 
 NAME: Final = "markers"
 _PRODUCER: Final = ("topic", "partition", "producer_id", "producer_epoch")
@@ -248,7 +248,7 @@ def _dark(inputs: Inputs) -> DataFrame:
 
 
 def missing_markers(inputs: Inputs, rows: DataFrame) -> DataFrame:
-    """Transactions without their marker in a partition: ``audit.checks.due``.
+    """Transactions without their marker in a partition: ``fencepost.audit.checks.due``.
 
     In   ``events``.
     """

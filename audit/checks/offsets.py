@@ -13,10 +13,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.blocks import with_known
-from audit.checks.canonical import TRANSACTION_STATE
-from audit.checks.findings import Result, findings, union, unknown
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.blocks import with_known
+from fencepost.audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.findings import Result, findings, union, unknown
+from fencepost.audit.checks.inputs import Inputs
 
 NAME: Final = "offsets"
 _PLACE: Final = ("node", "topic", "partition", "path", "position", "base_offset", "offset")

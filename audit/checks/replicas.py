@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import copies, directory
-from audit.checks.findings import UNKNOWN, Result, findings, nothing
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.canonical import copies, directory
+from fencepost.audit.checks.findings import UNKNOWN, Result, findings, nothing
+from fencepost.audit.checks.inputs import Inputs
 
 NAME: Final = "replicas"
 _LOG: Final = ("topic", "partition")

@@ -9,7 +9,7 @@ Known from  Kafka compacts this log: of each id the last row of the compacted pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.canonical import TRANSACTION_STATE
 
 _ID = ("topic", "partition", "transactional_id")
 PREPARED = "state IN ('PrepareCommit', 'PrepareAbort')"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import METADATA, TRANSACTION_STATE, copies
+from fencepost.audit.checks.canonical import METADATA, TRANSACTION_STATE, copies
 
 
 class Told(NamedTuple):
@@ -90,7 +90,7 @@ class Coordinator(NamedTuple):
 
 
 def tell_coordinator(logs: DataFrame, states: DataFrame) -> Coordinator:
-    """Of ``audit.checks.judged.logs`` and the canonical states."""
+    """Of ``fencepost.audit.checks.judged.logs`` and the canonical states."""
     own = f"topic = '{TRANSACTION_STATE}'"
     log = _row(
         logs,

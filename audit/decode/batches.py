@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from audit.decode.chunks import CHUNK_ROWS, Chunk, chunks, segment_base
-from audit.decode.columns import RECORD_BATCHES
-from audit.decode.control import Markers, markers
-from audit.decode.files import LOCAL, Files
-from audit.decode.walk import Bounds, Stop, Unreadable, Walk, is_sound_at, spans, walk
+from fencepost.audit.decode.chunks import CHUNK_ROWS, Chunk, chunks, segment_base
+from fencepost.audit.decode.columns import RECORD_BATCHES
+from fencepost.audit.decode.control import Markers, markers
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.walk import Bounds, Stop, Unreadable, Walk, is_sound_at, spans, walk
 
 __all__ = [
     "CHUNK_ROWS",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from crc32c import crc32c
 from numpy.lib.stride_tricks import sliding_window_view
 
-from audit.decode.files import Bytes
+from fencepost.audit.decode.files import Bytes
 
 _POLYNOMIAL: Final = 0x82F63B78
 _SMALL_BYTES_MAX: Final = 256  # of a batch that is summed by columns

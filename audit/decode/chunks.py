@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from audit.decode.checksums import checksums
-from audit.decode.files import Bytes, Files
-from audit.decode.walk import Bounds, Positions, Run, Stop, Unreadable, spans
-from records.batch import CONTROL, HEADER_BYTES
+from fencepost.audit.decode.checksums import checksums
+from fencepost.audit.decode.files import Bytes, Files
+from fencepost.audit.decode.walk import Bounds, Positions, Run, Stop, Unreadable, spans
+from fencepost.records.batch import CONTROL, HEADER_BYTES
 
 CHUNK_ROWS: Final = 65_536
 

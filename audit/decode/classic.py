@@ -7,7 +7,7 @@ Source   Kafka protocol guide (INT16, STRING, ARRAY before KIP-482).
 import struct
 from typing import Final
 
-from records.invariant import CorruptData
+from fencepost.records.invariant import CorruptData
 
 _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")

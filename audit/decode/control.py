@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from audit.decode.files import Bytes
-from audit.decode.opened import open_records
-from audit.decode.walk import Positions
-from records.batch import HEADER_BYTES
-from records.end_marker import VERSION_HEADER
-from records.invariant import CorruptData
+from fencepost.audit.decode.files import Bytes
+from fencepost.audit.decode.opened import open_records
+from fencepost.audit.decode.walk import Positions
+from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.end_marker import VERSION_HEADER
+from fencepost.records.invariant import CorruptData
 
 UNREADABLE_TYPE: Final = -1
 _END_TYPES: Final = (0, 1)

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from audit.decode.batches import stop_of
-from audit.decode.columns import FILES, TABLES
-from audit.decode.files import LOCAL, Files
-from audit.decode.plan import LogFile, list_files
-from audit.decode.tables import decode_file
-from audit.decode.walk import Stop
+from fencepost.audit.decode.batches import stop_of
+from fencepost.audit.decode.columns import FILES, TABLES
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode.tables import decode_file
+from fencepost.audit.decode.walk import Stop
 
 _WALKED: Final = ("segment", "checkpoint")
 

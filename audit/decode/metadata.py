@@ -19,18 +19,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
-from audit.decode.batches import Where, repeated
-from audit.decode.chunks import Chunk
-from audit.decode.classic import UnknownVersion
-from audit.decode.columns import PRODUCER_ID_BLOCKS
-from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Named, Rows, readable_rows, records_of, rows_of_table
-from records.batch import COMPRESSION, HEADER_BYTES
-from records.frame import FRAME_VERSION
-from records.invariant import CorruptData
-from records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
-from records.message import read_message, read_unsigned_varint
-from records.schema import (
+from fencepost.audit.decode.batches import Where, repeated
+from fencepost.audit.decode.chunks import Chunk
+from fencepost.audit.decode.classic import UnknownVersion
+from fencepost.audit.decode.columns import PRODUCER_ID_BLOCKS
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.rows import Named, Rows, readable_rows, records_of, rows_of_table
+from fencepost.records.batch import COMPRESSION, HEADER_BYTES
+from fencepost.records.frame import FRAME_VERSION
+from fencepost.records.invariant import CorruptData
+from fencepost.records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
+from fencepost.records.message import read_message, read_unsigned_varint
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,

@@ -10,12 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from audit.decode.batches import Where
-from audit.decode.chunks import Chunk
-from audit.decode.classic import Cursor
-from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
-from records.invariant import CorruptData
+from fencepost.audit.decode.batches import Where
+from fencepost.audit.decode.chunks import Chunk
+from fencepost.audit.decode.classic import Cursor
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
+from fencepost.records.invariant import CorruptData
 
 TOPIC: Final = "__consumer_offsets"
 _COMMIT_VERSIONS: Final = (0, 1)

@@ -5,9 +5,9 @@ Source   Kafka DefaultRecordBatch.iterator; a compacted batch has fewer records 
 
 from typing import Final, NamedTuple
 
-from records.batch import COMPRESSION, HEADER_BYTES, DecodedRecord, batch_header, decode_records
-from records.compression import NONE, decompress
-from records.invariant import CorruptData
+from fencepost.records.batch import COMPRESSION, HEADER_BYTES, DecodedRecord, batch_header, decode_records
+from fencepost.records.compression import NONE, decompress
+from fencepost.records.invariant import CorruptData
 
 _LOG_APPEND_TIME: Final = 0x08
 _CODEC_MAX: Final = 4

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from audit.decode.files import LOCAL, Entry, Files
+from fencepost.audit.decode.files import LOCAL, Entry, Files
 
 DEPTH_MAX: Final = 16  # directories below a root; a cluster's has six
 ENTRIES_MAX: Final = 10_000_000  # of one call: far more files than a machine's log directories hold

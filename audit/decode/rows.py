@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from audit.decode.batches import Where, repeated
-from audit.decode.chunks import Chunk, chunks
-from audit.decode.columns import TABLES
-from audit.decode.files import Files
-from audit.decode.opened import CannotDecompress, Opening, open_records
-from records.batch import DecodedRecord
-from records.invariant import CorruptData
+from fencepost.audit.decode.batches import Where, repeated
+from fencepost.audit.decode.chunks import Chunk, chunks
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.decode.files import Files
+from fencepost.audit.decode.opened import CannotDecompress, Opening, open_records
+from fencepost.records.batch import DecodedRecord
+from fencepost.records.invariant import CorruptData
 
 Named = Iterator[tuple[str, pa.RecordBatch]]
 ReadChunk = Callable[[Where, Chunk], Named]

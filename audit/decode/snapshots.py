@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from audit.decode.batches import Where, stop_of
-from audit.decode.chunks import Chunk, chunks
-from audit.decode.control import markers
-from audit.decode.files import LOCAL, Files
-from audit.decode.metadata import At, MetadataRows
-from audit.decode.rows import Rows, readable_rows, records_of
-from records.control import SnapshotFooter
+from fencepost.audit.decode.batches import Where, stop_of
+from fencepost.audit.decode.chunks import Chunk, chunks
+from fencepost.audit.decode.control import markers
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.metadata import At, MetadataRows
+from fencepost.audit.decode.rows import Rows, readable_rows, records_of
+from fencepost.records.control import SnapshotFooter
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 

@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from audit.decode import metadata, offsets, transactions
-from audit.decode.batches import Where, rows_of
-from audit.decode.chunks import Chunk, chunks
-from audit.decode.control import UNREADABLE_TYPE
-from audit.decode.files import LOCAL, Files
-from audit.decode.plan import LogFile
-from audit.decode.rows import Named, ReadChunk, Rows
-from audit.decode.snapshots import decode_checkpoint
-from audit.decode.zookeeper import decode_export
+from fencepost.audit.decode import metadata, offsets, transactions
+from fencepost.audit.decode.batches import Where, rows_of
+from fencepost.audit.decode.chunks import Chunk, chunks
+from fencepost.audit.decode.control import UNREADABLE_TYPE
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.plan import LogFile
+from fencepost.audit.decode.rows import Named, ReadChunk, Rows
+from fencepost.audit.decode.snapshots import decode_checkpoint
+from fencepost.audit.decode.zookeeper import decode_export
 
 READERS: Final[dict[str, ReadChunk]] = {
     metadata.TOPIC: metadata.read_chunk,

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from audit.decode.batches import Where
-from audit.decode.chunks import Chunk
-from audit.decode.classic import Cursor, UnknownVersion
-from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
-from records.invariant import CorruptData
-from records.transaction_log import (
+from fencepost.audit.decode.batches import Where
+from fencepost.audit.decode.chunks import Chunk
+from fencepost.audit.decode.classic import Cursor, UnknownVersion
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.rows import Found, Named, Rows, readable_rows, records_of, rows_of_table
+from fencepost.records.invariant import CorruptData
+from fencepost.records.transaction_log import (
     TransactionForgotten,
     TransactionStateRecord,
     decode_transaction,

@@ -25,8 +25,8 @@ import numpy.typing as npt
 from crc32c import crc32c
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from audit.decode.files import Bytes, OpenFile
-from records.batch import HEADER_BYTES
+from fencepost.audit.decode.files import Bytes, OpenFile
+from fencepost.records.batch import HEADER_BYTES
 
 BATCH_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka takes no request above ``socket.request.max.bytes``, by default this; no batch is larger."""

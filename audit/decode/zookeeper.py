@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from audit.decode.batches import Where
-from audit.decode.files import LOCAL, Files
-from audit.decode.rows import Rows
-from records.invariant import CorruptData
-from records.types import PRODUCER_ID_MAX
+from fencepost.audit.decode.batches import Where
+from fencepost.audit.decode.files import LOCAL, Files
+from fencepost.audit.decode.rows import Rows
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import PRODUCER_ID_MAX
 
 EXPORT_BYTES_MAX: Final = 512 * 1024 * 1024  # as bridge/export.py bounds it
 _BLOCK_PATH: Final = "/latest_producer_id_block"

@@ -13,15 +13,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from audit import checks as registry
-from audit.checks.findings import Result
-from audit.checks.inputs import Inputs
-from audit.jobs import products
-from audit.jobs.errors import AuditRefused
-from audit.jobs.files import disbelieved, files_of
-from audit.jobs.session import Show, shown
-from audit.jobs.source import inputs_of
-from audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
+from fencepost.audit import checks as registry
+from fencepost.audit.checks.findings import Result
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.jobs import products
+from fencepost.audit.jobs.errors import AuditRefused
+from fencepost.audit.jobs.files import disbelieved, files_of
+from fencepost.audit.jobs.session import Show, shown
+from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
 
 INTEGRITY: Final = "integrity"
 """The check that reports torn files, wrong checksums and records that nobody can read."""

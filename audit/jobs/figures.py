@@ -5,8 +5,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.inputs import Inputs
-from audit.report.figures import (
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.report.figures import (
     BINS_MAX,
     ROWS_MAX,
     SERIES_MAX,
@@ -20,9 +20,9 @@ from audit.report.figures import (
     OpenTransaction,
     Series,
 )
-from audit.report.scale import STEPS_MS
-from audit.tables.history import transaction_history
-from audit.tables.ownership import producer_id_ownership
+from fencepost.audit.report.scale import STEPS_MS
+from fencepost.audit.tables.history import transaction_history
+from fencepost.audit.tables.ownership import producer_id_ownership
 
 CLASS_ENDS_MS: Final = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 """Exclusive upper bounds of the classes of durations, up to half a day; the last class has none."""

@@ -5,9 +5,9 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from audit.checks.inputs import Inputs
-from audit.report.verdict import NOT_READ_MAX, Files, NotRead
-from audit.source.files import ANY
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.report.verdict import NOT_READ_MAX, Files, NotRead
+from fencepost.audit.source.files import ANY
 
 _LOGS: Final = ("segment", "checkpoint", "zookeeper-export")
 _CUT: Final = ("torn", "truncated", "unreadable")

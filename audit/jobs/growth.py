@@ -13,8 +13,8 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from audit.decode.plan import list_files
-from audit.source.files import ANY
+from fencepost.audit.decode.plan import list_files
+from fencepost.audit.source.files import ANY
 
 NAME: Final = "fencepost_growth"
 IDLE_SECONDS: Final = 10

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from audit.jobs.files import files_of
-from audit.jobs.session import Show, shown
-from audit.report.verdict import Files
-from audit.tables.ingest import ingest
-from audit.tables.reading import read
+from fencepost.audit.jobs.files import files_of
+from fencepost.audit.jobs.session import Show, shown
+from fencepost.audit.report.verdict import Files
+from fencepost.audit.tables.ingest import ingest
+from fencepost.audit.tables.reading import read
 
 
 def run(spark: SparkSession, roots: Sequence[str], tables_dir: str, show: Show) -> Files:

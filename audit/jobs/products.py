@@ -11,11 +11,11 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from audit.checks.findings import FINDINGS
-from audit.checks.inputs import Inputs
-from audit.report.verdict import Verdict
-from audit.tables.history import transaction_history
-from audit.tables.ownership import producer_id_ownership
+from fencepost.audit.checks.findings import FINDINGS
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.report.verdict import Verdict
+from fencepost.audit.tables.history import transaction_history
+from fencepost.audit.tables.ownership import producer_id_ownership
 
 FOLDER: Final = "products"
 KEPT: Final = 2  # the one that counts, and the one that somebody may be reading

@@ -9,15 +9,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from audit.checks.canonical import TRANSACTION_STATE, canonical
-from audit.checks.inputs import Inputs
-from audit.checks.states import canonical_states
-from audit.jobs.errors import AuditRefused
-from audit.jobs.files import files_of
-from audit.jobs.session import Show, shown
-from audit.jobs.source import inputs_of
-from audit.report.ownership import Block, Ownership, Use
-from audit.report.timeline import (
+from fencepost.audit.checks.canonical import TRANSACTION_STATE, canonical
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.states import canonical_states
+from fencepost.audit.jobs.errors import AuditRefused
+from fencepost.audit.jobs.files import files_of
+from fencepost.audit.jobs.session import Show, shown
+from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.report.ownership import Block, Ownership, Use
+from fencepost.audit.report.timeline import (
     EVENTS_MAX,
     WRITTEN_MAX,
     Fenced,
@@ -27,7 +27,7 @@ from audit.report.timeline import (
     events,
     parse_moment,
 )
-from audit.tables.ownership import producer_id_ownership
+from fencepost.audit.tables.ownership import producer_id_ownership
 
 BLOCKS_MAX: Final = 100  # that hold one id: more than one is a fault already
 USES_MAX: Final = 1_000  # transactional ids of one producer id: more than one is a fault already

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from audit.jobs.check import judge
-from audit.jobs.errors import AuditRefused
-from audit.jobs.figures import figures, span
-from audit.jobs.session import Show, shown
-from audit.jobs.source import inputs_of
-from audit.report.page import Source, page
-from audit.report.verdict import Verdict
+from fencepost.audit.jobs.check import judge
+from fencepost.audit.jobs.errors import AuditRefused
+from fencepost.audit.jobs.figures import figures, span
+from fencepost.audit.jobs.session import Show, shown
+from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.report.page import Source, page
+from fencepost.audit.report.verdict import Verdict
 
 
 def run(

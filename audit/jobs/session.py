@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from audit.source.session import session
+from fencepost.audit.source.session import session
 
 Show = Callable[[str], None]
 """Shows what is being waited for."""
@@ -18,7 +18,7 @@ BAR: Final = 24  # characters
 
 @contextlib.contextmanager
 def opened(app: str, *, master: str | None, memory: str | None, show: Show) -> Iterator[SparkSession]:
-    """The session, stopped at the end. ``master`` and ``memory`` as ``audit.source.session`` takes them."""
+    """The session, stopped at the end. ``master``, ``memory``: see ``fencepost.audit.source.session``."""
     show("starting Spark")
     spark = session(f"fencepost audit {app}", master=master, memory=memory)
     try:

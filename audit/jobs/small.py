@@ -5,7 +5,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from audit.tables.store import read_manifest
+from fencepost.audit.tables.store import read_manifest
 
 SMALL_ROWS_MAX: Final = 300_000
 """In all tables together. Above, compiled code is faster than what it takes to compile it."""

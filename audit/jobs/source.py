@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from audit.checks.inputs import Inputs
-from audit.jobs.session import Show, shown
-from audit.jobs.small import fit
-from audit.tables.ingest import ingest
-from audit.tables.reading import read, settled_ms
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.jobs.session import Show, shown
+from fencepost.audit.jobs.small import fit
+from fencepost.audit.tables.ingest import ingest
+from fencepost.audit.tables.reading import read, settled_ms
 
 
 @contextlib.contextmanager

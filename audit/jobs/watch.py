@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from audit.jobs import check
-from audit.jobs.growth import NAME, Growth
-from audit.jobs.session import Show
-from audit.report.verdict import Finding, Verdict
-from audit.tables.ingest import ingest
+from fencepost.audit.jobs import check
+from fencepost.audit.jobs.growth import NAME, Growth
+from fencepost.audit.jobs.session import Show
+from fencepost.audit.report.verdict import Finding, Verdict
+from fencepost.audit.tables.ingest import ingest
 
 Tell = Callable[[Finding], None]
 

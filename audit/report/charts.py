@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from audit.report import scale
-from audit.report.figures import Bins, Chart, Histogram, Series
-from audit.report.markup import Markup, join, tag
-from audit.report.text import moment
+from fencepost.audit.report import scale
+from fencepost.audit.report.figures import Bins, Chart, Histogram, Series
+from fencepost.audit.report.markup import Markup, join, tag
+from fencepost.audit.report.text import moment
 
 WIDTH: Final = 720
 HEIGHT: Final = 190

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from audit.report.text import moment, plural, printable
-from audit.report.timeline import Written, written_lines
+from fencepost.audit.report.text import moment, plural, printable
+from fencepost.audit.report.timeline import Written, written_lines
 
 
 class Block(NamedTuple):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from audit.report import sections
-from audit.report.figures import Figures
-from audit.report.markup import Markup, Part, tag
-from audit.report.style import SERIES, STYLE
-from audit.report.text import byte_count, finding_count_words, moment, plural, unknown_line, where
-from audit.report.verdict import FINDINGS, PASSED, UNREADABLE, Finding, Outcome, Verdict
+from fencepost.audit.report import sections
+from fencepost.audit.report.figures import Figures
+from fencepost.audit.report.markup import Markup, Part, tag
+from fencepost.audit.report.style import SERIES, STYLE
+from fencepost.audit.report.text import byte_count, finding_count_words, moment, plural, unknown_line, where
+from fencepost.audit.report.verdict import FINDINGS, PASSED, UNREADABLE, Finding, Outcome, Verdict
 
 SHOWN_MAX: Final = 500  # of one check: a page that a browser opens at once
 

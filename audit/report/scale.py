@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from audit.report.figures import Bins
+from fencepost.audit.report.figures import Bins
 
 TICKS_MAX: Final = 6  # on a time axis: more would touch each other
 STEPS_MS: Final = (

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from audit.report import charts, scale
-from audit.report.figures import ROWS_MAX, Figures, OpenTransaction
-from audit.report.markup import Markup, Part, join, tag
-from audit.report.text import moment, plural
+from fencepost.audit.report import charts, scale
+from fencepost.audit.report.figures import ROWS_MAX, Figures, OpenTransaction
+from fencepost.audit.report.markup import Markup, Part, join, tag
+from fencepost.audit.report.text import moment, plural
 
 
 def ids(figures: Figures) -> Markup:

@@ -7,7 +7,7 @@ Hostile text: a topic or a transactional id is a client's; what a terminal would
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from audit.report.verdict import FINDINGS, Files, Finding, Outcome, Unknown, Verdict
+from fencepost.audit.report.verdict import FINDINGS, Files, Finding, Outcome, Unknown, Verdict
 
 
 def printable(text: str) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from audit.report.scale import duration
-from audit.report.text import moment, plural, printable
+from fencepost.audit.report.scale import duration
+from fencepost.audit.report.text import moment, plural, printable
 
 EVENTS_MAX: Final = (
     10_000  # rows of one id that are told, the newest: a page of history nobody reads to its end

@@ -1,15 +1,15 @@
 """Log directories as a Spark data source: ``spark.read.format("fencepost_logs")``, and ``readStream`` too.
 
 Options     ``root.0``, ``root.1``...: directories, as ``fencepost audit ingest`` takes them. ``table``:
-            which of ``audit.decode.columns`` (but ``files``), by default record_batches.
+            which of ``fencepost.audit.decode.columns`` (but ``files``), by default record_batches.
             ``maxBytesPerTrigger``: of a stream. ``failOnTruncation``: of a stream, "false" to go on behind
             the end of a log that was cut.
 Batch       every file below the roots, in pieces. A piece that did not end where the next one begins fails
             its task, ``CutWrong``: never are rows left out or given twice.
 Stream      segments only, each byte once. Its offset is a place per directory (``positions``). A torn tail
             is read when it is whole. A log that became shorter than what was read is ``LogTruncated``.
-Ingest      does not go this way: it writes where it reads (see ``audit.tables.ingest``). This is for
-            queries of one's own, and for other sinks.
+Ingest      does not go this way: it writes where it reads (see ``fencepost.audit.tables.ingest``). This is
+            for queries of one's own, and for other sinks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,12 +26,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from audit.decode.columns import TABLES
-from audit.decode.plan import list_files
-from audit.decode.tables import decode_file
-from audit.source.files import ANY
-from audit.source.pieces import PIECE_BYTES, Piece, bundles, cut
-from audit.source.positions import Offset, between, furthest
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.decode.plan import list_files
+from fencepost.audit.decode.tables import decode_file
+from fencepost.audit.source.files import ANY
+from fencepost.audit.source.pieces import PIECE_BYTES, Piece, bundles, cut
+from fencepost.audit.source.positions import Offset, between, furthest
 
 NAME: Final = "fencepost_logs"
 _ROOT: Final = "root."

@@ -9,13 +9,13 @@ Workers   open a file system of their own: what travels to them is the path. HDF
 import functools
 from typing import Any, Final
 
-from audit.decode.files import LOCAL, ArrowFiles, Entry, Files, OpenFile
+from fencepost.audit.decode.files import LOCAL, ArrowFiles, Entry, Files, OpenFile
 
 _SCHEME: Final = "://"
 
 
 class AnyFiles:
-    """``audit.decode.files.Files`` over all of them."""
+    """``fencepost.audit.decode.files.Files`` over all of them."""
 
     def entries(self, path: str) -> list[Entry]:
         """See ``Files``."""

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from audit.decode.batches import is_sound, segment_base
-from audit.decode.files import Files
-from audit.decode.plan import LogFile
-from audit.decode.walk import BATCH_BYTES_MAX, OFFSETS_MAX
-from records.batch import HEADER_BYTES
+from fencepost.audit.decode.batches import is_sound, segment_base
+from fencepost.audit.decode.files import Files
+from fencepost.audit.decode.plan import LogFile
+from fencepost.audit.decode.walk import BATCH_BYTES_MAX, OFFSETS_MAX
+from fencepost.records.batch import HEADER_BYTES
 
 PIECE_BYTES: Final = 256 * 1024 * 1024  # decoded in 250 ms; a task costs Spark 30 ms in Python and 30 in Java
 PIECE_BYTES_MIN: Final = 32 * 1024 * 1024

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from audit.decode.batches import stop_of
-from audit.decode.files import Files
-from audit.decode.plan import LogFile
-from audit.source.pieces import cut
+from fencepost.audit.decode.batches import stop_of
+from fencepost.audit.decode.files import Files
+from fencepost.audit.decode.plan import LogFile
+from fencepost.audit.source.pieces import cut
 
 Offset = dict[str, dict[str, int]]
 Place = tuple[int, int]

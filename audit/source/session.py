@@ -6,20 +6,19 @@ Never       is anything overridden that spark-submit or PYSPARK_SUBMIT_ARGS have
 Loopback    with a local master the driver listens on 127.0.0.1 only. The UI is off: where it is switched
             on, Spark binds it to SPARK_LOCAL_IP, or else to every address.
 Workers     run this interpreter unless PYSPARK_PYTHON names another: Spark's default is the ``python3`` of
-            PATH, which has no pyarrow. Their folder is not searched for modules: it may hold a ``records/``
-            of its own.
+            PATH, which has no pyarrow. They find fencepost as this process does: installed, or through the
+            PYTHONPATH that both inherit. Their folder is not searched for modules.
 """
 
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from audit.source import java
+from fencepost.audit.source import java
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -31,7 +30,6 @@ _SETTINGS: Final = {
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),  # workers import this very audit
 }
 
 _LOG4J: Final = """\

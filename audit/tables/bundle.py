@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from audit.decode.tables import decode_file
-from audit.source.files import ANY
-from audit.source.pieces import Piece, Reached
-from audit.tables.store import PartWriter, TableFile
+from fencepost.audit.decode.tables import decode_file
+from fencepost.audit.source.files import ANY
+from fencepost.audit.source.pieces import Piece, Reached
+from fencepost.audit.tables.store import PartWriter, TableFile
 
 
 class Written(NamedTuple):

@@ -5,7 +5,7 @@ log."""
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.inputs import Inputs
+from fencepost.audit.checks.inputs import Inputs
 
 _ID = ("topic", "partition", "transactional_id")
 

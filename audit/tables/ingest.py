@@ -27,17 +27,17 @@ from typing import Any, Final, NamedTuple
 from crc32c import crc32c
 from pyspark.sql import SparkSession
 
-from audit.decode import metadata, offsets, transactions
-from audit.decode.batches import stop_of
-from audit.decode.columns import FILES, TABLES
-from audit.decode.local import file_row, stop_of_file
-from audit.decode.plan import LogFile, list_files
-from audit.decode.walk import Stop
-from audit.source.files import ANY
-from audit.source.pieces import Piece, Reached, bundles, cut, fits, piece_bytes
-from audit.tables import store
-from audit.tables.bundle import Written, write_bundle
-from audit.tables.store import Manifest, PartWriter, TableFile
+from fencepost.audit.decode import metadata, offsets, transactions
+from fencepost.audit.decode.batches import stop_of
+from fencepost.audit.decode.columns import FILES, TABLES
+from fencepost.audit.decode.local import file_row, stop_of_file
+from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode.walk import Stop
+from fencepost.audit.source.files import ANY
+from fencepost.audit.source.pieces import Piece, Reached, bundles, cut, fits, piece_bytes
+from fencepost.audit.tables import store
+from fencepost.audit.tables.bundle import Written, write_bundle
+from fencepost.audit.tables.store import Manifest, PartWriter, TableFile
 
 CONTROL_PLANE: Final = frozenset({metadata.TOPIC, transactions.TOPIC, offsets.TOPIC})
 _MARK_BYTES: Final = 4096

@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.checks.blocks import canonical_blocks
-from audit.checks.inputs import Inputs
-from audit.checks.order import steps_for, with_max_before
+from fencepost.audit.checks.blocks import canonical_blocks
+from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.order import steps_for, with_max_before
 
 _PLACE = ("node", "topic", "partition", "path", "position", "offset")
 

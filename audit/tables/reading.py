@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from audit.decode.columns import TABLES
-from audit.tables.store import read_manifest
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.tables.store import read_manifest
 
 SCHEMAS: Final[dict[str, StructType]] = {name: from_arrow_schema(columns) for name, columns in TABLES.items()}
-"""The columns of ``audit.decode.columns`` as Spark calls them."""
+"""The columns of ``fencepost.audit.decode.columns`` as Spark calls them."""
 
 
 def read(spark: SparkSession, tables_dir: str) -> dict[str, DataFrame]:

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from audit.decode.columns import TABLES, TABLES_VERSION
-from audit.tables.refused import TablesRefused
+from fencepost.audit.decode.columns import TABLES, TABLES_VERSION
+from fencepost.audit.tables.refused import TablesRefused
 
 SMALL_BYTES: Final = 1024 * 1024
 SMALL_FILES_MAX: Final = 32  # of one table, before they are merged

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from broker.log.index_file import ABORTED_ENTRY, IndexFile
-from broker.log.shapes import Aborted
-from records.batch import HEADER_BYTES
-from records.types import Offset, ProducerId
+from fencepost.broker.log.index_file import ABORTED_ENTRY, IndexFile
+from fencepost.broker.log.shapes import Aborted
+from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.types import Offset, ProducerId
 
 BLOCK_ENTRIES: Final = 256
 UNNARROWED_MAX: Final = 64

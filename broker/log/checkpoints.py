@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
-from records.invariant import CorruptData
-from records.types import Offset, Term
+from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, EpochEnd
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset, Term
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_FILE: Final = "partition.metadata"

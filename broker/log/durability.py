@@ -17,13 +17,13 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from broker.log.checkpoints import EPOCHS_FILE, replace_file, sync_path
-from broker.log.producer_snapshot import encode_producers
-from broker.log.producer_state import Producer
-from broker.log.recovery import Recovered, snapshot_path
-from broker.log.segment import SUFFIXES, Segment
-from records.types import Offset, ProducerId
-from wire.descriptors import is_exhausted
+from fencepost.broker.log.checkpoints import EPOCHS_FILE, replace_file, sync_path
+from fencepost.broker.log.producer_snapshot import encode_producers
+from fencepost.broker.log.producer_state import Producer
+from fencepost.broker.log.recovery import Recovered, snapshot_path
+from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.records.types import Offset, ProducerId
+from fencepost.wire.descriptors import is_exhausted
 
 SNAPSHOT_EVERY_BYTES: Final = 64 * 1024 * 1024
 SNAPSHOT_EVERY_BATCHES: Final = 50_000

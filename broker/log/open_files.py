@@ -12,7 +12,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Final, Protocol
 
-from wire.descriptors import is_exhausted, segment_files_max
+from fencepost.wire.descriptors import is_exhausted, segment_files_max
 
 FILES_OF_A_SEGMENT: Final = 4
 RELIEF_DIVISOR: Final = 4  # of the open segments, so many close when the system has no descriptor left

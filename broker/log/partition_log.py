@@ -4,8 +4,8 @@ Threads     one owner thread calls everything; ``flush`` alone may run in anothe
 Flush       ``append`` and ``append_marker`` return when the bytes are with the operating system; what must
             survive a power cut is answered after ``flush()``.
 Replicas    there is one: the high watermark is the end of the log.
-Errors      refusals are ``controller.errors.ApiError``; an OSError means that nobody knows what is on the
-            disk: nothing is appended any more until the log is opened again.
+Errors      refusals are ``fencepost.controller.errors.ApiError``; an OSError means that nobody knows what is
+            on the disk: nothing is appended any more until the log is opened again.
 Source      Kafka UnifiedLog.
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
-from broker.log import search
-from broker.log.checkpoints import load_topic_id, save_topic_id, sync_path
-from broker.log.durability import Durability
-from broker.log.recovery import header_placed, recover, snapshot_path
-from broker.log.retention import count_past, is_expired
-from broker.log.segment import Segment
-from broker.log.shapes import (
+from fencepost.broker.log import search
+from fencepost.broker.log.checkpoints import load_topic_id, save_topic_id, sync_path
+from fencepost.broker.log.durability import Durability
+from fencepost.broker.log.recovery import header_placed, recover, snapshot_path
+from fencepost.broker.log.retention import count_past, is_expired
+from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.shapes import (
     NO_TIMESTAMP,
     Aborted,
     Appended,
@@ -31,13 +31,13 @@ from broker.log.shapes import (
     TimedOffset,
     VerificationGuard,
 )
-from broker.log.validation import check_produced, placed_batches
-from controller.errors import FencedLeaderEpoch, OffsetOutOfRange
-from records.batch import BatchHeader, batch_header
-from records.end_marker import EndMarker, encode_end_marker
-from records.invariant import CorruptData, invariant
-from records.types import ImageVersion, Offset, ProducerId, Term
-from wire.descriptors import is_exhausted
+from fencepost.broker.log.validation import check_produced, placed_batches
+from fencepost.controller.errors import FencedLeaderEpoch, OffsetOutOfRange
+from fencepost.records.batch import BatchHeader, batch_header
+from fencepost.records.end_marker import EndMarker, encode_end_marker
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.wire.descriptors import is_exhausted
 
 
 class PartitionLog:

@@ -18,11 +18,11 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
-from broker.log.producer_state import CACHED_BATCHES_MAX, CachedBatch, Producer
-from broker.log.shapes import NO_OFFSET, NO_SEQUENCE
-from records.end_marker import NO_VERSION
-from records.invariant import CorruptData
-from records.types import ImageVersion, Offset, ProducerId
+from fencepost.broker.log.producer_state import CACHED_BATCHES_MAX, CachedBatch, Producer
+from fencepost.broker.log.shapes import NO_OFFSET, NO_SEQUENCE
+from fencepost.records.end_marker import NO_VERSION
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion, Offset, ProducerId
 
 VERSION: Final = 1
 

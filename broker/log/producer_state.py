@@ -22,23 +22,23 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.log.shapes import (
+from fencepost.broker.log.shapes import (
     NO_OFFSET,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     ProducerRow,
     VerificationGuard,
 )
-from controller.errors import (
+from fencepost.controller.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
     PolicyViolation,
     TransactionCoordinatorFenced,
 )
-from records.batch import BatchHeader
-from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
-from records.types import ImageVersion, Offset, ProducerId
+from fencepost.records.batch import BatchHeader
+from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
+from fencepost.records.types import ImageVersion, Offset, ProducerId
 
 CACHED_BATCHES_MAX: Final = 5
 """Kafka's: as many requests as an idempotent producer may have in flight."""

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
-from broker.log.producer_snapshot import decode_producers
-from broker.log.producer_state import Producer, ProducerStates
-from broker.log.segment import SUFFIXES, Placed, Segment
-from records.batch import (
+from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from fencepost.broker.log.producer_snapshot import decode_producers
+from fencepost.broker.log.producer_state import Producer, ProducerStates
+from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
+from fencepost.records.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     BatchHeader,
     checked_header,
     decode_batch,
 )
-from records.end_marker import end_marker
-from records.invariant import CorruptData
-from records.types import Offset, ProducerId
-from snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segments
+from fencepost.records.end_marker import end_marker
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset, ProducerId
+from fencepost.snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segments
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 

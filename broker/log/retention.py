@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Sequence
 
-from broker.log.segment import Segment
-from broker.log.shapes import NO_TIMESTAMP, UNLIMITED, LogConfig
-from records.types import Offset
+from fencepost.broker.log.segment import Segment
+from fencepost.broker.log.shapes import NO_TIMESTAMP, UNLIMITED, LogConfig
+from fencepost.records.types import Offset
 
 
 def is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:

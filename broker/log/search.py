@@ -8,13 +8,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
-from broker.log.segment import Placed, Segment
-from broker.log.shapes import Aborted, TimedOffset
-from broker.log.validation import LOG_APPEND_TIME, opened_records
-from records.batch import batch_header
-from records.record_walk import record_times
-from records.types import Offset
+from fencepost.broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
+from fencepost.broker.log.segment import Placed, Segment
+from fencepost.broker.log.shapes import Aborted, TimedOffset
+from fencepost.broker.log.validation import LOG_APPEND_TIME, opened_records
+from fencepost.records.batch import batch_header
+from fencepost.records.record_walk import record_times
+from fencepost.records.types import Offset
 
 PLACES_MAX: Final = 64  # remembered; as many consumers read on without a search
 OPEN_SEGMENTS_MAX: Final = 4  # full ones, whose files are kept open

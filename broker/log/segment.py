@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.log.aborted import AbortedIndex
-from broker.log.checkpoints import sync_path
-from broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
-from broker.log.open_files import OPEN_FILES
-from broker.log.producer_state import Ended
-from broker.log.shapes import NO_TIMESTAMP
-from records.batch import HEADER_BYTES
-from records.invariant import CorruptData, invariant
-from records.types import Offset, Term
+from fencepost.broker.log.aborted import AbortedIndex
+from fencepost.broker.log.checkpoints import sync_path
+from fencepost.broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
+from fencepost.broker.log.open_files import OPEN_FILES
+from fencepost.broker.log.producer_state import Ended
+from fencepost.broker.log.shapes import NO_TIMESTAMP
+from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.types import Offset, Term
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1

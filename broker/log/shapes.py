@@ -7,7 +7,7 @@ Times       milliseconds since the epoch.
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NewType
 
-from records.types import Offset, ProducerId, Term
+from fencepost.records.types import Offset, ProducerId, Term
 
 SEGMENT_BYTES_MAX: Final = 2**31 - 1
 """Positions in a segment are int32 in Kafka's index."""

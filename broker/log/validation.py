@@ -15,15 +15,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from broker.log.shapes import NO_TIMESTAMP, LogConfig
-from controller.errors import (
+from fencepost.broker.log.shapes import NO_TIMESTAMP, LogConfig
+from fencepost.controller.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from records.batch import (
+from fencepost.records.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     BatchHeader,
@@ -31,10 +31,10 @@ from records.batch import (
     checked_header,
     stamp_into,
 )
-from records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
-from records.invariant import CorruptData
-from records.record_walk import Body, check_end, check_records, walk
-from records.types import Offset, Term
+from fencepost.records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
+from fencepost.records.invariant import CorruptData
+from fencepost.records.record_walk import Body, check_end, check_records, walk
+from fencepost.records.types import Offset, Term
 
 RECORDS_MAX: Final = 100_000
 """Of one batch: they are walked one by one. librdkafka's default ``batch.num.messages`` is 10,000."""

@@ -8,14 +8,14 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller import topics
-from controller.decision import Decision
-from controller.errors import ConcurrentTransactions, ErrorCode, InvalidRequest
-from controller.transactions.fencing import find, require_current
-from controller.transactions.states import PREPARED_STATES, State, Transaction, record_of
-from controller.view import View
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+from fencepost.controller import topics
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ConcurrentTransactions, ErrorCode, InvalidRequest
+from fencepost.controller.transactions.fencing import find, require_current
+from fencepost.controller.transactions.states import PREPARED_STATES, State, Transaction, record_of
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
 
 PARTITIONS_MAX: Final = 10_000  # of one transaction
 TOPICS_MAX: Final = 2_000

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import re2
 
-from controller.errors import ErrorCode, InvalidRegularExpression
-from controller.transactions.states import (
+from fencepost.controller.errors import ErrorCode, InvalidRegularExpression
+from fencepost.controller.transactions.states import (
     DEADLINES,
     PREPARED_STATES,
     STATE_OF_NAME,
@@ -22,9 +22,9 @@ from controller.transactions.states import (
     Transaction,
     get,
 )
-from controller.view import View
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from fencepost.records.types import ProducerId
 
 DESCRIBED_PARTITIONS_MAX: Final = 10_000
 """Partitions in one answer, and at most those of one transaction more."""

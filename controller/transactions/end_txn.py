@@ -11,32 +11,32 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     InvalidTxnState,
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions.fencing import (
+from fencepost.controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
     find,
     is_given_out,
     is_last,
     require_current,
 )
-from controller.transactions.init_producer_id import InitProducerId, claimed, given_out
-from controller.transactions.states import (
+from fencepost.controller.transactions.init_producer_id import InitProducerId, claimed, given_out
+from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
     State,
     Transaction,
     record_of,
 )
-from controller.view import View
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
-from records.types import ProducerId
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
+from fencepost.records.types import ProducerId
 
 ABORTED_FROM: Final = 4
 """From this version on an abort after the timeout is answered as what it is, done. The Java client (3.8 and

@@ -15,15 +15,15 @@ from typing import Final
 
 import msgspec
 
-from controller import clocks
-from controller.decision import Decision
-from controller.transactions.fencing import (
+from fencepost.controller import clocks
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
     fenced,
     is_given_out,
     of_known_instance,
 )
-from controller.transactions.states import (
+from fencepost.controller.transactions.states import (
     DEADLINES,
     EXPIRABLE_STATES,
     TRANSACTIONS,
@@ -33,9 +33,14 @@ from controller.transactions.states import (
     Transaction,
     record_of,
 )
-from controller.view import View
-from records.logged import cost_of, encode_record
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TransactionForgotten, TransactionStateRecord
+from fencepost.controller.view import View
+from fencepost.records.logged import cost_of, encode_record
+from fencepost.records.transaction_log import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionForgotten,
+    TransactionStateRecord,
+)
 
 TIMEOUTS_MAX: Final = 100  # found by one look; as many are aborted at once as an entry has room for
 SKEWED_MAX: Final = 1000  # open transactions looked at by one decision for the clock they began under

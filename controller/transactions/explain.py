@@ -5,8 +5,14 @@ Source   the row and its history of fences; nothing is guessed that they do not 
 
 from typing import Final
 
-from controller.transactions.states import CLIENT_EPOCH_MAX, PREPARED_STATES, FenceCause, State, Transaction
-from records.transaction_log import NO_PRODUCER_ID, Fence
+from fencepost.controller.transactions.states import (
+    CLIENT_EPOCH_MAX,
+    PREPARED_STATES,
+    FenceCause,
+    State,
+    Transaction,
+)
+from fencepost.records.transaction_log import NO_PRODUCER_ID, Fence
 
 NAMED_MAX: Final = 5  # partitions in one sentence
 CAUSES: Final[dict[int, str]] = {

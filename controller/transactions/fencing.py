@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     InvalidProducerIdMapping,
@@ -23,10 +23,10 @@ from controller.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions.states import CLIENT_EPOCH_MAX, FenceCause, Transaction, get
-from controller.view import View
-from records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, NO_EPOCH, Fence
-from records.types import ProducerId
+from fencepost.controller.transactions.states import CLIENT_EPOCH_MAX, FenceCause, Transaction, get
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, NO_EPOCH, Fence
+from fencepost.records.types import ProducerId
 
 RECOVERY_INIT_VERSION: Final = 3  # InitProducerId's, from which on a producer can ask with its own epoch
 

@@ -25,8 +25,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.decision import Decision
-from controller.errors import (
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -34,7 +34,7 @@ from controller.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
 )
-from controller.transactions.fencing import (
+from fencepost.controller.transactions.fencing import (
     fenced,
     is_current,
     is_given_out,
@@ -42,7 +42,7 @@ from controller.transactions.fencing import (
     is_next,
     of_known_instance,
 )
-from controller.transactions.states import (
+from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     EPOCH_MAX,
     PREPARED_STATES,
@@ -54,9 +54,9 @@ from controller.transactions.states import (
     is_key,
     record_of,
 )
-from controller.view import View
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, Fence
-from records.types import ProducerId
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, Fence
+from fencepost.records.types import ProducerId
 
 
 class InitProducerId(msgspec.Struct, frozen=True):

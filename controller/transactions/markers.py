@@ -7,9 +7,9 @@ from itertools import islice
 
 import msgspec
 
-from controller.decision import Decision
-from controller.transactions.end_txn import completed
-from controller.transactions.states import (
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions.end_txn import completed
+from fencepost.controller.transactions.states import (
     PREPARED,
     PREPARED_STATES,
     State,
@@ -17,9 +17,9 @@ from controller.transactions.states import (
     get,
     record_of,
 )
-from controller.view import View
-from records.transaction_log import TopicPartitions
-from records.types import ImageVersion, ProducerId, Term
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ImageVersion, ProducerId, Term
 
 
 class Marker(msgspec.Struct, frozen=True):

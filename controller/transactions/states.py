@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from controller.view import MutableView, Table, View, decode_int_key, encode_int_key
-from records.invariant import invariant
-from records.transaction_log import (
+from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
+from fencepost.records.invariant import invariant
+from fencepost.records.transaction_log import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     Fence,
@@ -22,7 +22,7 @@ from records.transaction_log import (
     TransactionForgotten,
     TransactionStateRecord,
 )
-from records.types import ImageVersion, ProducerId, Term
+from fencepost.records.types import ImageVersion, ProducerId, Term
 
 TRANSACTIONAL_ID_BYTES_MAX: Final = 400  # UTF-8; with a time before it, it is still a key of the image
 EPOCH_MAX: Final = 32767  # int16; reserved, so that the coordinator can always fence

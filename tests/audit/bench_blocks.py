@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _one(size: int, memory: str, folder: Path) -> dict[str, Any]:
-    from audit.source.session import session
+    from fencepost.audit.source.session import session
 
     spark = session("bench blocks", master="local[2]", memory=memory)
     try:
@@ -67,9 +67,9 @@ def _one(size: int, memory: str, folder: Path) -> dict[str, Any]:
 
 
 def _measured(spark: Any, size: int, folder: Path) -> dict[str, Any]:
-    from audit.checks.blocks import check
-    from audit.checks.inputs import Inputs
-    from audit.decode.columns import TABLES
+    from fencepost.audit.checks.blocks import check
+    from fencepost.audit.checks.inputs import Inputs
+    from fencepost.audit.decode.columns import TABLES
 
     tables = {name: spark.createDataFrame(schema.empty_table()) for name, schema in TABLES.items()}
     _write(spark, size, folder, tables)

@@ -24,9 +24,9 @@ from typing import Final
 import click
 from crc32c import crc32c
 
-from audit.decode.plan import LogFile, list_files
-from audit.decode.tables import decode_file
-from records.batch import HEADER_BYTES
+from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode.tables import decode_file
+from fencepost.records.batch import HEADER_BYTES
 
 FILES: Final = 4
 BYTES: Final = 1_000_000_000
@@ -90,8 +90,8 @@ def main() -> int:
 
 
 def _measured(home: Path, size: int) -> int:
-    from audit.source.session import session
-    from audit.tables.ingest import ingest
+    from fencepost.audit.source.session import session
+    from fencepost.audit.tables.ingest import ingest
 
     write_segments(home / "logs", size)
     files = list_files([str(home / "logs")])

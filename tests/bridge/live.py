@@ -8,9 +8,9 @@ import structlog
 from kazoo.client import KazooClient
 from structlog.testing import LogCapture
 
-from bridge.access import Access, parse_connect
-from bridge.data_tree import Znode, Znodes
-from bridge.zookeeper import ZooKeeper
+from fencepost.bridge.access import Access, parse_connect
+from fencepost.bridge.data_tree import Znode, Znodes
+from fencepost.bridge.zookeeper import ZooKeeper
 from tests.zookeeper.servers import Ensemble
 
 

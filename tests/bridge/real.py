@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridge.data_tree import Znode, Znodes
-from bridge.files import ServerFiles, ServerTree, read_server
-from bridge.znodes import BLOCK_PATH, ZnodeBlock, parse_block
+from fencepost.bridge.data_tree import Znode, Znodes
+from fencepost.bridge.files import ServerFiles, ServerTree, read_server
+from fencepost.bridge.znodes import BLOCK_PATH, ZnodeBlock, parse_block
 
 REAL = Path(__file__).parent / "real_files"
 OLD_LOG, NEW_LOG, OLD_SNAPSHOT, NEW_SNAPSHOT = "log.1", "log.12", "snapshot.0.gz", "snapshot.11.gz"

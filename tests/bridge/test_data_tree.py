@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.data_tree import (
+from fencepost.bridge.data_tree import (
     Change,
     CloseSession,
     Create,
@@ -20,7 +20,7 @@ from bridge.data_tree import (
     new_tree,
     ttl_owner,
 )
-from bridge.txn_log import Txn, read_log
+from fencepost.bridge.txn_log import Txn, read_log
 
 PATHS = ["/a", "/a/b", "/a/c", "/d", "/d/e"]
 SESSIONS = [7, 8]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.ensemble import EnsembleTree, members, read_ensemble
-from bridge.files import ServerFiles
-from bridge.znodes import BLOCK_PATH, ZnodeBlock, parse_block
-from records.invariant import CorruptData
+from fencepost.bridge.ensemble import EnsembleTree, members, read_ensemble
+from fencepost.bridge.files import ServerFiles
+from fencepost.bridge.znodes import BLOCK_PATH, ZnodeBlock, parse_block
+from fencepost.records.invariant import CorruptData
 
 REAL = Path(__file__).parent / "real_ensemble"
 ALONE = Path(__file__).parent / "real_files"

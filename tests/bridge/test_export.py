@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.data_tree import Znode, under
-from bridge.export import Export, is_path, read_export, write_export
-from bridge.files import ServerFiles, read_server
-from bridge.strict_json import INT32_MAX, INT64_MAX, Misshaped
-from bridge.znodes import BLOCK_PATH, parse_block
+from fencepost.bridge.data_tree import Znode, under
+from fencepost.bridge.export import Export, is_path, read_export, write_export
+from fencepost.bridge.files import ServerFiles, read_server
+from fencepost.bridge.strict_json import INT32_MAX, INT64_MAX, Misshaped
+from fencepost.bridge.znodes import BLOCK_PATH, parse_block
 
 REAL = Path(__file__).parent / "real_files"
 

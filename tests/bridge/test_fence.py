@@ -9,10 +9,10 @@ from subprocess import Popen
 
 import pytest
 
-from bridge.access import Written
-from bridge.strict_json import Misshaped
-from bridge.writers import observe_writers
-from bridge.znodes import (
+from fencepost.bridge.access import Written
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.writers import observe_writers
+from fencepost.bridge.znodes import (
     BLOCK_PATH,
     ON_BEHALF,
     BlockZnode,
@@ -23,8 +23,8 @@ from bridge.znodes import (
     format_fence,
     parse_block,
 )
-from bridge.zookeeper import ZooKeeper
-from records.types import BrokerId, ProducerId
+from fencepost.bridge.zookeeper import ZooKeeper
+from fencepost.records.types import BrokerId, ProducerId
 from tests.bridge.live import connected, outside
 from tests.zookeeper.rival import EXHAUSTED_STATUS, Block, blocks_of, overlaps, start_rival
 from tests.zookeeper.servers import Ensemble, ensemble, wait_until

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.files import ServerFiles, read_server
-from bridge.snapshot_file import read_snapshot
-from bridge.znodes import ZnodeBlock
-from records.invariant import CorruptData
-from records.types import BrokerId, ProducerId
+from fencepost.bridge.files import ServerFiles, read_server
+from fencepost.bridge.snapshot_file import read_snapshot
+from fencepost.bridge.znodes import ZnodeBlock
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import BrokerId, ProducerId
 from tests.bridge.real import (
     EXPECTED,
     LAST_ZXID,

@@ -9,12 +9,12 @@ import pytest
 from kazoo.exceptions import KazooException
 from kazoo.security import make_digest_acl
 
-from bridge.data_tree import Znodes, new_tree
-from bridge.ensemble import read_ensemble
-from bridge.files import ServerFiles, read_server
-from bridge.txn_log import TornTail, Txn, read_log
-from bridge.znodes import BLOCK_PATH, ZnodeBlock, block_after, format_block, parse_block
-from records.types import BrokerId
+from fencepost.bridge.data_tree import Znodes, new_tree
+from fencepost.bridge.ensemble import read_ensemble
+from fencepost.bridge.files import ServerFiles, read_server
+from fencepost.bridge.txn_log import TornTail, Txn, read_log
+from fencepost.bridge.znodes import BLOCK_PATH, ZnodeBlock, block_after, format_block, parse_block
+from fencepost.records.types import BrokerId
 from tests.bridge.live import outside, walk
 from tests.zookeeper.servers import Ensemble, ensemble, wait_until
 

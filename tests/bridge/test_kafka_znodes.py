@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.kafka_znodes import (
+from fencepost.bridge.kafka_znodes import (
     ZnodeBroker,
     ZnodeController,
     ZnodeEndPoint,
@@ -21,8 +21,8 @@ from bridge.kafka_znodes import (
     parse_migration,
     parse_topic,
 )
-from bridge.strict_json import Misshaped
-from records.types import BrokerId
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.records.types import BrokerId
 
 PLAIN = ZnodeEndPoint("PLAINTEXT", "PLAINTEXT", "h", 9092)
 V5 = {

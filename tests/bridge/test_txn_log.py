@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.snapshot_file import read_snapshot
-from bridge.txn_log import ENTRY_BYTES_MAX, TornTail, Txn, read_log
-from bridge.znodes import ZnodeBlock
-from records.invariant import CorruptData
-from records.types import BrokerId, ProducerId
+from fencepost.bridge.snapshot_file import read_snapshot
+from fencepost.bridge.txn_log import ENTRY_BYTES_MAX, TornTail, Txn, read_log
+from fencepost.bridge.znodes import ZnodeBlock
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import BrokerId, ProducerId
 from tests.bridge.real import (
     EXPECTED,
     LAST_ZXID,

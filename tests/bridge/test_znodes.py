@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.strict_json import INT32_MAX, INT64_MAX, Misshaped
-from bridge.znodes import (
+from fencepost.bridge.strict_json import INT32_MAX, INT64_MAX, Misshaped
+from fencepost.bridge.znodes import (
     BLOCK_PATH,
     KAFKA_BLOCK_LENGTH,
     ON_BEHALF,
@@ -20,7 +20,7 @@ from bridge.znodes import (
     format_fence,
     parse_block,
 )
-from records.types import PRODUCER_ID_MAX, BrokerId, ProducerId
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerId, ProducerId
 
 KAFKA_EXHAUSTED = PRODUCER_ID_MAX - 1000  # Kafka gives up when the current block ends after this
 

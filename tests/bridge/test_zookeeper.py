@@ -1,4 +1,4 @@
-"""A real ZooKeeper through ``bridge.zookeeper``: what is said to be written is in its log, and nothing else.
+"""A real ZooKeeper through ``fencepost.bridge.zookeeper``: its log holds what is said to be written, no more.
 
 Each test starts servers of its own. Waiting is on events and answers, bounded by the operations' own time.
 """
@@ -12,12 +12,19 @@ from typing import Any
 import pytest
 from kazoo.security import make_digest_acl
 
-from bridge.access import Conflict, Outcome, Unknown, Written, ZooKeeperRefused, ZooKeeperUnavailable
-from bridge.data_tree import SetData, Znode
-from bridge.files import ServerFiles, read_server
-from bridge.txn_log import Txn, read_log
-from bridge.zookeeper import ZooKeeper
-from records.invariant import InvariantViolation
+from fencepost.bridge.access import (
+    Conflict,
+    Outcome,
+    Unknown,
+    Written,
+    ZooKeeperRefused,
+    ZooKeeperUnavailable,
+)
+from fencepost.bridge.data_tree import SetData, Znode
+from fencepost.bridge.files import ServerFiles, read_server
+from fencepost.bridge.txn_log import Txn, read_log
+from fencepost.bridge.zookeeper import ZooKeeper
+from fencepost.records.invariant import InvariantViolation
 from tests.bridge.live import connected, outside, walk
 from tests.zookeeper.servers import Ensemble, Server, ensemble
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.access import Tls, Written, ZooKeeperRefused, ZooKeeperUnavailable
+from fencepost.bridge.access import Tls, Written, ZooKeeperRefused, ZooKeeperUnavailable
 from tests.bridge.live import connected
 from tests.zookeeper.servers import HOST, Ensemble, ensemble
 

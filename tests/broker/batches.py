@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from records.batch import encode_batch
-from wire.k00_produce import PartitionData, Produce
-from wire.k01_fetch import Fetch, FetchPartition
-from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
+from fencepost.records.batch import encode_batch
+from fencepost.wire.k00_produce import PartitionData, Produce
+from fencepost.wire.k01_fetch import Fetch, FetchPartition
+from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
 
 TOPIC = "orders"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.log.open_files import OPEN_FILES
+from fencepost.broker.log.open_files import OPEN_FILES
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from controller.errors import ErrorCode
-from records.batch import decode_batch
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.batch import decode_batch
+from fencepost.wire.k00_produce import PRODUCE, PartitionProduced, Produce
+from fencepost.wire.k01_fetch import FETCH, FetchedPartition
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
 from tests.broker.batches import TOPIC, from_producer, produce
 from tests.broker.fake_controller import FakeController
 from tests.broker.whole_broker import Stage, stage
-from wire.k00_produce import PRODUCE, PartitionProduced, Produce
-from wire.k01_fetch import FETCH, FetchedPartition
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
 
 HERE = 1
 ELSEWHERE = 2

@@ -17,16 +17,16 @@ import structlog
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
-from controller.errors import ApiError, ErrorCode
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer, TopicConfig
-from controller.transactions.add_partitions import (
+from fencepost.controller.brokers import Heartbeat, HeartbeatStatus, RegisterBroker
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.topics import CreateTopicsAnswer, DeleteTopicsAnswer, TopicConfig
+from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
     same_for_all,
 )
-from controller.transactions.describe import (
+from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     DescribeTransactionsAnswer,
@@ -34,33 +34,40 @@ from controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
-from records.types import BrokerEpoch, NodeId, ProducerId
-from tests.secret import known_secret
-from wire.dispatch import Api, Context, Endpoint, Reply
-from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, PartitionMetadata, TopicMetadata, TopicQuery
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k32_describe_configs import (
+from fencepost.records.types import BrokerEpoch, NodeId, ProducerId
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply
+from fencepost.wire.k03_metadata import (
+    METADATA,
+    Metadata,
+    MetadataAnswer,
+    PartitionMetadata,
+    TopicMetadata,
+    TopicQuery,
+)
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k32_describe_configs import (
     DESCRIBE_CONFIGS,
     ConfigsDescribed,
     DescribeConfigs,
     DescribeConfigsAnswer,
 )
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorumAnswer, QuorumPartition
-from wire.k60_describe_cluster import (
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorumAnswer, QuorumPartition
+from fencepost.wire.k60_describe_cluster import (
     CONTROLLERS,
     DESCRIBE_CLUSTER,
     ClusterNode,
     DescribeCluster,
     DescribeClusterAnswer,
 )
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import Listener
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.listener import Listener
+from tests.secret import known_secret
 
 HOST: Final = "127.0.0.1"
 TIMEOUT_S: Final = 30.0  # of a whole test; never reached by one that passes

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.connection import SOFTWARE
+from fencepost.wire.k18_api_versions import API_VERSIONS
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 from tests.broker.batches import TOPIC, batch, fetch, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
-from wire.connection import SOFTWARE
-from wire.k18_api_versions import API_VERSIONS
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 
 
 async def announce(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.exit_reason import ExitReason
-from broker.server import FORWARDED_MAX
-from controller.errors import (
+from fencepost.broker.exit_reason import ExitReason
+from fencepost.broker.server import FORWARDED_MAX
+from fencepost.controller.errors import (
     ApiError,
     ClusterAuthorizationFailed,
     CoordinatorLoadInProgress,
@@ -22,19 +22,19 @@ from controller.errors import (
     NotCoordinator,
     RequestTimedOut,
 )
-from records.types import ProducerId
+from fencepost.records.types import ProducerId
+from fencepost.wire.errors import SaslAuthenticationFailed
+from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
+from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, play
 from tests.broker.whole_broker import DIRECTORY_ID, Stage, config_for, stage
 from tests.secret_files import write_secret
-from wire.errors import SaslAuthenticationFailed
-from wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
-from wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
-from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 IDEMPOTENT = InitProducerId(transactional_id=None, transaction_timeout_ms=-1)
 

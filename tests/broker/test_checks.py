@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from broker.checks import LARGE_MAX, SLICE_STEPS, SMALL_MAX
-from broker.log import validation
-from broker.log.partition_log import PartitionLog
-from broker.log.validation import APPEND_BYTES_MAX, Opening
-from broker.produce import SMALL_BYTES_MAX
-from controller.errors import ErrorCode
-from records import record_walk
-from records.batch import HEADERS_MAX, encode_batch
-from records.compression import DECOMPRESSED_BYTES_MAX
+from fencepost.broker.checks import LARGE_MAX, SLICE_STEPS, SMALL_MAX
+from fencepost.broker.log import validation
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.validation import APPEND_BYTES_MAX, Opening
+from fencepost.broker.produce import SMALL_BYTES_MAX
+from fencepost.controller.errors import ErrorCode
+from fencepost.records import record_walk
+from fencepost.records.batch import HEADERS_MAX, encode_batch
+from fencepost.records.compression import DECOMPRESSED_BYTES_MAX
+from fencepost.wire.k00_produce import PRODUCE, PartitionProduced, Produce
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, now_ms, produce
 from tests.broker.data_stage import HERE, fetched, hosting
 from tests.broker.fake_controller import play
 from tests.broker.log.builders import CODECS, compressed
 from tests.broker.whole_broker import Stage
-from wire.k00_produce import PRODUCE, PartitionProduced, Produce
 
 TIMEOUT_S = 60.0
 SMALL_WALK_MAX = SMALL_BYTES_MAX // 2  # steps of what is checked in one go
@@ -130,7 +130,7 @@ def test_connections_share_the_slice(tmp_path: Path, turns: Turns) -> None:
 def test_the_partitions_of_a_request_are_appended_to_in_slices(
     tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.produce.APPEND_STEPS", SLICE_STEPS // 4)
+    monkeypatch.setattr("fencepost.broker.produce.APPEND_STEPS", SLICE_STEPS // 4)
     count = 24
 
     async def story() -> None:

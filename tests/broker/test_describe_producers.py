@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-import broker.describe_producers
-from records.types import ProducerId
-from tests.broker.batches import TOPIC, batch, produce
-from tests.broker.data_stage import HERE, hosting, produced
-from tests.broker.fake_controller import play
-from tests.broker.whole_broker import Stage
-from tests.wire.answering import Answering
-from wire.dispatch import Context
-from wire.k61_describe_producers import (
+import fencepost.broker.describe_producers
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context
+from fencepost.wire.k61_describe_producers import (
     DESCRIBE_PRODUCERS,
     ActiveProducer,
     DescribeProducers,
@@ -23,6 +18,11 @@ from wire.k61_describe_producers import (
     PartitionProducers,
     encode_producers,
 )
+from tests.broker.batches import TOPIC, batch, produce
+from tests.broker.data_stage import HERE, hosting, produced
+from tests.broker.fake_controller import play
+from tests.broker.whole_broker import Stage
+from tests.wire.answering import Answering
 
 SLICE = 2
 ASKED = DescribeProducers(((TOPIC, (0,)),))
@@ -60,7 +60,7 @@ def _ids(answer: DescribeProducersAnswer) -> list[int]:
 def test_every_producer_is_told_once_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+    monkeypatch.setattr(fencepost.broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -73,7 +73,7 @@ def test_every_producer_is_told_once_in_order(
 def test_the_loop_runs_between_slices_and_who_is_forgotten_then_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+    monkeypatch.setattr(fencepost.broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -91,7 +91,7 @@ def test_the_loop_runs_between_slices_and_who_is_forgotten_then_is_left_out(
 def test_many_small_partitions_do_not_hold_the_loop_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
+    monkeypatch.setattr(fencepost.broker.describe_producers, "SLICE_PRODUCERS_MAX", SLICE)
 
     async def story() -> None:
         async with hosting(tmp_path, *[HERE] * 6) as on:

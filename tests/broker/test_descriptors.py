@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.log.partition_log import PartitionLog
-from controller.errors import ErrorCode
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.controller.errors import ErrorCode
 from tests.broker.batches import batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced, values
 from tests.broker.fake_controller import play

@@ -7,7 +7,22 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.k01_fetch import FETCH
+from fencepost.wire.k02_list_offsets import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS,
+    MAX_TIMESTAMP,
+    ListOffsets,
+    OffsetFound,
+    OffsetQuery,
+)
+from fencepost.wire.k23_offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH,
+    EpochQuery,
+    OffsetForLeaderEpoch,
+)
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import (
     HERE,
@@ -18,17 +33,6 @@ from tests.broker.data_stage import (
     values,
 )
 from tests.broker.fake_controller import play
-from wire.k01_fetch import FETCH
-from wire.k02_list_offsets import (
-    EARLIEST,
-    LATEST,
-    LIST_OFFSETS,
-    MAX_TIMESTAMP,
-    ListOffsets,
-    OffsetFound,
-    OffsetQuery,
-)
-from wire.k23_offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH, EpochQuery, OffsetForLeaderEpoch
 
 
 def test_a_fetch_waits_until_something_comes(tmp_path: Path) -> None:

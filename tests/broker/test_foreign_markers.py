@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-import broker.markers
-from controller.errors import ApiError, ErrorCode, NotCoordinator
-from controller.transactions.describe import DescribedTransaction
-from records.end_marker import IMAGE_VERSION_MAX
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+import fencepost.broker.markers
+from fencepost.controller.errors import ApiError, ErrorCode, NotCoordinator
+from fencepost.controller.transactions.describe import DescribedTransaction
+from fencepost.records.end_marker import IMAGE_VERSION_MAX
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.connection import SOFTWARE, ConnectionLost
+from fencepost.wire.k18_api_versions import API_VERSIONS
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
+from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 from tests.broker.batches import TOPIC, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, TXN, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import SILENCE, play
 from tests.broker.whole_broker import Stage
-from wire.connection import SOFTWARE, ConnectionLost
-from wire.k18_api_versions import API_VERSIONS
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
-from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 
 HIGHEST = 2**63 - 1
 
@@ -239,7 +239,7 @@ def test_a_request_with_foreign_markers_of_many_producers_is_answered_whole(tmp_
 def test_a_request_is_written_in_slices_and_answered_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(broker.markers, "SLICE_MAX", 2)
+    monkeypatch.setattr(fencepost.broker.markers, "SLICE_MAX", 2)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-import broker.fetch
-import broker.topics
-from broker.fetch import FetchEndpoint
-from controller.errors import ErrorCode
+import fencepost.broker.fetch
+import fencepost.broker.topics
+from fencepost.broker.fetch import FetchEndpoint
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.dispatch import Context
+from fencepost.wire.k01_fetch import Fetch, FetchAnswer, FetchPartition
+from fencepost.wire.k03_metadata import Metadata
 from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import HERE, hosting, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
 from tests.wire.answering import Answering
-from wire.dispatch import Context
-from wire.k01_fetch import Fetch, FetchAnswer, FetchPartition
-from wire.k03_metadata import Metadata
 
 READS = 2
 PARTITIONS = 7
@@ -28,7 +28,7 @@ SOMEBODY = Context("User:ANONYMOUS", "PLAINTEXT", None, "127.0.0.1:1")
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker.fetch, "READS_MAX", READS)
+    monkeypatch.setattr(fencepost.broker.fetch, "READS_MAX", READS)
 
 
 def of_all(*, wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 1 << 20, unknown: int = 0) -> Fetch:
@@ -152,7 +152,7 @@ def test_a_stop_answers_it_once(tmp_path: Path, turns: int) -> None:
 
 
 def test_what_moves_often_is_looked_at_after_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker.fetch, "PAUSE_S", 1000.0)
+    monkeypatch.setattr(fencepost.broker.fetch, "PAUSE_S", 1000.0)
 
     async def story(on: Stage) -> None:
         looks = 0
@@ -204,7 +204,7 @@ def test_a_failure_in_a_later_slice_forgets_the_fetch(
 def test_many_unknown_topics_are_asked_about_in_several_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker.topics, "QUERIES_MAX", 3)
+    monkeypatch.setattr(fencepost.broker.topics, "QUERIES_MAX", 3)
 
     async def story(on: Stage) -> None:
         sizes: list[int] = []

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import log_care
-from broker.partitions import Partition
+from fencepost.broker import log_care
+from fencepost.broker.partitions import Partition
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced
 from tests.broker.fake_controller import play

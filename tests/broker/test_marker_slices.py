@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import broker.markers
-from controller.errors import ErrorCode
-from records.types import ProducerId
+import fencepost.broker.markers
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context, Proof
+from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
 from tests.broker.batches import TOPIC
 from tests.broker.data_stage import HERE, hosting, open_transaction
 from tests.broker.fake_controller import play
 from tests.wire.answering import Answering
-from wire.dispatch import Context, Proof
-from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
 
 SLICE = 3
 
@@ -48,7 +48,7 @@ async def written(on: Any, count: int) -> tuple[list[int], WriteTxnMarkersAnswer
 def test_so_many_are_appended_in_a_turn_and_each_has_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(broker.markers, "SLICE_MAX", SLICE)
+    monkeypatch.setattr(fencepost.broker.markers, "SLICE_MAX", SLICE)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -65,7 +65,7 @@ def test_so_many_are_appended_in_a_turn_and_each_has_its_code(
 def test_a_failure_in_a_later_slice_closes_that_connection_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker.markers, "SLICE_MAX", SLICE)
+    monkeypatch.setattr(fencepost.broker.markers, "SLICE_MAX", SLICE)
 
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

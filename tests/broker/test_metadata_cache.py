@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from broker.exit_reason import BrokerRefused, Membership
-from broker.metadata_cache import MetadataCache, Picture
-from controller.errors import ClusterAuthorizationFailed, RequestTimedOut
+from fencepost.broker.exit_reason import BrokerRefused, Membership
+from fencepost.broker.metadata_cache import MetadataCache, Picture
+from fencepost.controller.errors import ClusterAuthorizationFailed, RequestTimedOut
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
-from wire.client import ControllerClient
-from wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 
 ITSELF = ClusterNode(1, "127.0.0.1", 9092)
 SECOND = ClusterNode(2, "127.0.0.1", 9093)

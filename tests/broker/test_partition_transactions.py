@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator
+from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator
+from fencepost.wire.k00_produce import Produce
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
+from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from tests.broker.batches import TOPIC, fetch, from_producer, marker, produce
 from tests.broker.data_stage import (
     ELSEWHERE,
@@ -19,10 +23,6 @@ from tests.broker.data_stage import (
     produced,
 )
 from tests.broker.fake_controller import SILENCE, play
-from wire.k00_produce import Produce
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
-from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced, values
 from tests.broker.fake_controller import FakeController, play

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.k00_produce import PRODUCE, Produce
+from fencepost.wire.k03_metadata import METADATA
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, fetched, hosting, produced, values
 from tests.broker.fake_controller import play
-from wire.k00_produce import PRODUCE, Produce
-from wire.k03_metadata import METADATA
 
 
 def test_what_is_produced_is_fetched(tmp_path: Path) -> None:

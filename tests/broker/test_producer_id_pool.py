@@ -10,16 +10,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.producer_ids import (
+from fencepost.broker.producer_ids import (
     BLOCK_LENGTH_MAX,
     RETRY_BACKOFF_MS,
     RETRY_BACKOFF_MS_MAX,
     THROTTLE_MS_MAX,
     ProducerIdPool,
 )
-from controller.errors import CoordinatorLoadInProgress, ErrorCode
-from records.invariant import InvariantViolation
-from records.types import PRODUCER_ID_MAX
+from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import PRODUCER_ID_MAX
 
 
 def new_pool() -> ProducerIdPool:

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from broker.exit_reason import BrokerRefused, Membership
-from broker.producer_id_source import ProducerIdSource
-from broker.producer_ids import ProducerIdPool
-from broker.registration import Registration
-from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import (
+from fencepost.broker.exit_reason import BrokerRefused, Membership
+from fencepost.broker.producer_id_source import ProducerIdSource
+from fencepost.broker.producer_ids import ProducerIdPool
+from fencepost.broker.registration import Registration
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.errors import (
     ClusterAuthorizationFailed,
     CoordinatorLoadInProgress,
     ErrorCode,
@@ -23,12 +23,12 @@ from controller.errors import (
     StaleBrokerEpoch,
     UnknownServerError,
 )
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
-from wire.client import ControllerClient
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 BROKER = BrokerId(3)
 

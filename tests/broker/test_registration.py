@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.exit_reason import BrokerRefused, Membership
-from broker.registration import Registration
-from broker.retry import PAUSE_MS_FIRST, PAUSE_MS_MAX, Retry
-from controller.brokers import Endpoint, HeartbeatStatus, RegisterBroker
-from controller.errors import (
+from fencepost.broker.exit_reason import BrokerRefused, Membership
+from fencepost.broker.registration import Registration
+from fencepost.broker.retry import PAUSE_MS_FIRST, PAUSE_MS_MAX, Retry
+from fencepost.controller.brokers import Endpoint, HeartbeatStatus, RegisterBroker
+from fencepost.controller.errors import (
     ClusterAuthorizationFailed,
     CoordinatorLoadInProgress,
     DuplicateBrokerRegistration,
@@ -25,12 +25,12 @@ from controller.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
-from records.types import BrokerEpoch, BrokerId
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, TIMEOUT_S, FakeController, captured_log, play
-from wire.client import ControllerClient
-from wire.dispatch import Api
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 
 REQUEST = RegisterBroker(
     broker_id=BrokerId(3),

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.settings import SettingsError, client_credentials, own_credentials
-from quorum.config import Address, ListenerAddress, NodeConfig
-from records.types import NodeId
+from fencepost.broker.settings import SettingsError, client_credentials, own_credentials
+from fencepost.quorum.config import Address, ListenerAddress, NodeConfig
+from fencepost.records.types import NodeId
 from tests.secret_files import write_secret
 
 

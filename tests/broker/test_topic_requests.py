@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from controller.errors import ErrorCode
-from records.types import NodeId
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import NodeId
+from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
+from fencepost.wire.k60_describe_cluster import ClusterNode
 from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, hosting, produced
 from tests.broker.fake_controller import FakeController, play
 from tests.broker.whole_broker import stage
-from wire.k03_metadata import METADATA, Metadata, TopicQuery
-from wire.k60_describe_cluster import ClusterNode
 
 
 def test_metadata_tells_topics_by_name_by_id_and_all(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker.verification import Producer, Verifier
-from controller.errors import ErrorCode
-from records.types import ProducerId
+from fencepost.broker.verification import Producer, Verifier
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import ProducerId
+from fencepost.wire.k03_metadata import METADATA, TopicQuery
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from tests.broker.batches import TOPIC, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, hosting, open_transaction, produced
 from tests.broker.fake_controller import SILENCE, play
-from wire.k03_metadata import METADATA, TopicQuery
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
 
 def producer(number: int, epoch: int = 0) -> Producer:

@@ -7,18 +7,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from broker.main import Broker
-from controller.errors import ApiError, ErrorCode
-from quorum.config import Address, ListenerAddress, NodeConfig
-from quorum.metrics import NodeMetrics
-from quorum.node_identity import Identity
-from records.types import NodeId
+from fencepost.broker.main import Broker
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.quorum.config import Address, ListenerAddress, NodeConfig
+from fencepost.quorum.metrics import NodeMetrics
+from fencepost.quorum.node_identity import Identity
+from fencepost.records.types import NodeId
+from fencepost.wire.connection import Connection
+from fencepost.wire.k60_describe_cluster import ClusterNode
+from fencepost.wire.secret_proof import COORDINATOR, prove
 from tests.broker.fake_controller import CLUSTER_ID, FakeController, captured_log
 from tests.ports import free_port
 from tests.secret import known_secret, secret_file
-from wire.connection import Connection
-from wire.k60_describe_cluster import ClusterNode
-from wire.secret_proof import COORDINATOR, prove
 
 DIRECTORY_ID = uuid.UUID(int=77)
 UNUSED = Path("unused")

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from controller.errors import ApiError
+from fencepost.controller.errors import ApiError
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
+from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
+from fencepost.wire.k10_find_coordinator import (
+    FIND_COORDINATOR,
+    Coordinator,
+    FindCoordinator,
+    FindCoordinatorAnswer,
+)
+from fencepost.wire.listener import Listener
 from tests.wire.stage import capturing_log
-from wire.dispatch import Api, Context, Endpoint, Reply, Service
-from wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
-from wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinator, FindCoordinatorAnswer
-from wire.listener import Listener
 
 BROKER_ID = 7
 Answer = Callable[[Any], Any]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cli.main import main
+from fencepost.cli.main import main
 
 TIMEOUT_S = 90.0
 
@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 def command(*arguments: object) -> list[str]:
     """The argument list that runs ``fencepost ARGUMENTS``."""
-    return [sys.executable, "-P", "-m", "cli.main", *map(str, arguments)]
+    return [sys.executable, "-P", "-m", "fencepost.cli.main", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.audit import EXTRA_MISSING
+from fencepost.cli.audit import EXTRA_MISSING
 from tests.cli.fencepost import command, environment, fencepost, here
 
 Capture = pytest.CaptureFixture[str]
@@ -61,7 +61,7 @@ def test_what_goes_wrong_is_never_taken_for_findings(
     fault: Exception, status: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyspark")
-    from audit.jobs import check
+    from fencepost.audit.jobs import check
 
     def fails(_names: object) -> None:
         raise fault

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.local_cluster import LocalCluster, open_cluster
-from quorum.node_identity import format_directory
-from records.types import NodeId
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.quorum.node_identity import format_directory
+from fencepost.records.types import NodeId
 from tests.cli.fencepost import fencepost, fencepost_json
 from tests.ports import cluster_port, free_port
 from tests.secret_files import write_secret

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cli.images import newest_image
-from cli.local_cluster import open_cluster
-from controller.brokers import BROKERS
-from snapshots.history import Allocation, producer_id_history
+from fencepost.cli.images import newest_image
+from fencepost.cli.local_cluster import open_cluster
+from fencepost.controller.brokers import BROKERS
+from fencepost.snapshots.history import Allocation, producer_id_history
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost_json, here
 from tests.ports import cluster_port
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cli.bench_audit import Findings, compare
-from cli.bench_history import Attempt
-from cli.output import Unreadable
-from records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
-from snapshots.history import Allocation
-from snapshots.segments import Hole
+from fencepost.cli.bench_audit import Findings, compare
+from fencepost.cli.bench_history import Attempt
+from fencepost.cli.output import Unreadable
+from fencepost.records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
+from fencepost.snapshots.history import Allocation
+from fencepost.snapshots.segments import Hole
 
 BROKERS = {0: BrokerId(100), 1: BrokerId(101)}
 

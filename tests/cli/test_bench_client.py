@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from cli.bench_client import PAUSE_S, PAUSE_S_MAX, Client, Course
-from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId
-from wire.frame import parse_request_header, response_frame
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.cli.bench_client import PAUSE_S, PAUSE_S_MAX, Client, Course
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.frame import parse_request_header, response_frame
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 ASKER = AllocateProducerIds(BrokerId(1_000_000_007), BrokerEpoch(42))
 PATIENCE_S = 20.0

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from cli import bench_stalls, bench_stalls_load
-from cli.bench_cluster import own_cluster
-from cli.bench_stalls import STALL_MS, Stalled, figures, lines
-from cli.bench_stalls_load import SMALL
-from cli.output import Failed
+from fencepost.cli import bench_stalls, bench_stalls_load
+from fencepost.cli.bench_cluster import own_cluster
+from fencepost.cli.bench_stalls import STALL_MS, Stalled, figures, lines
+from fencepost.cli.bench_stalls_load import SMALL
+from fencepost.cli.output import Failed
 from tests.ports import cluster_port
 
 FOUND = {1: {"Fetch": 3.0, "turn": 7.0}, 2: {"Fetch": 5.0}, 3: {"turn": 9.0, "received": 4.0}}

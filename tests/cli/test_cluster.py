@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from cli.cluster import bring_up
-from cli.local_cluster import LocalCluster, open_cluster
+from fencepost.cli.cluster import bring_up
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.wire.connection import Connection
+from fencepost.wire.k03_metadata import METADATA, Metadata
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
 from tests.ports import cluster_port
-from wire.connection import Connection
-from wire.k03_metadata import METADATA, Metadata
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,14 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from cli.local_cluster import LocalCluster, LocalNode, create_cluster
-from controller.producer_ids import PRODUCER_IDS, ProducerIds
-from controller.view import ImageHeader
-from quorum.journal import REGULAR, Journal
-from quorum.node_identity import id_text, parse_id, read_identity
-from records.entry import Entry, encode_entry
-from records.schema import AllocateProducerIdsRecord
-from records.types import (
+from fencepost.cli.local_cluster import LocalCluster, LocalNode, create_cluster
+from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.quorum.node_identity import id_text, parse_id, read_identity
+from fencepost.records.entry import Entry, encode_entry
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.types import (
     BrokerEpoch,
     BrokerId,
     ImageVersion,
@@ -27,9 +27,9 @@ from records.types import (
     ProposalNumber,
     Term,
 )
-from snapshots.reader import APPLIED
-from snapshots.snapshot import listed
-from snapshots.store import Store
+from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.snapshot import listed
+from fencepost.snapshots.store import Store
 from tests.cli.fencepost import here
 from tests.records.strategies import batch_of
 from tests.secret_files import write_secret

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from cli.demo_transactions import RECORDS, Name, _records, judge
-from cli.read_back import Seen
-from cli.transactional_producer import Outcome
+from fencepost.cli.demo_transactions import RECORDS, Name, _records, judge
+from fencepost.cli.read_back import Seen
+from fencepost.cli.transactional_producer import Outcome
 from tests.cli.fencepost import fencepost
 
 ONE = Name(0, 7)

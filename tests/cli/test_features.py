@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli.features
-from cli.features import features
-from cli.local_cluster import create_cluster
-from controller.levels import LogLevels, VoterLevel
+import fencepost.cli.features
+from fencepost.cli.features import features
+from fencepost.cli.local_cluster import create_cluster
+from fencepost.controller.levels import LogLevels, VoterLevel
+from fencepost.wire.k20057_log_levels import AskLogLevels
 from tests.ports import cluster_port
-from wire.k20057_log_levels import AskLogLevels
 
 SAID = LogLevels(
     log_level=0, log_level_max=1, voters=(VoterLevel(1, 1), VoterLevel(2, 0), VoterLevel(3, None))
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[AskLogLevels]:
         requests.append(request)
         return SAID
 
-    monkeypatch.setattr(cli.features, "ask", ask)
+    monkeypatch.setattr(fencepost.cli.features, "ask", ask)
     return requests
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.local_cluster import create_cluster
-from controller.features import FEATURES, FeatureLevel
-from controller.levels import LOG_LEVEL
-from controller.view import ImageHeader
-from quorum.journal import REGULAR, Journal
-from records.entry import LATER_MAGIC
-from records.levels import LEVEL_MAX
-from records.types import ImageVersion, LogIndex, NodeId, Term
-from snapshots.store import Store
+from fencepost.cli.local_cluster import create_cluster
+from fencepost.controller.features import FEATURES, FeatureLevel
+from fencepost.controller.levels import LOG_LEVEL
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.records.entry import LATER_MAGIC
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import ImageVersion, LogIndex, NodeId, Term
+from fencepost.snapshots.store import Store
 from tests.cli.fencepost import fencepost
 from tests.ports import cluster_port
 

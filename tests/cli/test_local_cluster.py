@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.local_cluster import (
+from fencepost.cli.local_cluster import (
     CLUSTER,
     SECRET,
     LocalCluster,
@@ -17,9 +17,9 @@ from cli.local_cluster import (
     open_cluster,
     require_startable,
 )
-from cli.output import Failed, Unreadable, WrongUsage
-from quorum.config import VOTERS_MAX, Address
-from quorum.node_identity import META_PROPERTIES, read_identity
+from fencepost.cli.output import Failed, Unreadable, WrongUsage
+from fencepost.quorum.config import VOTERS_MAX, Address
+from fencepost.quorum.node_identity import META_PROPERTIES, read_identity
 from tests.ports import cluster_port, free_port
 
 PORT = 9092

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import node_process
-from cli.node_process import LOG, RECORD, NodeProcess, forget, log_tail, recorded, start, wait_until
+from fencepost.cli import node_process
+from fencepost.cli.node_process import LOG, RECORD, NodeProcess, forget, log_tail, recorded, start, wait_until
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_node_that_was_told_to_end_is_forgotten(tmp_path: Path, sleeper: "subp
 def test_a_child_finds_the_installed_packages_wherever_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("cli", "records", "wire"):
+    for package in ("fencepost", "click", "kio"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise SystemExit('the wrong package')")
     monkeypatch.chdir(tmp_path)

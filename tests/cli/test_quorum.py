@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from cli.quorum import replication_of, status_of
-from records.types import NodeId, Offset, Term
-from wire.k55_describe_quorum import NodeListener, QuorumNode, QuorumPartition, ReplicaState
+from fencepost.cli.quorum import replication_of, status_of
+from fencepost.records.types import NodeId, Offset, Term
+from fencepost.wire.k55_describe_quorum import NodeListener, QuorumNode, QuorumPartition, ReplicaState
 
 DIRECTORY = UUID(int=1)
 

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from broker import settings
-from cli.contact import read_credentials
-from cli.output import Unreadable
-from cli.zookeeper_port import access_of
-from quorum import credentials
-from quorum.config import ConfigError
+from fencepost.broker import settings
+from fencepost.cli.contact import read_credentials
+from fencepost.cli.output import Unreadable
+from fencepost.cli.zookeeper_port import access_of
+from fencepost.quorum import credentials
+from fencepost.quorum.config import ConfigError
+from fencepost.wire.setting_files import SettingFileError, read_setting_file
 from tests.secret_files import write_secret
-from wire.setting_files import SettingFileError, read_setting_file
 
 SECRET = "0123456789abcdef"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.local_cluster import LocalCluster, create_cluster, open_cluster
+from fencepost.cli.local_cluster import LocalCluster, create_cluster, open_cluster
 from tests.cli.fencepost import fencepost, fencepost_json, here
 from tests.ports import cluster_port
 

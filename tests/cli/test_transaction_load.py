@@ -3,11 +3,11 @@
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from cli import read_back, transaction_load
-from cli.bench_transactions import lines
-from cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
-from cli.transaction_load import Load, load_cluster
-from cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cli import read_back, transaction_load
+from fencepost.cli.bench_transactions import lines
+from fencepost.cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
+from fencepost.cli.transaction_load import Load, load_cluster
+from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
 
 
 @pytest.fixture

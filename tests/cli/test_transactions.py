@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli.transaction_calls import Described, Terminated
-from cli.transaction_output import description, sentence
-from cli.transaction_partitions import OpenTransaction, hanging
-from controller.errors import (
+from fencepost.cli.transaction_calls import Described, Terminated
+from fencepost.cli.transaction_output import description, sentence
+from fencepost.cli.transaction_partitions import OpenTransaction, hanging
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -18,7 +18,7 @@ from controller.errors import (
     NotCoordinator,
     TransactionalIdAuthorizationFailed,
 )
-from controller.transactions.describe import (
+from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     DescribeTransactions,
     DescribeTransactionsAnswer,
@@ -26,38 +26,43 @@ from controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
-from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
-from tests.cli.fencepost import Result, here
-from wire.dispatch import Api
-from wire.k03_metadata import PartitionMetadata, TopicMetadata
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.k27_write_txn_markers import (
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.k27_write_txn_markers import (
     WRITE_TXN_MARKERS,
     TxnMarker,
     WriteTxnMarkers,
     WriteTxnMarkersAnswer,
 )
-from wire.k61_describe_producers import (
+from fencepost.wire.k61_describe_producers import (
     DESCRIBE_PRODUCERS,
     ActiveProducer,
     DescribeProducers,
     DescribeProducersAnswer,
     PartitionProducers,
 )
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
-from wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation, FenceTold
-from wire.k20066_list_set_aside import (
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
+from fencepost.wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ExplainTransaction,
+    Explanation,
+    FenceTold,
+)
+from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
     QUARANTINED,
     WEDGED,
     SetAside,
     SetAsideList,
 )
+from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
+from tests.cli.fencepost import Result, here
 
 Capture = pytest.CaptureFixture[str]
 NOW_MS = 1_760_000_000_000
@@ -124,8 +129,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr("cli.transactions._now_ms", lambda: NOW_MS)
-    monkeypatch.setattr("cli.broker_contact.TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr("fencepost.cli.transactions._now_ms", lambda: NOW_MS)
+    monkeypatch.setattr("fencepost.cli.broker_contact.TIMEOUT_SECONDS", 3.0)
     with ExitStack() as stack:
         yield Cluster(stack, capsys)
 
@@ -275,7 +280,7 @@ def test_a_description_that_is_refused(cluster: Cluster, code: ErrorCode, status
 
 
 def test_nobody_there_is_status_3(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.broker_contact.TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("fencepost.cli.broker_contact.TIMEOUT_SECONDS", 0.0)
     said = here(capsys, "transactions", "list", "--bootstrap-server", "127.0.0.1:1")
     assert (said.status, "no broker at 127.0.0.1:1" in said.stderr) == (3, True)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from cli.local_cluster import open_cluster
-from cli.read_back import READ_COMMITTED, read_topic
-from records.types import Term
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.cli.local_cluster import open_cluster
+from fencepost.cli.read_back import READ_COMMITTED, read_topic
+from fencepost.records.types import Term
 from tests.broker.batches import from_producer, now_ms
 from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
 from tests.ports import cluster_port

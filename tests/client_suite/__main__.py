@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from cli.output import table
+from fencepost.cli.output import table
 from tests.client_suite import admin, dump_log, java_tools, storms
 from tests.client_suite.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.client_suite.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed

@@ -14,9 +14,9 @@ import confluent_kafka.admin
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from records.types import Term
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.types import Term
 from tests.broker.batches import from_producer
 from tests.client_suite.stories import WAIT_SECONDS_MAX, StoryFailed, expect
 from tests.clients.real_cluster import NODE_IDS, RealCluster

@@ -9,7 +9,6 @@ Fetched  kafkajs by npm and Kafka's Java client by Maven, into .clients (ignored
 """
 
 import contextlib
-import os
 import queue
 import shutil
 import subprocess
@@ -52,7 +51,6 @@ class Player:
                 stderr=stderr,
                 cwd=folder,
                 text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._listener = threading.Thread(target=self._listen, daemon=True)

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from cli.broker_contact import BrokerTarget
-from cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
-from cli.transactional_producer import Outcome
-from quorum.config import parse_address
+from fencepost.cli.broker_contact import BrokerTarget
+from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
+from fencepost.cli.transactional_producer import Outcome
+from fencepost.quorum.config import parse_address
 from tests.client_suite.players import CONFLUENT
 from tests.client_suite.stories import Killed, StoryFailed
 from tests.clients.real_cluster import NODE_IDS, RealCluster

@@ -8,7 +8,7 @@ import itertools
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from cli.demo_clients import CLIENTS
+from fencepost.cli.demo_clients import CLIENTS
 
 
 def main(library: str, count: str, threads: str, *bootstraps: str) -> None:

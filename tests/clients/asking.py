@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cli.broker_contact import Brokers, BrokerTarget
-from controller.errors import ApiError, ErrorCode
-from controller.transactions.init_producer_id import InitProducerId
-from quorum.config import parse_address
-from records.types import ProducerId
+from fencepost.cli.broker_contact import Brokers, BrokerTarget
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.quorum.config import parse_address
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Api
 from tests.clients.real_cluster import RealCluster
-from wire.dispatch import Api
 
 TIMEOUT_MS = 60_000
 PATIENCE_S = 30.0

@@ -17,7 +17,7 @@ NODE_IDS = (1, 2, 3)
 def fencepost(*arguments: str, status: int = 0) -> str:
     """Run a command to its end; its stdout. Fails unless it exits with ``status``."""
     ended = subprocess.run(
-        [sys.executable, "-m", "cli.main", *arguments],
+        [sys.executable, "-m", "fencepost.cli.main", *arguments],
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS_MAX,

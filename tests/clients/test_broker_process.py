@@ -59,7 +59,7 @@ def formatted_broker(cluster: RealCluster, folder: Path, node_id: int, user: str
 
 def start(config: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "node", "--config", str(config)],
+        [sys.executable, "-m", "fencepost.cli.main", "node", "--config", str(config)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

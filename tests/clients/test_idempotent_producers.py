@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.demo_clients import CLIENTS
-from controller.errors import CoordinatorLoadInProgress
+from fencepost.cli.demo_clients import CLIENTS
+from fencepost.controller.errors import CoordinatorLoadInProgress
+from fencepost.wire.connection import Connection
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
 from tests.clients.real_cluster import COMMAND_SECONDS_MAX, NODE_IDS, RealCluster, real_cluster
-from wire.connection import Connection
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
 
 pytestmark = pytest.mark.slow
 

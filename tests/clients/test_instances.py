@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from records.batch import encode_batch, iter_batches
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.batch import encode_batch, iter_batches
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.connection import Connection
+from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k26_end_txn import END_TXN
 from tests.clients.asking import init, told, told_by_leader
 from tests.clients.real_cluster import RealCluster, real_cluster
 from tests.processes.nodes import wait_for
-from wire.connection import Connection
-from wire.k00_produce import PRODUCE, PartitionData, Produce
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k26_end_txn import END_TXN
 
 pytestmark = pytest.mark.slow
 

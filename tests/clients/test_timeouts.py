@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerIdAnswer
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerIdAnswer
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.k26_end_txn import END_TXN
 from tests.client_suite.players import CONFLUENT, PLAYERS, Player
 from tests.client_suite.stories import FIRSTS, Killed, Stage, timed_out
 from tests.clients.asking import init, told
 from tests.clients.real_cluster import RealCluster, real_cluster
-from wire.dispatch import Api
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.k26_end_txn import END_TXN
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.authorization import ACLS_MAX, ANONYMOUS, Acls, AclSyntaxError, Operation
-from controller.errors import ClusterAuthorizationFailed, ErrorCode
+from fencepost.controller.authorization import ACLS_MAX, ANONYMOUS, Acls, AclSyntaxError, Operation
+from fencepost.controller.errors import ClusterAuthorizationFailed, ErrorCode
 
 TEXT = """
 # brokers

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller import brokers
-from controller.brokers import (
+from fencepost.controller import brokers
+from fencepost.controller.brokers import (
     BROKERS,
     BROKERS_MAX,
     ENDPOINTS_MAX,
@@ -25,7 +25,7 @@ from controller.brokers import (
     decide_register,
     decide_unregister,
 )
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
@@ -35,11 +35,11 @@ from controller.errors import (
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
-from controller.replay import replay_record
-from controller.view import Overlay
-from records.invariant import InvariantViolation
-from records.schema import MetadataRecord, RegisterBrokerRecord, UnregisterBrokerRecord
-from records.types import BrokerEpoch, BrokerId
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import Overlay
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.schema import MetadataRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from fencepost.records.types import BrokerEpoch, BrokerId
 from tests.controller.worlds import (
     CLUSTER,
     ELSEWHERE,

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from controller.clocks import IdleStamps, SeenClocks, began_ms, idle_stamps
+from fencepost.controller.clocks import IdleStamps, SeenClocks, began_ms, idle_stamps
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller import features
-from controller.errors import UnsupportedVersion
-from controller.features import FEATURES, METADATA_VERSION, METADATA_VERSION_LEVEL
+from fencepost.controller import features
+from fencepost.controller.errors import UnsupportedVersion
+from fencepost.controller.features import FEATURES, METADATA_VERSION, METADATA_VERSION_LEVEL
 from tests.controller.worlds import image, level
 
 

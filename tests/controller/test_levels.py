@@ -4,15 +4,15 @@ import uuid
 
 import pytest
 
-from controller import features, levels
-from controller.errors import InvalidRequest
-from controller.levels import LOG_LEVEL, LogLevels, VoterLevel
-from controller.replay import replay_record
-from controller.view import Overlay
-from controller.voters import decide_leader_change, voters_record
-from records.control import LeaderChange
-from records.levels import LEADER_CHANGE_0
-from records.types import NodeId
+from fencepost.controller import features, levels
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.levels import LOG_LEVEL, LogLevels, VoterLevel
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import Overlay
+from fencepost.controller.voters import decide_leader_change, voters_record
+from fencepost.records.control import LeaderChange
+from fencepost.records.levels import LEADER_CHANGE_0
+from fencepost.records.types import NodeId
 from tests.controller.worlds import image, level
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)

@@ -7,18 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import migration, producer_ids
-from controller.decision import Decision
-from controller.errors import ApiError, CoordinatorLoadInProgress, InvalidRequest, ProducerIdsExhausted
-from controller.errors import StaleBrokerEpoch as Stale
-from controller.migration_phase import BY_QUORUM, MIGRATION, Intent, Migration, Phase, current
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from controller.replay import replay_record
-from controller.view import Overlay, View
-from records.invariant import InvariantViolation
-from records.logged import StateRecord
-from records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
-from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller import migration, producer_ids
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    InvalidRequest,
+    ProducerIdsExhausted,
+)
+from fencepost.controller.errors import StaleBrokerEpoch as Stale
+from fencepost.controller.migration_phase import BY_QUORUM, MIGRATION, Intent, Migration, Phase, current
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import Overlay, View
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.logged import StateRecord
+from fencepost.records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 from tests.controller.worlds import allocated, image, registered
 
 ZK, OTHER_ZK = "zk", "another-zk"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import producer_ids
-from controller.errors import ApiError, ErrorCode, ProducerIdsExhausted, StaleBrokerEpoch
-from controller.producer_ids import (
+from fencepost.controller import producer_ids
+from fencepost.controller.errors import ApiError, ErrorCode, ProducerIdsExhausted, StaleBrokerEpoch
+from fencepost.controller.producer_ids import (
     BLOCK_LENGTH_DEFAULT,
     NOTHING_ALLOCATED,
     AllocateProducerIds,
@@ -15,10 +15,10 @@ from controller.producer_ids import (
     decide_allocate,
     latest,
 )
-from controller.view import Overlay
-from records.invariant import InvariantViolation
-from records.schema import AllocateProducerIdsRecord
-from records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller.view import Overlay
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 from tests.controller.worlds import allocated, image, registered
 
 

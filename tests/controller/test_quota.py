@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.quota import THROTTLE_MS_MAX, AllocationQuota
-from records.types import BrokerId
+from fencepost.controller.quota import THROTTLE_MS_MAX, AllocationQuota
+from fencepost.records.types import BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 

@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import producer_ids
-from controller.replay import REPLAY, Applied, Superseded, apply, replay_record
-from controller.view import EmptyView, ImageHeader, Overlay
-from records.batch import BatchRecord, encode_batch
-from records.control import CONTROL_RECORDS, LeaderChange, encode_control
-from records.entry import Entry, decode_records
-from records.frame import encode_frame
-from records.invariant import InvariantViolation
-from records.schema import (
+from fencepost.controller import producer_ids
+from fencepost.controller.replay import REPLAY, Applied, Superseded, apply, replay_record
+from fencepost.controller.view import EmptyView, ImageHeader, Overlay
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import CONTROL_RECORDS, LeaderChange, encode_control
+from fencepost.records.entry import Entry, decode_records
+from fencepost.records.frame import encode_frame
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.schema import (
     METADATA_RECORDS,
     AllocateProducerIdsRecord,
     MetadataRecord,
     NoOpRecord,
     RegisterBrokerRecord,
 )
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
 

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.errors import ErrorCode, PolicyViolation, TopicDeletionDisabled
-from controller.replay import replay_record
-from controller.topic_configs import SETTINGS, SOURCE_DEFAULT, SOURCE_PROPERTIES, SOURCE_TOPIC, in_force
-from controller.topic_creation import (
+from fencepost.controller.errors import ErrorCode, PolicyViolation, TopicDeletionDisabled
+from fencepost.controller.replay import replay_record
+from fencepost.controller.topic_configs import (
+    SETTINGS,
+    SOURCE_DEFAULT,
+    SOURCE_PROPERTIES,
+    SOURCE_TOPIC,
+    in_force,
+)
+from fencepost.controller.topic_creation import (
     PARTITIONS_MAX,
     PARTITIONS_PER_REQUEST_MAX,
     ROWS_PER_REQUEST_MAX,
@@ -19,10 +25,10 @@ from controller.topic_creation import (
     TopicRules,
     decide_create,
 )
-from controller.topic_deletion import PARTITIONS_PER_REQUEST_MAX as DELETED_AT_ONCE_MAX
-from controller.topic_deletion import TOPICS_PER_REQUEST_MAX as DELETED_PER_REQUEST_MAX
-from controller.topic_deletion import decide_delete
-from controller.topics import (
+from fencepost.controller.topic_deletion import PARTITIONS_PER_REQUEST_MAX as DELETED_AT_ONCE_MAX
+from fencepost.controller.topic_deletion import TOPICS_PER_REQUEST_MAX as DELETED_PER_REQUEST_MAX
+from fencepost.controller.topic_deletion import decide_delete
+from fencepost.controller.topics import (
     COLLIDING,
     HOSTED,
     NO_LEADER,
@@ -42,10 +48,16 @@ from controller.topics import (
     partition,
     records_of,
 )
-from controller.view import Overlay
-from records.invariant import InvariantViolation
-from records.schema import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from records.types import BrokerId
+from fencepost.controller.view import Overlay
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.schema import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from fencepost.records.types import BrokerId
 from tests.controller.worlds import HERE, changed, image, registered, rows
 
 LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False), registered(3, 102, fenced=False))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.producer_ids import PRODUCER_IDS
-from controller.replay import replay_record
-from controller.view import (
+from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import (
     EmptyView,
     Overlay,
     Table,

@@ -4,11 +4,11 @@ import uuid
 
 import pytest
 
-from controller import voters
-from controller.replay import replay_record
-from controller.view import Overlay
-from records.control import ControlRecord, KRaftVersion, LeaderChange, Voters
-from records.types import NodeId
+from fencepost.controller import voters
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import Overlay
+from fencepost.records.control import ControlRecord, KRaftVersion, LeaderChange, Voters
+from fencepost.records.types import NodeId
 from tests.controller.worlds import image
 
 ONE, TWO, NEW = uuid.UUID(int=1), uuid.UUID(int=2), uuid.UUID(int=9)

@@ -6,26 +6,33 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from controller import brokers, producer_ids
-from controller.brokers import Contacts, Endpoint, Feature, Heartbeat, RegisterBroker, UnregisterBroker
-from controller.decision import Decision
-from controller.errors import ApiError
-from controller.producer_ids import AllocateProducerIds
-from controller.replay import replay_record
-from controller.topic_creation import TopicRules, decide_create
-from controller.topic_deletion import decide_delete
-from controller.topics import CreateTopics, DeleteTopics, NewTopic
-from controller.view import EmptyView, ImageHeader, MutableView, Overlay, View
-from records.logged import StateRecord
-from records.schema import (
+from fencepost.controller import brokers, producer_ids
+from fencepost.controller.brokers import (
+    Contacts,
+    Endpoint,
+    Feature,
+    Heartbeat,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.replay import replay_record
+from fencepost.controller.topic_creation import TopicRules, decide_create
+from fencepost.controller.topic_deletion import decide_delete
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
+from fencepost.controller.view import EmptyView, ImageHeader, MutableView, Overlay, View
+from fencepost.records.logged import StateRecord
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     MetadataRecord,
     RegisterBrokerRecord,
 )
-from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, Term
-from snapshots.rows import TABLES
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, Term
+from fencepost.snapshots.rows import TABLES
 
 CLUSTER = "the-cluster"
 HERE, ELSEWHERE = uuid.UUID(int=0x1), uuid.UUID(int=0x2)

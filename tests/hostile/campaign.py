@@ -11,13 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from cli.broker_contact import brokers_of
-from cli.cluster_state import leader_id
-from cli.demo import SETTINGS
-from cli.demo_transactions import Writers, check
-from cli.transactional_producer import Outcome
-from quorum.credentials import read_secret
-from quorum.node_identity import read_identity
+from fencepost.cli.broker_contact import brokers_of
+from fencepost.cli.cluster_state import leader_id
+from fencepost.cli.demo import SETTINGS
+from fencepost.cli.demo_transactions import Writers, check
+from fencepost.cli.transactional_producer import Outcome
+from fencepost.quorum.credentials import read_secret
+from fencepost.quorum.node_identity import read_identity
 from tests.hostile.messages import Known, Messages
 from tests.hostile.sender import STRANGERS_AT_ONCE, Tally, kafka_connections, send
 from tests.hostile.strangers import raft_connections

@@ -7,19 +7,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from controller.brokers import Endpoint, Feature
-from controller.topics import NewTopic
+from fencepost.controller.brokers import Endpoint, Feature
+from fencepost.controller.topics import NewTopic
+from fencepost.wire.auth import TOKEN_BYTES_MAX
+from fencepost.wire.dispatch import Api
+from fencepost.wire.json_api import JSON_BYTES_MAX
+from fencepost.wire.k00_produce import PartitionData
+from fencepost.wire.k02_list_offsets import OffsetQuery
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
+from fencepost.wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
+from fencepost.wire.k20021_migrate import Stopped
+from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX
 from tests.wire.sample_messages import SAMPLES
-from wire.auth import TOKEN_BYTES_MAX
-from wire.dispatch import Api
-from wire.json_api import JSON_BYTES_MAX
-from wire.k00_produce import PartitionData
-from wire.k02_list_offsets import OffsetQuery
-from wire.k03_metadata import TopicQuery
-from wire.k23_offset_for_leader_epoch import EpochQuery
-from wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
-from wire.k20021_migrate import Stopped
-from wire.k20037_prove_secret import FIELD_BYTES_MAX
 
 NAME: Final = "n" * 243
 ID: Final = "i" * 394

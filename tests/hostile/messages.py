@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from kio.index import load_request_schema
 
+from fencepost.wire.cursor import varint
+from fencepost.wire.dispatch import Api
 from tests.wire.every_api import EVERY_API, PRIVATE_KEY_MIN
 from tests.wire.sample_messages import SAMPLES
-from wire.cursor import varint
-from wire.dispatch import Api
 
 ELEMENTS_MAX: Final = 3  # of a list, where nothing is wrong with it
 DEPTH_WITHOUT_LISTS: Final = 4

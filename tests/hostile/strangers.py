@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from quorum.handshake import PROTOCOL, Hello, Proof
+from fencepost.quorum.handshake import PROTOCOL, Hello, Proof
 from tests.hostile.sender import Connection
 
 

@@ -13,8 +13,13 @@ from typing import Any, cast
 
 import pytest
 
-from controller.errors import ApiError, InvalidRequest
-from records.invariant import CorruptData, InvariantViolation
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
+from fencepost.wire.frame import DETACHED_BYTES_MIN
+from fencepost.wire.limited_log import LINES_MAX
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import ServerConnection
 from tests.hostile.largest import largest
 from tests.hostile.messages import Messages
 from tests.secret import known_secret
@@ -22,11 +27,6 @@ from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import allocate, capturing_log, framed
 from tests.wire.test_listener import Clock, Wire
-from wire.dispatch import Api, Context, Endpoint, Reply, Service
-from wire.frame import DETACHED_BYTES_MIN
-from wire.limited_log import LINES_MAX
-from wire.listener import Listener
-from wire.server_connection import ServerConnection
 
 OWN = (17, 18, 36, 20037)  # the listener's own
 LOGIN = framed(17, 1, b"\0\5PLAIN", flexible=False) + framed(

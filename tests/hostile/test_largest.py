@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.wire.client import Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.request_limits import REQUEST_BYTES_MAX
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, transactions_run
 from tests.hostile.largest import LONG, NOTHING_LONG, Largest, changed, largest
 from tests.hostile.test_replies import names_of
 from tests.processes.nodes import Nodes, running
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
-from wire.client import Connection, ConnectionLost, RequestTimeout
-from wire.dispatch import Api
-from wire.k22_init_producer_id import INIT_PRODUCER_ID
-from wire.request_limits import REQUEST_BYTES_MAX
 
 REPLY_S_MAX = 60.0
 UNANSWERED_S = 2.0  # for the connection to be closed

@@ -13,17 +13,17 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from controller.errors import ApiError, ErrorCode, InvalidRequest, UnknownServerError
+from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest, UnknownServerError
+from fencepost.wire.dispatch import Api
+from fencepost.wire.limited_log import LINES_MAX
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import ServerConnection
+from fencepost.wire.server_reply import ServerReply
 from tests.hostile.test_decoders import OWN, everything
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import capturing_log
 from tests.wire.test_listener import Clock, Wire
-from wire.dispatch import Api
-from wire.limited_log import LINES_MAX
-from wire.listener import Listener
-from wire.server_connection import ServerConnection
-from wire.server_reply import ServerReply
 
 SURROGATE = "\ud800"
 TEXTS = (SURROGATE, "x" * 40_000, "\0", "", None)

@@ -10,10 +10,12 @@ from random import Random
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from cli.broker_contact import brokers_of
-from cli.client_settings import settings_of
-from cli.read_back import READ_COMMITTED, consumer_settings
-from cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cli.broker_contact import brokers_of
+from fencepost.cli.client_settings import settings_of
+from fencepost.cli.read_back import READ_COMMITTED, consumer_settings
+from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign
 from tests.hostile.largest import largest
 from tests.hostile.sender import Connection, send
@@ -22,8 +24,6 @@ from tests.processes.nodes import Nodes, running, wait_for
 from tests.secret_files import write_secret
 from tests.wire.every_api import EVERY_API
 from tests.wire.stage import framed
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 
 pytestmark = pytest.mark.slow
 

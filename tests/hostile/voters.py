@@ -13,8 +13,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from quorum.handshake import PROTOCOL, Hello, Proof, Welcome, decode_handshake, encode_handshake, prove
-from quorum.messages import (
+from fencepost.quorum.handshake import (
+    PROTOCOL,
+    Hello,
+    Proof,
+    Welcome,
+    decode_handshake,
+    encode_handshake,
+    prove,
+)
+from fencepost.quorum.messages import (
     CHUNK_BYTES_MAX,
     FRAME_BYTES_MAX,
     Ack,
@@ -31,11 +39,11 @@ from quorum.messages import (
     decode,
     encode,
 )
-from records.batch import BatchRecord, encode_batch
-from records.entry import Entry, encode_entry
-from records.invariant import CorruptData
-from records.levels import LEVEL_MAX
-from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.entry import Entry, encode_entry
+from fencepost.records.invariant import CorruptData
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
 CLOSED_S_MAX: Final = 10.0  # from a damaged frame to the end of its connection
 ENTRY_SHARE: Final = 0.1  # of the frames: what decides about the others is the decoder itself

@@ -61,7 +61,7 @@ def all_red(chosen: list[Mutant]) -> bool:
             copy = free.get()
             try:
                 with broken(copy, mutant) if mutant else nullcontext():
-                    return run_tests(copy, tests)
+                    return run_tests(copy, tests, mutant)
             finally:
                 free.put(copy)
 

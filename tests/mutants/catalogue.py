@@ -19,6 +19,7 @@ from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
+from tests.mutants.names import NAMES
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_fetch import STALLS_FETCH
@@ -305,4 +306,5 @@ MUTANTS: Final = (
     *ISOLATION,
     *LEVELS,
     *AUDIT,
+    *NAMES,
 )

@@ -1,4 +1,8 @@
-"""Breaks a copy of the tree, one mutant at a time, and runs the tests that must notice."""
+"""Breaks a copy of the tree, one mutant at a time, and runs the tests that must notice.
+
+The copy's links are links, so its ``fencepost`` is made of its own folders. tests/mutants/imported.py sees to
+it that the tests import these, the broken file among them, and nothing of the checkout.
+"""
 
 import os
 import re
@@ -12,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests.modules import FOLDERS
+from tests.mutants import imported
 from tests.mutants.mutant import SPARK_TESTS, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = (
-    "records", "controller", "snapshots", "wire", "quorum", "broker", "cli", "bridge", "audit", "tests",
-)  # fmt: skip
+COPIED: Final = ("fencepost", *FOLDERS, "tests")
 TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
 SPARK_TESTS_S_MAX: Final = (
     480  # a session and the plans of every check, on a machine that does more than that
@@ -34,12 +38,14 @@ class Stale(Exception):
 def copied_tree() -> Iterator[Path]:
     """A copy of the product and its tests as they are in the checkout, committed or not."""
     with TemporaryDirectory(prefix="mutants-") as directory:
-        copy = Path(directory)
+        copy = Path(directory).resolve()
         for folder in COPIED:
-            if (ROOT / folder).is_dir():
-                shutil.copytree(
-                    ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-                )
+            shutil.copytree(
+                ROOT / folder,
+                copy / folder,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
+            )
         shutil.copy(ROOT / "pyproject.toml", copy)
         yield copy
 
@@ -59,15 +65,20 @@ def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
         path.write_text(sound, "utf-8")
 
 
-def run_tests(copy: Path, tests: Iterable[str]) -> dict[str, bool]:
-    """Test id -> whether it passed. Raises Stale for one that pytest does not know."""
+def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) -> dict[str, bool]:
+    """Test id -> whether it passed, with the mutant that is in the copy.
+
+    Raises Stale for a test that pytest does not know, and if the tests do not import what is broken.
+    """
     wanted = list(dict.fromkeys(tests))
     seconds_max = SPARK_TESTS_S_MAX if any(map(_needs_spark, wanted)) else TESTS_S_MAX
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["-p", imported.__name__]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         "PYTHONPATH": str(copy),
         "PYTHONDONTWRITEBYTECODE": "1",
+        imported.VARIABLE: mutant.file if mutant else "",
     }
     try:
         ran = subprocess.run(

@@ -11,7 +11,7 @@ from tests.processes.nodes import NO_QUOTA, Nodes, revive, running
 
 @pytest.fixture(scope="package")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """Of this folder's tests, up once. Started from a folder with a ``cli/`` of its own: see test_up."""
+    """Of this folder's tests, up once. Among folders with our names: see test_up."""
     with running(tmp_path_factory.mktemp("processes") / "cluster", NO_QUOTA) as nodes:
         yield nodes
 

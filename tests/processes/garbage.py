@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import uvloop
 
-from quorum.handshake import PROTOCOL, Hello, Proof, Refused, Welcome, prove
-from records.levels import LEVEL_MAX
+from fencepost.quorum.handshake import PROTOCOL, Hello, Proof, Refused, Welcome, prove
+from fencepost.records.levels import LEVEL_MAX
 
 AT_ONCE = 32  # below what a Raft port takes of the unauthenticated, so that each is looked at
 SECONDS_MAX = 120.0

@@ -19,15 +19,15 @@ from typing import Literal, NamedTuple
 
 import uvloop
 
-from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import ApiError, ErrorCode
-from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
+from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.processes.nodes import Nodes, parse_metrics, wait_for
-from wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
-from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 BROKER_ID_FIRST = 1000  # far from the nodes' own
 OPEN_SECONDS = 0.5  # a stopped node accepts and says nothing

@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 
 from click.testing import CliRunner
 
-from cli import cluster as commands
-from cli import cluster_state, node_process, storage
-from cli.local_cluster import LocalCluster, LocalNode, open_cluster
-from cli.output import Failed
-from records.types import NodeId
+from fencepost.cli import cluster as commands
+from fencepost.cli import cluster_state, node_process, storage
+from fencepost.cli.local_cluster import LocalCluster, LocalNode, open_cluster
+from fencepost.cli.output import Failed
+from fencepost.records.types import NodeId
 from tests.ports import cluster_port
 
 T = TypeVar("T")

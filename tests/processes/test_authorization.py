@@ -12,7 +12,7 @@ import pytest
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.static.primitive import i8
 
-from cli import node_process
+from fencepost.cli import node_process
 from tests.ports import free_port
 from tests.processes import archive_reader
 from tests.processes.nodes import (

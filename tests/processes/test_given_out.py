@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cli.main import fencepost
+from fencepost.cli.main import fencepost
 from tests.processes import txn_requests as requests
 from tests.processes import versions
 from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for

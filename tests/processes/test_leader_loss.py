@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import ApiError, ErrorCode
-from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.wire.client import Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.processes.checks import check_run
 from tests.processes.load import UNKNOWN_CODES, Load
 from tests.processes.nodes import Nodes, wait_for
-from wire.client import Connection, ConnectionLost, RequestTimeout
-from wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 pytestmark = pytest.mark.slow
 

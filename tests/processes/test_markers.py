@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from cli.read_back import READ_COMMITTED, read_topic
-from controller.errors import ErrorCode
-from records.types import NodeId
+from fencepost.cli.read_back import READ_COMMITTED, read_topic
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.types import NodeId
+from fencepost.wire.connection import Connection
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
+from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from tests.broker.batches import batch
 from tests.processes.nodes import Nodes, running, wait_for
 from tests.processes.raw_client import RawClient
-from wire.connection import Connection
-from wire.dispatch import Api
-from wire.k00_produce import PRODUCE, PartitionData, Produce
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
-from wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 
 pytestmark = pytest.mark.slow
 

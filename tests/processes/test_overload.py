@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.wire.descriptors import RESERVE_MIN
+from fencepost.wire.request_memory import SMALL_FRAME_BYTES_MAX
 from tests.processes.nodes import CALM, NO_QUOTA, Nodes, running, wait_for
-from wire.descriptors import RESERVE_MIN
-from wire.request_memory import SMALL_FRAME_BYTES_MAX
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.broker_contact import brokers_of
-from cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
-from cli.main import fencepost
-from cli.output import Failed, Unreadable
-from cli.transactional_producer import Outcome
+from fencepost.cli.broker_contact import brokers_of
+from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
+from fencepost.cli.main import fencepost
+from fencepost.cli.output import Failed, Unreadable
+from fencepost.cli.transactional_producer import Outcome
 from tests.processes import archive_reader, versions
 from tests.processes.checks import await_equal_archives, check_run
 from tests.processes.load import Load
@@ -126,8 +126,10 @@ def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
         nodes.kill(node_id)
 
 
-def test_nodes_of_both_versions_have_one_image_and_one_log(earlier: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("commit", [versions.BEFORE_LEVELS, versions.BEFORE_ONE_NAME])
+def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commit: str) -> None:
     """Byte for byte, with one and with two nodes of the newer version, whichever leads."""
+    earlier = versions.earlier_tree(tmp_path, commit)
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
         nodes.leader()
         nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))

@@ -16,24 +16,24 @@ from typing import Any
 
 import pytest
 
-from controller.brokers import (
+from fencepost.controller.brokers import (
     NAME_CHARACTERS_MAX,
     REGISTRATION_FEATURES_MAX,
     Endpoint,
     Feature,
     RegisterBroker,
 )
-from records.types import BrokerId
-from snapshots import snapshot
-from snapshots.history import producer_id_history
-from snapshots.segments import Hole
-from snapshots.snapshot import CorruptSnapshot
+from fencepost.records.types import BrokerId
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.history import producer_id_history
+from fencepost.snapshots.segments import Hole
+from fencepost.snapshots.snapshot import CorruptSnapshot
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import Load
 from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, revive, running, wait_for, wipe
-from wire.client import ControllerClient
-from wire.k62_broker_registration import BROKER_REGISTRATION
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from cli import node_process
-from controller.brokers import Endpoint, Feature, RegisterBroker
-from controller.errors import ApiError
-from quorum.node_identity import read_identity
-from records.types import BrokerEpoch, BrokerId
+from fencepost.cli import node_process
+from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
+from fencepost.controller.errors import ApiError
+from fencepost.quorum.node_identity import read_identity
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.client import Connection, ConnectionLost
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from tests.ports import free_port
 from tests.processes.checks import check_run
 from tests.processes.garbage import GARBAGE, Impostor, send_each
@@ -37,8 +39,6 @@ from tests.processes.nodes import (
     wait_for,
 )
 from tests.secret_files import write_secret
-from wire.client import Connection, ConnectionLost
-from wire.k62_broker_registration import BROKER_REGISTRATION
 
 pytestmark = pytest.mark.slow
 

@@ -13,19 +13,19 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from controller.errors import ApiError
-from controller.topics import CreateTopics, NewTopic
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.describe import DescribeTransactions
-from records.transaction_log import TopicPartitions
+from fencepost.controller.errors import ApiError
+from fencepost.controller.topics import CreateTopics, NewTopic
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.wire.client import ControllerClient
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from tests.processes.checks import check_run
 from tests.processes.load import Load
 from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
-from wire.client import ControllerClient
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 
 pytestmark = pytest.mark.slow
 

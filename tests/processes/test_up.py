@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 RSS_ANON_KIB_MAX = 100 * 1024
-NAMESAKES = ("cli", "records", "wire", "quorum", "json", "asyncio")
+NAMESAKES = ("fencepost", "cli", "records", "json", "asyncio")
 
 
 @pytest.fixture(scope="module")

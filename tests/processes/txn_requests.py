@@ -11,7 +11,7 @@ from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.schema.write_txn_markers.v1 import request as markers
 from kio.static.primitive import Records, i16, i32, i32Timedelta
 
-from records.batch import encode_batch
+from fencepost.records.batch import encode_batch
 
 Pair = tuple[int, int]
 NONE: Pair = (-1, -1)

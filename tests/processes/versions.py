@@ -14,36 +14,38 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from cli import node_process
-from cli.local_cluster import open_cluster
+from fencepost.cli import node_process
+from fencepost.cli.local_cluster import open_cluster
 from tests.ports import cluster_port
 from tests.processes.nodes import COMMAND_SECONDS_MAX, JSON_LOGS, Nodes
 
 ROOT: Final = Path(__file__).parents[2]
 BEFORE_LEVELS: Final = "d5d9294"
 """The last commit whose nodes know no log level."""
+BEFORE_ONE_NAME: Final = "9c40f5a"
+"""A commit whose folders are packages by themselves: ``quorum``, not ``fencepost.quorum``."""
 
+_MODULES: Final = "cli.main quorum.handshake records.control controller.voters"
 _LOOK: Final = """
-import json, sys
-import cli.main, quorum.handshake, records.control, controller.voters
-print(json.dumps([sys.modules[each].__file__ for each in
-                  ("cli.main", "quorum.handshake", "records.control", "controller.voters")]
-                 + ["log_level_max" in quorum.handshake.Hello.__struct_fields__]))
+import importlib, json, sys
+modules = [importlib.import_module(each) for each in sys.argv[1:]]
+knows = "log_level_max" in modules[1].Hello.__struct_fields__
+print(json.dumps([*(each.__file__ for each in modules), knows]))
 """
 _CREATE: Final = """
-import sys
+import importlib, sys
 from pathlib import Path
-from cli.local_cluster import create_cluster
-create_cluster(Path(sys.argv[1]), 3, int(sys.argv[2]), sys.argv[3:])
+create_cluster = importlib.import_module(sys.argv[1] + "cli.local_cluster").create_cluster
+create_cluster(Path(sys.argv[2]), 3, int(sys.argv[3]), sys.argv[4:])
 """
 
 
-def earlier_tree(folder: Path) -> Path:
-    """The source of the version before log levels. Fails where the repository's history is not there."""
-    tree = folder / BEFORE_LEVELS
+def earlier_tree(folder: Path, commit: str = BEFORE_LEVELS) -> Path:
+    """The source of a commit. Fails where the repository's history is not there."""
+    tree = folder / commit
     tree.mkdir()
     archive = subprocess.run(
-        ["git", "archive", BEFORE_LEVELS],
+        ["git", "archive", commit],
         cwd=ROOT,
         capture_output=True,
         check=False,
@@ -51,13 +53,19 @@ def earlier_tree(folder: Path) -> Path:
     )
     assert archive.returncode == 0, f"needs the repository's history: {archive.stderr.decode()}"
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
-    *files, knows_levels = json.loads(python(tree, _LOOK))
-    assert all(Path(file).is_relative_to(tree) for file in files), f"not of {tree}: {files}"
-    assert not knows_levels
-    *files, knows_levels = json.loads(python(None, _LOOK))
-    assert all(Path(file).is_relative_to(ROOT) for file in files), f"not of {ROOT}: {files}"
-    assert knows_levels
+    for source, knows_levels in ((tree, commit != BEFORE_LEVELS), (None, True)):
+        *files, knows = json.loads(
+            python(source, _LOOK, *(prefix(source) + each for each in _MODULES.split()))
+        )
+        home = source or ROOT
+        assert all(Path(file).is_relative_to(home) for file in files), f"not of {home}: {files}"
+        assert knows == knows_levels
     return tree
+
+
+def prefix(tree: Path | None) -> str:
+    """What the folders' import names begin with in a tree, this one if it is None."""
+    return "" if tree is not None and not (tree / "fencepost").is_dir() else "fencepost."
 
 
 def python(tree: Path | None, program: str, *arguments: str) -> str:
@@ -86,6 +94,7 @@ def start(nodes: Nodes, tree: Path | None, *node_ids: int) -> None:
     inherited = tuple(name for name in node_process._NOT_INHERITED if name != "PYTHONPATH")
     with (
         mock.patch.object(node_process, "_NOT_INHERITED", inherited),
+        mock.patch.object(node_process, "MODULE", f"{prefix(tree)}cli.main"),
         mock.patch.dict(os.environ, {"PYTHONPATH": str(tree)}),
     ):
         nodes.start(*node_ids)
@@ -94,7 +103,7 @@ def start(nodes: Nodes, tree: Path | None, *node_ids: int) -> None:
 @contextmanager
 def earlier_cluster(directory: Path, tree: Path, *overrides: str) -> Iterator[Nodes]:
     """Three nodes, made and started by the earlier version; at the end their logs are clean, and they end."""
-    python(tree, _CREATE, str(directory), str(cluster_port()), JSON_LOGS, *overrides)
+    python(tree, _CREATE, prefix(tree), str(directory), str(cluster_port()), JSON_LOGS, *overrides)
     nodes = Nodes(open_cluster(directory))
     try:
         start(nodes, tree, *nodes.node_ids)

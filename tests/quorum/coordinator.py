@@ -11,28 +11,28 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from controller import brokers
-from controller.authorization import Acls
-from controller.brokers import Contacts, Endpoint, Heartbeat, RegisterBroker
-from controller.decision import Decision
-from controller.errors import ApiError, ErrorCode
-from controller.topics import TOPICS
-from controller.transactions import states
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId
-from controller.transactions.states import Transaction
-from quorum.marker_sender import Done
-from quorum.proposer import PATIENCE_S
-from quorum.transaction_server import TransactionServer
-from quorum.transaction_timers import TransactionTimes
-from records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
-from records.transaction_log import TopicPartitions
-from records.types import BrokerId, ProducerId
+from fencepost.controller import brokers
+from fencepost.controller.authorization import Acls
+from fencepost.controller.brokers import Contacts, Endpoint, Heartbeat, RegisterBroker
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.topics import TOPICS
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.states import Transaction
+from fencepost.quorum.marker_sender import Done
+from fencepost.quorum.proposer import PATIENCE_S
+from fencepost.quorum.transaction_server import TransactionServer
+from fencepost.quorum.transaction_timers import TransactionTimes
+from fencepost.records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import BrokerId, ProducerId
+from fencepost.wire.dispatch import Context
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
+from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 from tests.quorum.rig import CLUSTER, Rig, Silence
-from wire.dispatch import Context
-from wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
-from wire.k20024_announce_partitions import AnnouncePartitions
 
 CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", "client-1", "127.0.0.1:50000")
 TOPIC = "orders"

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from controller.decision import Decision
-from controller.view import View
-from records.transaction_log import TopicPartitions, TransactionStateRecord
-from records.types import ProducerId
+from fencepost.controller.decision import Decision
+from fencepost.controller.view import View
+from fencepost.records.transaction_log import TopicPartitions, TransactionStateRecord
+from fencepost.records.types import ProducerId
 from tests.quorum.rig import Rig
 
 

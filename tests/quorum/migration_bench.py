@@ -6,22 +6,22 @@ the next leader starts on the same image and the same znode.
 
 from typing import Any
 
-from controller import migration_phase, producer_ids
-from controller.errors import ApiError, NotController
-from controller.migration_phase import Migration, Phase
-from controller.producer_ids import AllocateProducerIds
-from controller.replay import replay_record
-from controller.view import Overlay
-from quorum.draft import Decide, Reply
-from quorum.migrator import Migrator
-from quorum.zookeeper_port import ZookeeperPort
-from records.logged import StateRecord
-from records.schema import ZkMigrationStateRecord
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller import migration_phase, producer_ids
+from fencepost.controller.errors import ApiError, NotController
+from fencepost.controller.migration_phase import Migration, Phase
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import Overlay
+from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.migrator import Migrator
+from fencepost.quorum.zookeeper_port import ZookeeperPort
+from fencepost.records.logged import StateRecord
+from fencepost.records.schema import ZkMigrationStateRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 from tests.controller.worlds import allocated, image, registered
 from tests.quorum.rig import Answers, Silence
 from tests.zookeeper.model import ScriptedPort, ZnodeModel
-from wire.k20021_migrate import Migrate, Migrated, Stopped
 
 CLUSTER = "the-cluster"
 ROUNDS_MAX = 10_000

@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from controller import brokers, producer_ids, voters
-from controller.brokers import Contacts, Endpoint, RegisterBroker
-from controller.decision import Decision
-from controller.errors import ApiError
-from controller.producer_ids import ProducerIdBlock
-from quorum.draft import Decide
-from quorum.gather import GATHER_S
-from quorum.journal import REGULAR
-from quorum.messages import Message, decode
-from quorum.raft_log import use_clock
-from quorum.replica import Replica
-from quorum.replica_config import ReplicaConfig
-from records.batch import BatchRecord, encode_batch
-from records.control import encode_control
-from records.entry import Entry, encode_entry
-from records.levels import LEVEL_MAX
-from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.controller import brokers, producer_ids, voters
+from fencepost.controller.brokers import Contacts, Endpoint, RegisterBroker
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.quorum.draft import Decide
+from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.journal import REGULAR
+from fencepost.quorum.messages import Message, decode
+from fencepost.quorum.raft_log import use_clock
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import encode_control
+from fencepost.records.entry import Entry, encode_entry
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.simulation.power_loss import close_files
 
 M = TypeVar("M")

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from controller.decision import Decision
-from controller.errors import ApiError
-from controller.view import View
-from quorum.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
-from quorum.messages import Message, decode
-from quorum.raft_log import use_clock
-from quorum.replica_config import ReplicaConfig
-from records.levels import LEVEL_MAX
-from records.types import NodeId
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError
+from fencepost.controller.view import View
+from fencepost.quorum.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
+from fencepost.quorum.messages import Message, decode
+from fencepost.quorum.raft_log import use_clock
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
 from tests.quorum.rig import FOREVER_S, Silence, abandon
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)

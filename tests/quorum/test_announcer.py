@@ -1,11 +1,11 @@
 """What the coordinator announces of open transactions: to whom, when, and as of which image."""
 
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.k20024_announce_partitions import Announcement
 from tests.quorum.coordinator import CLIENT, TOPIC, Bench
 from tests.wire.answering import Answering
-from wire.k20024_announce_partitions import Announcement
 
 
 def test_each_partition_leader_is_told_its_own_part_as_of_the_decisions_image(bench: Bench) -> None:

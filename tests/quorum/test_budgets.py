@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-import quorum.draft
-import quorum.proposer
-from controller.decision import Decision
-from controller.errors import InvalidRequest
-from controller.view import View
-from quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
-from quorum.raft_log import APPLY_S_MAX
-from records.logged import ENTRY_COST_MAX, ROW_COST, bytes_of, cost_of, encode_record
-from records.types import NodeId
+import fencepost.quorum.draft
+import fencepost.quorum.proposer
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.view import View
+from fencepost.quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
+from fencepost.quorum.raft_log import APPLY_S_MAX
+from fencepost.records.logged import ENTRY_COST_MAX, ROW_COST, bytes_of, cost_of, encode_record
+from fencepost.records.types import NodeId
 from tests.quorum.decisions import three_requests, transaction, writes
 from tests.quorum.rig import Rig
 
@@ -48,9 +48,9 @@ def test_a_decision_that_fits_into_no_entry_is_refused(
     three: Rig, monkeypatch: pytest.MonkeyPatch, past: int
 ) -> None:
     records = opened("wide", 3)
-    overhead = 2 * quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+    overhead = 2 * fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
     size = sum(bytes_of(encode_record(each)[1]) for each in records) + overhead
-    monkeypatch.setattr(quorum.draft, "DECISION_BYTES_MAX", size - past)
+    monkeypatch.setattr(fencepost.quorum.draft, "DECISION_BYTES_MAX", size - past)
     answered = three_requests(three, writes(*records))
     assert answered == [["[0, 1000)"], ["DecisionTooLarge" if past else "done"], ["[1000, 2000)"]]
     assert DecisionTooLarge.code == InvalidRequest.code
@@ -60,10 +60,13 @@ def test_a_decision_that_fits_into_no_entry_is_refused(
 def test_a_decision_at_the_limit_is_an_entry_that_can_be_encoded(three: Rig, topics: int) -> None:
     """Many small records, or one that is as large as it may be: the batch's own bytes still fit."""
     records: list[Any] = list(opened("first", topics))
-    size = sum(bytes_of(encode_record(each)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX for each in records)
+    size = sum(
+        bytes_of(encode_record(each)[1]) + fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+        for each in records
+    )
     while True:
         record = transaction(f"id-{len(records)}")
-        size += bytes_of(encode_record(record)[1]) + quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+        size += bytes_of(encode_record(record)[1]) + fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
         if size > DECISION_BYTES_MAX:
             break
         records.append(record)
@@ -85,7 +88,7 @@ def test_deciding_takes_so_much_time_and_the_rest_waits_for_the_next_entry(
     three: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(_view: View, _now_ms: int) -> Decision[Any]:
-        three.now += quorum.proposer.DECIDE_S_MAX
+        three.now += fencepost.quorum.proposer.DECIDE_S_MAX
         return Decision((), "read")
 
     last = three[1].journal.last_index
@@ -100,7 +103,7 @@ def test_answering_takes_so_much_time_and_ticks_come_between(three: Rig) -> None
     given: list[int] = []
 
     def slow(_outcome: Any, _throttle_ms: int) -> None:
-        three.now += quorum.proposer.ANSWER_S_MAX
+        three.now += fencepost.quorum.proposer.ANSWER_S_MAX
         given.append(three[1].turns)  # type: ignore[attr-defined]
 
     ticks = three[1].raft.tick

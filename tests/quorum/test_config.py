@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.config import (
+from fencepost.quorum.config import (
     INT32_MAX,
     ITEMS_MAX,
     VOTERS_MAX,
@@ -18,7 +18,7 @@ from quorum.config import (
     Voter,
     parse_properties,
 )
-from records.types import NodeId
+from fencepost.records.types import NodeId
 
 FILE = Path("/etc/fencepost/node.properties")
 WHOLE = {

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE, reach_in
-from records.invariant import InvariantViolation
+from fencepost.quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE, reach_in
+from fencepost.records.invariant import InvariantViolation
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
-from quorum.crash_points import reach_in
+from fencepost.quorum.crash_points import reach_in
 reach = reach_in()
 for n in range(3):
     print(n, flush=True)

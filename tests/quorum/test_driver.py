@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.decision import Decision
-from controller.errors import NotController, StorageFull
-from controller.features import FEATURES, METADATA_VERSION
-from controller.view import View
-from quorum.driver import (
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import NotController, StorageFull
+from fencepost.controller.features import FEATURES, METADATA_VERSION
+from fencepost.controller.view import View
+from fencepost.quorum.driver import (
     SERVICE_LOG_S,
     TURN,
     CallAfter,
@@ -21,11 +21,11 @@ from quorum.driver import (
     TickAfter,
     Turn,
 )
-from quorum.gather import GATHER_S
-from quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, decode
-from records.invariant import CorruptData, InvariantViolation
-from records.levels import LEVEL_MAX
-from snapshots.store import HALTING
+from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, decode
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.snapshots.store import HALTING
 from tests.quorum.stage import FREE_MIN, ONE, THREE, TWO, Replies, Stage
 
 

@@ -6,11 +6,11 @@ What is on disk is read from the disk: through a read transaction, which sees on
 import msgspec
 import pytest
 
-from quorum.messages import Ack, Message, RequestVote, SnapshotAck, TimeoutNow, Vote
-from quorum.raft_log import LEADER
-from quorum.replica import Replica
-from records.types import NodeId
-from snapshots.store import image_digest
+from fencepost.quorum.messages import Ack, Message, RequestVote, SnapshotAck, TimeoutNow, Vote
+from fencepost.quorum.raft_log import LEADER
+from fencepost.quorum.replica import Replica
+from fencepost.records.types import NodeId
+from fencepost.snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 

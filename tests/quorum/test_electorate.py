@@ -4,11 +4,11 @@ import uuid
 
 import pytest
 
-import quorum.snapshotter
-from controller import voters
-from quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, Vote
-from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER
-from records.types import NodeId
+import fencepost.quorum.snapshotter
+from fencepost.controller import voters
+from fencepost.quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, Vote
+from fencepost.quorum.raft_log import CANDIDATE, FOLLOWER, LEADER
+from fencepost.records.types import NodeId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 
@@ -319,7 +319,7 @@ def test_what_a_candidate_says_of_another_directory_does_not_make_a_voter(three:
 def test_a_wiped_voter_that_needs_a_snapshot_gets_one_and_is_readmitted(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
     rig = make_rig(3, snapshot_entries=5)
     rig.elect(1)
     rig.register(1)
@@ -346,7 +346,7 @@ def test_a_leader_that_is_behind_is_told_once_not_without_end(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pysyncobj repeats the message until a heartbeat period has passed: here time stands still."""
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
     rig = make_rig(3, snapshot_entries=5)
     rig.elect(1)
     rig.register(1)

@@ -6,12 +6,12 @@ L1 old terms, L5 the far behind. Real voters, real journals; only the order of f
 
 import pytest
 
-import quorum.journal
-from quorum.messages import Ack, AppendEntries, Behind, NewerTerm, RequestVote, TimeoutNow, Vote
-from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER
-from records.entry import Entry, encode_entry
-from records.invariant import InvariantViolation
-from records.types import ImageVersion, LogIndex, NodeId, ProposalNumber, Term
+import fencepost.quorum.journal
+from fencepost.quorum.messages import Ack, AppendEntries, Behind, NewerTerm, RequestVote, TimeoutNow, Vote
+from fencepost.quorum.raft_log import CANDIDATE, FOLLOWER, LEADER
+from fencepost.records.entry import Entry, encode_entry
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import ImageVersion, LogIndex, NodeId, ProposalNumber, Term
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 
@@ -271,7 +271,7 @@ def test_a_follower_with_a_conflict_far_behind_catches_up(five: Rig, monkeypatch
     """It takes several messages. The first is refused at the conflict, the others because they begin after
     the follower's end: their refusals must not move the leader forward again (simulation seed 22 of 400).
     """
-    monkeypatch.setattr(quorum.journal, "SLICE_MAX", 3)
+    monkeypatch.setattr(fencepost.quorum.journal, "SLICE_MAX", 3)
     a_follower_with_junk(five)
     for _ in range(12):
         five.allocate(3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorum.gather import GATHER_S, RESTS_MAX, Gather
+from fencepost.quorum.gather import GATHER_S, RESTS_MAX, Gather
 
 ALMOST_S = GATHER_S * 0.99
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorum.handshake import (
+from fencepost.quorum.handshake import (
     HELLO_BYTES_MAX,
     PROTOCOL,
     Hello,
@@ -20,7 +20,7 @@ from quorum.handshake import (
     encode_handshake,
     prove,
 )
-from records.types import NodeId
+from fencepost.records.types import NodeId
 
 SECRET = b"the secret of this cluster"
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-import quorum.snapshotter
-from quorum.messages import (
+import fencepost.quorum.snapshotter
+from fencepost.quorum.messages import (
     NAME_MAX,
     Ack,
     Behind,
@@ -31,9 +31,10 @@ from quorum.messages import (
     decode,
     encode,
 )
-from records.invariant import CorruptData
-from records.types import NodeId
-from snapshots import snapshot
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import NodeId
+from fencepost.snapshots import snapshot
+from fencepost.wire.limited_log import LINES_MAX
 from tests.hostile.voters import Voter, changed, is_message, samples, send_as
 from tests.ports import free_port
 from tests.quorum.conftest import MakeRig
@@ -41,7 +42,6 @@ from tests.quorum.rig import Rig
 from tests.quorum.test_links import ONE, SECRET, TWO, Node, running, until
 from tests.quorum.test_snapshots import advance, catch_up
 from tests.wire.stage import capturing_log
-from wire.limited_log import LINES_MAX
 
 FRAMES = 300
 EDGES = (0, 1, 2, 3, 5, 6, 7, 100, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -1, -5, -(2**63))
@@ -156,7 +156,7 @@ def test_what_a_follower_acknowledges_of_a_snapshot_stops_no_leader(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot is on its way to it; it acknowledges absurd positions of absurd files."""
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
     rig = make_rig(3, snapshot_entries=5)
     rig.elect(1)
     rig.register(1)

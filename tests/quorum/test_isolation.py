@@ -11,24 +11,24 @@ import lmdb
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-import controller.replay
-import quorum.draft
-import quorum.proposer
-from controller.decision import Decision
-from controller.transactions.states import TRANSACTIONS
-from controller.view import View
-from quorum.raft_log import FOLLOWER, UNLED_S
-from quorum.succession import YIELD_PERIOD_S, YIELD_S_MAX
-from records.batch import encode_batch
-from records.invariant import CorruptData, InvariantViolation
-from records.transaction_log import TransactionStateRecord
-from records.types import Term
-from snapshots.rows import row_key
-from snapshots.store import image_digest
+import fencepost.controller.replay
+import fencepost.quorum.draft
+import fencepost.quorum.proposer
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions.states import TRANSACTIONS
+from fencepost.controller.view import View
+from fencepost.quorum.raft_log import FOLLOWER, UNLED_S
+from fencepost.quorum.succession import YIELD_PERIOD_S, YIELD_S_MAX
+from fencepost.records.batch import encode_batch
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.transaction_log import TransactionStateRecord
+from fencepost.records.types import Term
+from fencepost.snapshots.rows import row_key
+from fencepost.snapshots.store import image_digest
+from fencepost.wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
 from tests.quorum.conftest import MakeRig
 from tests.quorum.decisions import three_requests, transaction, writes
 from tests.quorum.rig import Rig, Silence
-from wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
 
 FAILURES = [InvariantViolation("our bug"), ZeroDivisionError("a bug"), KeyError("x"), RecursionError("deep")]
 HALTS = [lmdb.Error("the disk"), MemoryError(), CorruptData("own row"), OSError(5, "EIO")]
@@ -69,14 +69,14 @@ def test_what_a_failed_replay_wrote_is_undone(
     three: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """The second record's replay fails after the first one's rows, and some of its own, are written."""
-    replay = controller.replay.REPLAY[TransactionStateRecord]
+    replay = fencepost.controller.replay.REPLAY[TransactionStateRecord]
 
     def fails(view: Any, record: TransactionStateRecord) -> None:
         replay(view, record)
         if record.transactional_id == "second":
             raise error
 
-    monkeypatch.setitem(controller.replay.REPLAY, TransactionStateRecord, fails)
+    monkeypatch.setitem(fencepost.controller.replay.REPLAY, TransactionStateRecord, fails)
     assert three_requests(three, writes(transaction("first"), transaction("second"))) == HARMED
     three.settle()
     alone = {node: image_digest(three[node].store) for node in (1, 2, 3)}
@@ -104,7 +104,7 @@ def test_an_entry_that_cannot_be_encoded_is_decided_again_request_by_request(
             raise InvariantViolation("it cannot be encoded")
         return encode(records, **how)
 
-    monkeypatch.setattr(quorum.draft, "encode_batch", fails)
+    monkeypatch.setattr(fencepost.quorum.draft, "encode_batch", fails)
     before = three[1].journal.last_index
     assert three_requests(three, writes(transaction("poison"))) == HARMED
     assert three[1].journal.last_index <= before + 4
@@ -170,13 +170,13 @@ def test_a_refusal_that_cannot_be_given_does_not_keep_others_waiting(three: Rig,
     if how != "deposed":
         three.turn(1)
     if how == "unknown":
-        three.wait(quorum.proposer.FATE_WAIT_S)
+        three.wait(fencepost.quorum.proposer.FATE_WAIT_S)
         three[1].beat()
     else:
         three[1].raft.step_down(Term(three[1].raft.term + 1))
         three[1].proposer.deposed()
         if how == "superseded":
-            three.wait(quorum.proposer.FATE_WAIT_S)
+            three.wait(fencepost.quorum.proposer.FATE_WAIT_S)
             three[1].beat()
     assert len(after.codes) == 1
 

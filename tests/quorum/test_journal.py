@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorum.journal import NO_OP, SLICE_MAX, Journal
-from records.invariant import InvariantViolation
-from records.types import LogIndex, Term
-from snapshots.store import Store
+from fencepost.quorum.journal import NO_OP, SLICE_MAX, Journal
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import LogIndex, Term
+from fencepost.snapshots.store import Store
 
 
 @pytest.fixture

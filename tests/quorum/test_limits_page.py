@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controller import topic_creation, topic_deletion
-from controller.transactions import add_partitions, states
-from quorum import draft, held, proposer, quarantine, transaction_server
+from fencepost.controller import topic_creation, topic_deletion
+from fencepost.controller.transactions import add_partitions, states
+from fencepost.quorum import draft, held, proposer, quarantine, transaction_server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 LIMITS = {

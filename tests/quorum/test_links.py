@@ -13,15 +13,15 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-import quorum.links
-from quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
-from quorum.link_events import Events
-from quorum.links import Links
-from quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
-from records.levels import LEVEL_MAX
-from records.types import NodeId
+import fencepost.quorum.links
+from fencepost.quorum.handshake import HELLO_BYTES_MAX, PROTOCOL, Hello, LinkConfig, Proof
+from fencepost.quorum.link_events import Events
+from fencepost.quorum.links import Links
+from fencepost.quorum.messages import FRAME_BYTES_MAX, Message, TimeoutNow, encode
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
+from fencepost.wire.limited_log import LimitedLog
 from tests.ports import free_port
-from wire.limited_log import LimitedLog
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 SECRET = b"the secret of this cluster"
@@ -332,7 +332,7 @@ def test_a_peers_garbage_costs_it_its_connection_only(monkeypatch: pytest.Monkey
 
 
 def test_a_silent_stranger_is_shown_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.links, "HANDSHAKE_S", 0.05)
+    monkeypatch.setattr(fencepost.quorum.links, "HANDSHAKE_S", 0.05)
 
     async def story() -> None:
         one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))
@@ -346,8 +346,8 @@ def test_a_silent_stranger_is_shown_the_door(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_so_many_strangers_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.links, "UNKNOWN_MAX", 2)
-    monkeypatch.setattr(quorum.links, "HANDSHAKE_S", 3600)
+    monkeypatch.setattr(fencepost.quorum.links, "UNKNOWN_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.links, "HANDSHAKE_S", 3600)
 
     async def story() -> None:
         one = Node(ONE, dict(zip((ONE, TWO), (free_port(), free_port()), strict=True)))

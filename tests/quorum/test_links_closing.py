@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-import quorum.links
-from quorum.messages import TimeoutNow, encode
+import fencepost.quorum.links
+from fencepost.quorum.messages import TimeoutNow, encode
 from tests.ports import free_port
 from tests.quorum.test_links import ONE, PATIENCE_S, TWO, Node, framed, running, until
 
@@ -96,7 +96,7 @@ def test_a_peer_that_reads_nothing_does_not_hold_a_stop(
     new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was sent more than the kernel takes, so a close that waits for the rest would wait forever."""
-    monkeypatch.setattr(quorum.links, "LINGER_S", 0.05)
+    monkeypatch.setattr(fencepost.quorum.links, "LINGER_S", 0.05)
 
     async def story() -> None:
         before = sockets()
@@ -126,7 +126,7 @@ def test_a_peer_that_reads_nothing_does_not_hold_a_stop(
 def test_a_peer_that_accepts_and_says_nothing_is_left_and_dialled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(quorum.links, "HANDSHAKE_S", 0.05)
+    monkeypatch.setattr(fencepost.quorum.links, "HANDSHAKE_S", 0.05)
 
     async def story() -> None:
         before = sockets()
@@ -152,7 +152,7 @@ def test_a_peer_that_accepts_and_says_nothing_is_left_and_dialled_again(
 
 
 def test_a_refused_stranger_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.links, "LINGER_S", 0.05)
+    monkeypatch.setattr(fencepost.quorum.links, "LINGER_S", 0.05)
 
     async def story() -> None:
         one = Node(ONE, {ONE: free_port(), TWO: free_port()})

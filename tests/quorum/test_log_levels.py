@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller import features, levels, voters
-from controller.decision import Decision
-from controller.errors import InvalidRequest
-from controller.levels import LOG_LEVEL, LogLevels
-from controller.view import View
-from quorum.messages import SnapshotBegin
-from records.batch import iter_batches
-from records.control import LeaderChange, decode_control
-from records.entry import LATER_MAGIC
-from records.levels import LEVEL_MAX, LevelTooHigh
-from records.schema import FeatureLevelRecord
-from records.types import Log, NodeId, Term
-from snapshots import snapshot
-from snapshots.store import image_digest
+from fencepost.controller import features, levels, voters
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.levels import LOG_LEVEL, LogLevels
+from fencepost.controller.view import View
+from fencepost.quorum.messages import SnapshotBegin
+from fencepost.records.batch import iter_batches
+from fencepost.records.control import LeaderChange, decode_control
+from fencepost.records.entry import LATER_MAGIC
+from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.schema import FeatureLevelRecord
+from fencepost.records.types import Log, NodeId, Term
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Answers, Rig
 from tests.snapshots.test_snapshot_levels import signed

@@ -6,10 +6,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
-import quorum.replica
-import quorum.snapshotter
-from quorum.replica import Replica
-from snapshots.store import ImageLost, image_digest
+import fencepost.quorum.replica
+import fencepost.quorum.snapshotter
+from fencepost.quorum.replica import Replica
+from fencepost.snapshots.store import ImageLost, image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 
@@ -26,7 +26,7 @@ def delete_image(directory: Path) -> None:
 @pytest.fixture
 def led(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> Rig:
     """Node 1 leads, and has handed out some blocks."""
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
     rig = make_rig(3, snapshot_entries=INTERVAL)
     rig.elect(1)
     rig.register(1)
@@ -97,7 +97,7 @@ def test_an_image_that_is_there_is_kept(led: Rig) -> None:
 
 
 def test_a_long_log_is_replayed_in_bounded_memory(led: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.replica, "ROWS_UNSAVED_MAX", 0)
+    monkeypatch.setattr(fencepost.quorum.replica, "ROWS_UNSAVED_MAX", 0)
     advance(led, INTERVAL - 2)
     led[2].flush()
     led.crash(2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.messages import (
+from fencepost.quorum.messages import (
     CHUNK_BYTES_MAX,
     ENTRIES_MAX,
     NAME_MAX,
@@ -28,11 +28,11 @@ from quorum.messages import (
     decode,
     encode,
 )
-from records.batch import BatchRecord, encode_batch
-from records.entry import ENTRY_BYTES_MAX, Entry, encode_entry
-from records.invariant import CorruptData
-from records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
-from snapshots.snapshot import MANIFEST_BYTES_MAX
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.entry import ENTRY_BYTES_MAX, Entry, encode_entry
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.snapshots.snapshot import MANIFEST_BYTES_MAX
 
 terms = st.integers(0, 2**31 - 1)
 indexes = st.integers(1, 2**62)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import generate_latest
 
-from quorum.metrics import NodeMetrics, watch_loop
-from quorum.transaction_counts import TransactionCounts
-from records.types import NodeId, Offset, Term
+from fencepost.quorum.metrics import NodeMetrics, watch_loop
+from fencepost.quorum.transaction_counts import TransactionCounts
+from fencepost.records.types import NodeId, Offset, Term
 
 
 def scrape(metrics: NodeMetrics) -> dict[str, float]:

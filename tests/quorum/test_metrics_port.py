@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from quorum.metrics import NodeMetrics
-from quorum.metrics_port import HEAD_BYTES_MAX, METRICS_CONNECTIONS_MAX, RENDERED_S, MetricsPort
-from records.types import Term
+from fencepost.quorum.metrics import NodeMetrics
+from fencepost.quorum.metrics_port import HEAD_BYTES_MAX, METRICS_CONNECTIONS_MAX, RENDERED_S, MetricsPort
+from fencepost.records.types import Term
+from fencepost.wire.admission import PACE_SWEEPS
+from fencepost.wire.limits import ListenerLimits
 from tests.wire.stage import capturing_log
-from wire.admission import PACE_SWEEPS
-from wire.limits import ListenerLimits
 
 PROMETHEUS = (
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9392\r\nUser-Agent: Prometheus/2.53.0\r\n"

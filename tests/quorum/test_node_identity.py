@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.node_identity import (
+from fencepost.quorum.node_identity import (
     BOOTSTRAP,
     FILE_BYTES_MAX,
     META_PROPERTIES,
@@ -25,8 +25,8 @@ from quorum.node_identity import (
     require_identity,
     without_store,
 )
-from records.levels import LEVEL_MAX
-from records.types import NodeId
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId
 
 CLUSTER = id_text(UUID(int=1 << 100))
 OTHER_CLUSTER = id_text(UUID(int=1 << 101))

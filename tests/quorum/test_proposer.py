@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-import quorum.draft
-import quorum.proposer
-import quorum.snapshotter
-from controller.decision import Decision
-from controller.view import View
-from quorum.messages import AppendEntries, NewerTerm
-from quorum.proposer import FATE_WAIT_S, PATIENCE_S
-from quorum.raft_log import FOLLOWER, LEADER
-from records.invariant import InvariantViolation
-from records.types import NodeId
+import fencepost.quorum.draft
+import fencepost.quorum.proposer
+import fencepost.quorum.snapshotter
+from fencepost.controller.decision import Decision
+from fencepost.controller.view import View
+from fencepost.quorum.messages import AppendEntries, NewerTerm
+from fencepost.quorum.proposer import FATE_WAIT_S, PATIENCE_S
+from fencepost.quorum.raft_log import FOLLOWER, LEADER
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import NodeId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Answers, Rig
 
@@ -40,7 +40,7 @@ def test_requests_that_wait_are_decided_together_each_on_the_one_before(three: R
 
 
 def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.draft, "DECISIONS_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.draft, "DECISIONS_MAX", 2)
     last = three[1].journal.last_index
     answers = [three.allocate(1) for _ in range(5)]
     three.turn(1)
@@ -114,7 +114,7 @@ def test_nobody_is_expected_back_after_a_patient_request(three: Rig) -> None:
 
 
 def test_an_entry_ends_with_the_decision_that_fills_it(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.draft, "ENTRY_COST_MAX", 1)
+    monkeypatch.setattr(fencepost.quorum.draft, "ENTRY_COST_MAX", 1)
     last = three[1].journal.last_index
     for _ in range(2):
         three.allocate(1)
@@ -126,7 +126,7 @@ def test_an_entry_ends_with_the_decision_that_fills_it(three: Rig, monkeypatch: 
 def test_one_request_too_many_is_sent_away_and_nothing_is_done(
     three: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quorum.proposer, "PENDING_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.proposer, "PENDING_MAX", 2)
     taken = [three.allocate(1) for _ in range(2)]
     assert three.allocate(1).codes == ["NotController"]
     three.turn(1)
@@ -283,7 +283,7 @@ def test_a_snapshot_that_skips_an_entry_leaves_its_fate_unknown(
 
     The leadership change that follows does not prove that it was superseded.
     """
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
     rig = make_rig(3, snapshot_entries=5)
     rig.elect(1)
     rig.register(1)

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-import controller.transactions.expiry
-import quorum.draft
-import quorum.quarantine
-from controller import brokers
-from controller.replay import REPLAY
-from controller.transactions import states
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.states import State
-from quorum.quarantine import Quarantine
-from quorum.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
-from records.invariant import InvariantViolation
-from records.logged import ENTRY_COST_MAX
-from records.schema import BrokerRegistrationChangeRecord
-from records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
-from records.types import BrokerId, ProducerId
+import fencepost.controller.transactions.expiry
+import fencepost.quorum.draft
+import fencepost.quorum.quarantine
+from fencepost.controller import brokers
+from fencepost.controller.replay import REPLAY
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.states import State
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.logged import ENTRY_COST_MAX
+from fencepost.records.schema import BrokerRegistrationChangeRecord
+from fencepost.records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import BrokerId, ProducerId
 from tests.controller.worlds import image, registered
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import TOPIC, Bench
@@ -47,7 +47,7 @@ def fails_in_replay(
 
 def fails_in_decide(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     failed: list[Any] = []
-    timed_out = controller.transactions.expiry.timed_out
+    timed_out = fencepost.controller.transactions.expiry.timed_out
 
     def fails(row: Any, now_ms: int) -> Any:
         if row.transactional_id == POISONED:
@@ -55,7 +55,7 @@ def fails_in_decide(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise KeyError("planted")
         return timed_out(row, now_ms)
 
-    monkeypatch.setattr(controller.transactions.expiry, "timed_out", fails)
+    monkeypatch.setattr(fencepost.controller.transactions.expiry, "timed_out", fails)
     return failed
 
 
@@ -200,14 +200,14 @@ def test_large_rows_time_out_in_several_entries_of_bounded_cost(
         bench.settle()
     costs: list[int] = []
     proposer = bench.rig[1].proposer
-    draft = quorum.draft.Draft.batches
+    draft = fencepost.quorum.draft.Draft.batches
 
     def noting(self: Any, now_ms: int) -> Any:
         costs.append(self.cost)
         return draft(self, now_ms)
 
-    monkeypatch.setattr(quorum.draft.Draft, "batches", noting)
-    monkeypatch.setattr(quorum.draft, "ENTRY_COST_MAX", ENTRY_COST_MAX // 4)
+    monkeypatch.setattr(fencepost.quorum.draft.Draft, "batches", noting)
+    monkeypatch.setattr(fencepost.quorum.draft, "ENTRY_COST_MAX", ENTRY_COST_MAX // 4)
     bench.wait(3.0)
     assert {bench.state(name) for name in NAMES} == {"PrepareAbort"}
     assert max(costs) < 2 * ENTRY_COST_MAX // 4
@@ -229,7 +229,7 @@ class Clock:
 
 
 def test_at_the_limit_the_oldest_makes_room_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.quarantine, "QUARANTINED_MAX", 3)
+    monkeypatch.setattr(fencepost.quorum.quarantine, "QUARANTINED_MAX", 3)
     clock = Clock()
     rows = Quarantine(clock, clock.ms)
     for key in "abc":
@@ -262,7 +262,7 @@ def test_one_timer_does_not_pass_by_what_another_one_failed_on() -> None:
     rows = Quarantine(clock, clock.ms)
     rows.add("timer", "a", "x" * 10_000)
     assert rows.passed_by("other") == frozenset()
-    assert len(rows.rows()[0].reason) == quorum.quarantine.REASON_CHARACTERS_MAX
+    assert len(rows.rows()[0].reason) == fencepost.quorum.quarantine.REASON_CHARACTERS_MAX
     rows.remove("other", "a")
     assert len(rows) == 1
     rows.remove("timer", "a")

@@ -3,13 +3,13 @@
 import pysyncobj.syncobj
 import pytest
 
-from quorum import raft_log
-from quorum.journal import NO_OP, REGULAR
-from quorum.messages import AppendEntries, RequestVote
-from quorum.raft_log import CANDIDATE, FOLLOWER, LEADER, RANK_JITTER_S, RANK_STEP_S, RETRY_S
-from records.entry import ENTRY_BYTES_MAX
-from records.invariant import InvariantViolation
-from records.types import NodeId
+from fencepost.quorum import raft_log
+from fencepost.quorum.journal import NO_OP, REGULAR
+from fencepost.quorum.messages import AppendEntries, RequestVote
+from fencepost.quorum.raft_log import CANDIDATE, FOLLOWER, LEADER, RANK_JITTER_S, RANK_STEP_S, RETRY_S
+from fencepost.records.entry import ENTRY_BYTES_MAX
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import NodeId
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_messages import entry_of

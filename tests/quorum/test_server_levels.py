@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ClusterAuthorizationFailed, InvalidRequest
-from controller.levels import LogLevels
-from controller.migration_phase import Phase
-from controller.replay import replay_record
-from controller.voters import voters_record
-from records.types import NodeId
+from fencepost.controller.errors import ClusterAuthorizationFailed, InvalidRequest
+from fencepost.controller.levels import LogLevels
+from fencepost.controller.migration_phase import Phase
+from fencepost.controller.replay import replay_record
+from fencepost.controller.voters import voters_record
+from fencepost.records.types import NodeId
+from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 from tests.controller.test_levels import BOUND
 from tests.quorum.test_server_upgrade import Stage
-from wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 MAY = [
     pytest.param("User:operator", {None, 1}, id="alter"),

@@ -8,23 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from controller.authorization import Acls
-from controller.brokers import BROKERS, Broker
-from controller.errors import ClusterAuthorizationFailed
-from controller.migration_phase import MIGRATION, Migration, Phase
-from controller.producer_ids import AllocateProducerIds
-from controller.view import EmptyView, Overlay
-from quorum.config import NodeConfig, parse_properties
-from quorum.draft import Decide
-from quorum.metrics import NodeMetrics
-from quorum.quarantine import Quarantine
-from quorum.replica import Replica
-from quorum.server import ControllerServer
-from records.types import BrokerEpoch, BrokerId
+from fencepost.controller.authorization import Acls
+from fencepost.controller.brokers import BROKERS, Broker
+from fencepost.controller.errors import ClusterAuthorizationFailed
+from fencepost.controller.migration_phase import MIGRATION, Migration, Phase
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.view import EmptyView, Overlay
+from fencepost.quorum.config import NodeConfig, parse_properties
+from fencepost.quorum.draft import Decide
+from fencepost.quorum.metrics import NodeMetrics
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.server import ControllerServer
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
 from tests.quorum.rig import Answers, Silence
 from tests.zookeeper.model import ScriptedPort, ZnodeModel
-from wire.dispatch import Context, Reply
-from wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
 
 ACLS = Acls.parse("User:operator ALTER\nUser:looker DESCRIBE\nUser:broker CLUSTER_ACTION\n")
 CONFIG = """

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import quorum.snapshot_receiver
-import quorum.snapshotter
-from quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
-from quorum.replica import Replica
-from records.types import NodeId
-from snapshots import snapshot
-from snapshots.store import image_digest
+import fencepost.quorum.snapshot_receiver
+import fencepost.quorum.snapshotter
+from fencepost.quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.replica import Replica
+from fencepost.records.types import NodeId
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.store import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 
@@ -21,9 +21,9 @@ INTERVAL = 5
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few entries reach every boundary."""
-    monkeypatch.setattr(quorum.snapshotter, "TAIL_ENTRIES", 0)
-    monkeypatch.setattr(quorum.snapshotter, "CHUNK_BYTES_MAX", 200)
-    monkeypatch.setattr(quorum.snapshot_receiver, "ROWS_PER_SLICE", 1)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "TAIL_ENTRIES", 0)
+    monkeypatch.setattr(fencepost.quorum.snapshotter, "CHUNK_BYTES_MAX", 200)
+    monkeypatch.setattr(fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1)
 
 
 def advance(rig: Rig, node: int, entries: int) -> None:
@@ -183,7 +183,7 @@ def test_a_lost_chunk_is_sent_again_after_a_while(behind: Rig) -> None:
     begun(behind)
     behind.take(1, 3, SnapshotChunk)
     behind.frames.clear()
-    behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+    behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
     catch_up(behind)
 
 
@@ -260,7 +260,7 @@ def test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_sna
     taken = behind[1].snapshotter._last_index
     for _ in range(4):
         advance(behind, 1, INTERVAL)
-        behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+        behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
         behind.heartbeat()
         behind.flow()
         behind.beat(1)
@@ -278,7 +278,7 @@ def test_it_does_not_wait_for_ever(behind: Rig) -> None:
     begun(behind)
     behind.crash(3)
     advance(behind, 1, 2 * INTERVAL)
-    behind.wait(quorum.snapshotter.CHUNK_WAIT_S + 1)
+    behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
     behind.beat(1)
     behind.work()
     behind.beat(1)

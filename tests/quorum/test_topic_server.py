@@ -9,27 +9,33 @@ from typing import Any, cast
 
 import pytest
 
-import quorum.topic_server
-from controller.authorization import Acls
-from controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode, InvalidRequest, NotController
-from controller.replay import replay_record
-from controller.topics import CreateTopics, DeleteTopics, NewTopic, find
-from controller.view import Overlay
-from quorum.config import parse_properties
-from quorum.draft import Decide
-from quorum.metrics import NodeMetrics
-from quorum.quarantine import Quarantine
-from quorum.replica import Replica
-from quorum.server import ControllerServer
-from quorum.topic_server import RESOURCES_MAX
-from records.types import NodeId
+import fencepost.quorum.topic_server
+from fencepost.controller.authorization import Acls
+from fencepost.controller.errors import (
+    ApiError,
+    ClusterAuthorizationFailed,
+    ErrorCode,
+    InvalidRequest,
+    NotController,
+)
+from fencepost.controller.replay import replay_record
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
+from fencepost.controller.view import Overlay
+from fencepost.quorum.config import parse_properties
+from fencepost.quorum.draft import Decide
+from fencepost.quorum.metrics import NodeMetrics
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.server import ControllerServer
+from fencepost.quorum.topic_server import RESOURCES_MAX
+from fencepost.records.types import NodeId
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
+from fencepost.wire.k32_describe_configs import ConfigResource, DescribeConfigs
 from tests.controller.worlds import changed, image, registered
 from tests.quorum.rig import Silence
 from tests.quorum.test_server_upgrade import CONFIG
 from tests.wire.answering import Answering
-from wire.dispatch import Context, Reply
-from wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
-from wire.k32_describe_configs import ConfigResource, DescribeConfigs
 
 ACLS = Acls.parse("User:admin CREATE\nUser:admin DELETE\nUser:admin DESCRIBE\nUser:broker CLUSTER_ACTION\n")
 LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False))
@@ -137,7 +143,7 @@ def test_what_was_said_of_all_topics_is_not_said_again_when_it_is_wrong() -> Non
 
 
 def test_names_alone_do_not_take_all_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.topic_server, "AUTO_CREATED_PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.topic_server, "AUTO_CREATED_PARTITIONS_MAX", 2)
     stage = Stage()
     codes = [each.error_code for each in stage.ask(asked("a", "b", "c", create=True)).topics]
     assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]

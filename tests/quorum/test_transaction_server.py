@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-import quorum.transaction_lists
-from controller.authorization import Acls, Operation
-from controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
-from controller.transactions.describe import (
+import fencepost.quorum.transaction_lists
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import (
     DescribeTransactions,
     ListTransactions,
     ListTransactionsAnswer,
 )
-from controller.transactions.init_producer_id import InitProducerId
-from quorum.draft import Decide, Reply
-from quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
-from quorum.transaction_lists import LISTS_MAX
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
+from fencepost.quorum.transaction_lists import LISTS_MAX
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import CLIENT, TOPIC, Answer, Bench
-from wire.k66_list_transactions import LIST_TRANSACTIONS
 
 
 def codes(answer: Answer) -> set[int]:
@@ -378,7 +378,7 @@ def sent_and_read(answer: Answer) -> ListTransactionsAnswer:
 
 
 def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.transaction_lists, "LIST_ROWS_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.transaction_lists, "LIST_ROWS_MAX", 2)
     names = [f"id-{n}" for n in range(7)]
     for name in names:
         bench.init(name)
@@ -393,7 +393,7 @@ def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.Monkey
 def test_a_list_has_a_bound(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, bytes_max: int, told: str | ErrorCode
 ) -> None:
-    monkeypatch.setattr(quorum.transaction_lists, "LIST_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(fencepost.quorum.transaction_lists, "LIST_BYTES_MAX", bytes_max)
     bench.begun("twelve-bytes", 0)
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()

@@ -2,11 +2,11 @@
 
 import pytest
 
-import controller.transactions.expiry
-import quorum.transaction_timers
-from controller.errors import ErrorCode
-from controller.transactions import states
-from quorum.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
+import fencepost.controller.transactions.expiry
+import fencepost.quorum.transaction_timers
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions import states
+from fencepost.quorum.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import TOPIC, Bench
 
@@ -35,7 +35,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
 
 
 def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.transaction_timers, "WALK_S", 1_000.0)
+    monkeypatch.setattr(fencepost.quorum.transaction_timers, "WALK_S", 1_000.0)
     bench.server.activated(bench.rig[1].proposer.now_ms())
     bench.begun("alice", 0, timeout_ms=1_000)
     bench.wait(3.0)
@@ -54,7 +54,7 @@ def test_nobody_times_out_within_the_grace_of_a_new_leadership(bench: Bench) -> 
 
 
 def test_many_that_time_out_are_aborted_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller.transactions.expiry, "TIMEOUTS_MAX", 2)
+    monkeypatch.setattr(fencepost.controller.transactions.expiry, "TIMEOUTS_MAX", 2)
     names = [f"id-{n}" for n in range(7)]
     for name in names:
         bench.begun(name, 0, timeout_ms=1_000)
@@ -72,7 +72,7 @@ def test_nothing_is_proposed_while_nothing_times_out(bench: Bench) -> None:
 def test_ids_that_nobody_uses_are_forgotten_in_slices(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller.transactions.expiry, "EXPIRED_MAX", 3)
+    monkeypatch.setattr(fencepost.controller.transactions.expiry, "EXPIRED_MAX", 3)
     bench = Bench(make_rig(1), TransactionTimes(expiration_ms=10_000))
     bench.lead()
     bench.register(1)

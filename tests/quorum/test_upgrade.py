@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-import quorum.migrator
-import quorum.upgrade
-from cli.zookeeper_port import fence_content
-from controller.errors import CoordinatorLoadInProgress, InvalidRequest, RequestTimedOut
-from controller.migration_phase import Intent, Phase
-from quorum.crash_points import CONTROLLER_POINTS
-from quorum.zookeeper_port import Conflict, Fence
+import fencepost.quorum.migrator
+import fencepost.quorum.upgrade
+from fencepost.cli.zookeeper_port import fence_content
+from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest, RequestTimedOut
+from fencepost.controller.migration_phase import Intent, Phase
+from fencepost.quorum.crash_points import CONTROLLER_POINTS
+from fencepost.quorum.zookeeper_port import Conflict, Fence
+from fencepost.wire.k20021_migrate import LoggedFence
 from tests.quorum.migration_bench import CLUSTER, Bench, Crash
 from tests.zookeeper.model import (
     KafkaExhausted,
@@ -22,7 +23,6 @@ from tests.zookeeper.model import (
     next_block_of_kafka,
     take_directly,
 )
-from wire.k20021_migrate import LoggedFence
 
 Block = tuple[int, int]
 
@@ -145,7 +145,7 @@ def test_among_rivals_the_fence_is_written_right_behind_a_write_of_ours(bench: B
 def test_a_fence_that_never_gets_through_says_so_and_can_be_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quorum.upgrade, "FENCE_TRIES_MAX", 3)
+    monkeypatch.setattr(fencepost.quorum.upgrade, "FENCE_TRIES_MAX", 3)
     bench.go_to(Phase.IMPORTED)
     bench.port.before_write = lambda: take_directly(bench.znode)
     with pytest.raises(CoordinatorLoadInProgress, match=r"fence: 3 tries in .* run fence again, or rollback"):
@@ -272,7 +272,7 @@ def test_a_rollback_whose_write_is_not_heard_of_writes_again(bench: Bench, spoil
 
 
 def test_a_rollback_against_rivals_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.upgrade, "WRITE_TRIES_MAX", 3)
+    monkeypatch.setattr(fencepost.quorum.upgrade, "WRITE_TRIES_MAX", 3)
     bench.go_to(Phase.IMPORTED)
     bench.crash_at = "fence:intent-applied"
     with pytest.raises(Crash):

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-import quorum.migrator
-import quorum.upgrade
-from cli.zookeeper_port import block_content, fence_content
-from controller.errors import CoordinatorLoadInProgress, InvalidRequest
-from controller.migration_phase import NEXT_COMMAND, Intent, Phase
-from controller.producer_ids import ProducerIdBlock
-from quorum.zookeeper_port import Fence, Unavailable, Unreadable
-from records.types import PRODUCER_ID_MAX, ProducerId
+import fencepost.quorum.migrator
+import fencepost.quorum.upgrade
+from fencepost.cli.zookeeper_port import block_content, fence_content
+from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
+from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.quorum.zookeeper_port import Fence, Unavailable, Unreadable
+from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
+from fencepost.wire.k20021_migrate import LoggedFence, SeenZnode
 from tests.quorum.migration_bench import Bench, Crash, stopped
 from tests.zookeeper.model import (
     kafkas_content,
     take_directly,
     znode,
 )
-from wire.k20021_migrate import LoggedFence, SeenZnode
 
 FORWARD = ("bridge", "import", "fence", "finalize")
 RESTING = ("waiting", "bridge", "imported", "quorum", "finalized")
@@ -145,7 +145,7 @@ def test_an_outage_in_the_middle_of_a_fence_is_said_and_waited_for(bench: Bench)
 
 
 def test_one_command_too_many_is_sent_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.migrator, "COMMANDS_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.migrator, "COMMANDS_MAX", 2)
     asked = [bench.command("bridge") for _ in range(3)]
     others = [bench.command("import"), bench.command("fence")]
     looks = [bench.command("status") for _ in range(3)]

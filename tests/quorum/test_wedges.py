@@ -4,20 +4,20 @@ from itertools import pairwise
 
 import pytest
 
-import quorum.marker_sender
-import quorum.set_aside
-import quorum.wedges
-from controller.authorization import Acls
-from controller.errors import ErrorCode
-from quorum.marker_sender import RETRY_S_MAX
-from quorum.wedges import RETRY_S
+import fencepost.quorum.marker_sender
+import fencepost.quorum.set_aside
+import fencepost.quorum.wedges
+from fencepost.controller.authorization import Acls
+from fencepost.controller.errors import ErrorCode
+from fencepost.quorum.marker_sender import RETRY_S_MAX
+from fencepost.quorum.wedges import RETRY_S
+from fencepost.wire.dispatch import Context
+from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
+from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation
+from fencepost.wire.k20066_list_set_aside import QUARANTINED, ListSetAside, SetAsideList
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import CLIENT, TOPIC, Bench, Sent
 from tests.quorum.test_marker_sender import prepared
-from wire.dispatch import Context
-from wire.k20027_force_markers import ForcedMarkers, ForceMarkers
-from wire.k20065_explain_transaction import ExplainTransaction, Explanation
-from wire.k20066_list_set_aside import QUARANTINED, ListSetAside, SetAsideList
 
 OLD = ErrorCode.INVALID_PRODUCER_EPOCH
 CODES = [pytest.param(code, id=f"code-{code}") for code in (47, 52)]
@@ -133,7 +133,7 @@ def test_it_is_tried_again_ever_more_slowly_and_ends_when_it_may(bench: Bench) -
     gaps = [after - before for before, after in pairwise(tries)]
     assert 8 <= len(tries) <= 13
     assert all(after > 1.5 * before for before, after in pairwise(gaps) if after < 500)
-    bench.wait(quorum.wedges.RETRY_S_MAX, step_s=5.0)
+    bench.wait(fencepost.quorum.wedges.RETRY_S_MAX, step_s=5.0)
     (sent,) = bench.take_sent()
     sent.answer()
     bench.settle()
@@ -311,7 +311,7 @@ def told_51(bench: Bench) -> bool:
 
 
 def test_wedged_transactions_keep_no_others_waiting(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quorum.marker_sender, "JOBS_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.marker_sender, "JOBS_MAX", 2)
     wedge(bench, OLD, "alice", "bob")
     prepared(bench, "carol", "dave", indexes=(1,))
     for sent in bench.take_sent():
@@ -324,7 +324,7 @@ def test_wedged_transactions_keep_no_others_waiting(bench: Bench, monkeypatch: p
 def test_past_the_bound_the_oldest_is_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, past: int
 ) -> None:
-    monkeypatch.setattr(quorum.wedges, "WEDGED_MAX", 3 - past)
+    monkeypatch.setattr(fencepost.quorum.wedges, "WEDGED_MAX", 3 - past)
     wedge(bench, OLD, "alice", "bob", "carol")
     assert [each.key for each in listed(bench).rows] == ["alice", "bob", "carol"][past:]
     bench.wait(1.1)  # the walk
@@ -335,7 +335,7 @@ def test_past_the_bound_the_oldest_is_tried_again(
 def test_a_list_has_a_bound_and_says_how_many_there_are(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quorum.set_aside, "ROWS_MAX", 3)
+    monkeypatch.setattr(fencepost.quorum.set_aside, "ROWS_MAX", 3)
     wedge(bench)
     for n, total in ((1, 2), (2, 3), (3, 4)):
         bench.rig[1].quarantine.add("transaction timeout", f"id-{n}", "why")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from controller.brokers import Heartbeat, RegisterBroker
-from controller.errors import ClusterAuthorizationFailed
-from controller.migration_phase import Phase
-from controller.producer_ids import AllocateProducerIds
-from quorum.server import ControllerServer
-from records.types import BrokerEpoch, BrokerId
+from fencepost.controller.brokers import Heartbeat, RegisterBroker
+from fencepost.controller.errors import ClusterAuthorizationFailed
+from fencepost.controller.migration_phase import Phase
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.quorum.server import ControllerServer
+from fencepost.records.types import BrokerEpoch, BrokerId
 from tests.quorum.test_server_upgrade import Stage
 
 REGISTER = RegisterBroker(BrokerId(1), "the-cluster", uuid.UUID(int=1), uuid.UUID(int=2), ())

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from records.batch import BatchRecord, encode_batch
-from records.control import (
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import (
     ControlRecord,
     KRaftVersion,
     KRaftVersionFeature,
@@ -18,9 +18,9 @@ from records.control import (
     VoterRegistration,
     Voters,
 )
-from records.entry import Entry
-from records.frame import encode_frame
-from records.schema import (
+from fencepost.records.entry import Entry
+from fencepost.records.frame import encode_frame
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
     BrokerFeature,
@@ -36,7 +36,7 @@ from records.schema import (
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
-from records.types import Log
+from fencepost.records.types import Log
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from kio.records.schema import NewRecordBatch, Record, RecordHeader
 from kio.records.writers import write_new_batch
 from kio.static.primitive import TZAwareMicros
 
-from records.batch import (
+from fencepost.records.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     HEADERS_MAX,
@@ -28,8 +28,8 @@ from records.batch import (
     iter_batches,
     stamp,
 )
-from records.invariant import CorruptData, InvariantViolation
-from records.types import Offset, Term
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.types import Offset, Term
 from tests.records.strategies import batch_records, int16, int32, int64, timestamps_ms
 
 NOW_MS = 1_763_600_000_000

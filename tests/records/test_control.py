@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from records.control import (
+from fencepost.records.control import (
     CONTROL_RECORDS,
     ControlRecord,
     KRaftVersion,
@@ -30,8 +30,8 @@ from records.control import (
     decode_control,
     encode_control,
 )
-from records.invariant import CorruptData, InvariantViolation
-from records.types import NodeId
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.types import NodeId
 from tests.records.strategies import control_records
 
 DIRECTORY = UUID("ffeeddcc-bbaa-9988-7766-554433221100")

@@ -7,9 +7,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.batch import BatchRecord, encode_batch
-from records.control import LeaderChange, SnapshotFooter, encode_control
-from records.entry import (
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import LeaderChange, SnapshotFooter, encode_control
+from fencepost.records.entry import (
     ENTRY_BYTES_MAX,
     LATER_MAGIC,
     Entry,
@@ -19,10 +19,19 @@ from records.entry import (
     encode_entry,
     holds_controls,
 )
-from records.invariant import CorruptData, InvariantViolation
-from records.levels import LEVEL_MAX, LevelTooHigh
-from records.schema import AllocateProducerIdsRecord, MetadataRecord, NoOpRecord
-from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProducerId, ProposalNumber, Term
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.schema import AllocateProducerIdsRecord, MetadataRecord, NoOpRecord
+from fencepost.records.types import (
+    BrokerEpoch,
+    BrokerId,
+    ImageVersion,
+    Log,
+    NodeId,
+    ProducerId,
+    ProposalNumber,
+    Term,
+)
 from tests.records.strategies import batch_of, control_records, entries, metadata_records
 
 HEAD = "fe 0000000000000001 00000002 00000003 0000000000000004"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.frame import decode_frame, decode_frame_generally, encode_frame, encode_frame_generally
-from records.invariant import CorruptData, InvariantViolation
-from records.schema import (
+from fencepost.records.frame import decode_frame, decode_frame_generally, encode_frame, encode_frame_generally
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.schema import (
     METADATA_RECORDS,
     AllocateProducerIdsRecord,
     BrokerEndpoint,
@@ -26,7 +26,7 @@ from records.schema import (
     UnregisterBrokerRecord,
     ZkMigrationStateRecord,
 )
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.records.strategies import allocations, lone_partitions, metadata_records
 
 ONE, SEVEN = BrokerId(1), BrokerEpoch(7)

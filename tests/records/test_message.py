@@ -19,9 +19,9 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from records.invariant import CorruptData, InvariantViolation
-from records.message import TAGS_MAX, read_message, read_unsigned_varint, write_message
-from records.schema import FeatureLevelRecord, RegisterBrokerRecord
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.message import TAGS_MAX, read_message, read_unsigned_varint, write_message
+from fencepost.records.schema import FeatureLevelRecord, RegisterBrokerRecord
 from tests.records.strategies import control_records, metadata_records
 
 FOREIGN = [

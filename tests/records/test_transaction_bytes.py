@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.invariant import CorruptData
-from records.transaction_bytes import read_value, write_value
-from records.transaction_log import (
+from fencepost.records.invariant import CorruptData
+from fencepost.records.transaction_bytes import read_value, write_value
+from fencepost.records.transaction_log import (
     Fence,
     TopicPartitions,
     TransactionStateRecord,
@@ -16,7 +16,7 @@ from records.transaction_log import (
     read_value_generally,
     write_value_generally,
 )
-from records.types import ProducerId
+from fencepost.records.types import ProducerId
 
 i64 = st.integers(-(2**63), 2**63 - 1)
 i32 = st.integers(-(2**31), 2**31 - 1)

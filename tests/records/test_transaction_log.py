@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from records.invariant import CorruptData, InvariantViolation
-from records.transaction_log import (
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.transaction_log import (
     Fence,
     TopicPartitions,
     TransactionForgotten,
@@ -12,7 +12,7 @@ from records.transaction_log import (
     decode_transaction,
     encode_transaction,
 )
-from records.types import Log, ProducerId
+from fencepost.records.types import Log, ProducerId
 
 # version | ProducerId | Epoch | TimeoutMs | Status | Partitions | LastUpdate | Start | tagged fields.
 # A flexible string or array is its length + 1 as a varint, then its content; 00 is null.

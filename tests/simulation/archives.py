@@ -4,9 +4,9 @@ A batch is there whole, at the offset and in the epoch that it got when it was a
 superseded is there; what is missing is missing because a snapshot took its place, and says so.
 """
 
-from records.batch import stamp
-from records.types import Log, Offset, Term
-from snapshots.archive import Archive
+from fencepost.records.batch import stamp
+from fencepost.records.types import Log, Offset, Term
+from fencepost.snapshots.archive import Archive
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 

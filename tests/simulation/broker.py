@@ -11,27 +11,27 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.foreign_markers import open_partitions
-from broker.log.shapes import VerificationGuard
-from broker.verification import verdict
-from controller.errors import ApiError, ErrorCode
-from controller.transactions.add_partitions import (
+from fencepost.broker.foreign_markers import open_partitions
+from fencepost.broker.log.shapes import VerificationGuard
+from fencepost.broker.verification import verdict
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from controller.transactions.describe import DescribeTransactionsAnswer
-from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
-from records.transaction_log import TopicPartitions
-from records.types import BrokerId, ImageVersion, NodeId, ProducerId
+from fencepost.controller.transactions.describe import DescribeTransactionsAnswer
+from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import BrokerId, ImageVersion, NodeId, ProducerId
+from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
+from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 from tests.simulation.agenda import Agenda
 from tests.simulation.facts import Place
 from tests.simulation.ledger import Ledger
 from tests.simulation.partition import Batch, Partition, Stray
 from tests.simulation.post import Post
-from wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
-from wire.k20024_announce_partitions import AnnouncePartitions
 
 if TYPE_CHECKING:
     from tests.simulation.coordinator import Coordinator

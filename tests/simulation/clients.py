@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller import brokers, producer_ids
-from controller.brokers import Endpoint, Heartbeat, RegisterBroker, UnregisterBroker
-from controller.decision import Decision
-from controller.errors import StaleBrokerEpoch
-from controller.view import View
-from records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.controller import brokers, producer_ids
+from fencepost.controller.brokers import Endpoint, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import StaleBrokerEpoch
+from fencepost.controller.view import View
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
 from tests.simulation.agenda import Agenda
 from tests.simulation.ledger import Attempt, Ledger
 from tests.simulation.process import CLUSTER, Process

@@ -8,24 +8,24 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from controller.authorization import Acls
-from controller.errors import ApiError
-from controller.transactions.add_partitions import AddPartitionsToTxn
-from controller.transactions.describe import DescribeTransactions
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId
-from quorum.driver import Service
-from quorum.transaction_server import TransactionServer
-from quorum.transaction_timers import TransactionTimes
-from records.types import BrokerId, ProducerId
+from fencepost.controller.authorization import Acls
+from fencepost.controller.errors import ApiError
+from fencepost.controller.transactions.add_partitions import AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.quorum.driver import Service
+from fencepost.quorum.transaction_server import TransactionServer
+from fencepost.quorum.transaction_timers import TransactionTimes
+from fencepost.records.types import BrokerId, ProducerId
+from fencepost.wire.dispatch import Context, Endpoint
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
+from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
+from fencepost.wire.k20027_force_markers import ForceMarkers
 from tests.simulation.broker import Broker
 from tests.simulation.post import Post
 from tests.simulation.process import Process
 from tests.wire.answering import Answering
-from wire.dispatch import Context, Endpoint
-from wire.k27_write_txn_markers import WriteTxnMarkers
-from wire.k20024_announce_partitions import AnnouncePartitions
-from wire.k20027_force_markers import ForceMarkers
 
 Request = InitProducerId | AddPartitionsToTxn | EndTxn
 Told = Callable[[Any], None]

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from controller.errors import ApiError, ErrorCode
-from controller.transactions import states
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsAnswer, AddPartitionsToTxn
-from controller.transactions.end_txn import EndTxn, EndTxnAnswer
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from controller.transactions.states import Transaction
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
-from records.types import NodeId
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+)
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.states import Transaction
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from fencepost.records.types import NodeId
 from tests.simulation.broker import TOPIC
 from tests.simulation.coordinator import Coordinator, Request
 from tests.simulation.facts import Asked, Ended, Identified, Pair, Place, Purpose

@@ -7,8 +7,8 @@ other batch has, so that each partition tells what became of each.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from records.transaction_log import TransactionStateRecord
-from records.types import ImageVersion, LogIndex, ProducerId
+from fencepost.records.transaction_log import TransactionStateRecord
+from fencepost.records.types import ImageVersion, LogIndex, ProducerId
 
 Place = int  # a partition of the one topic
 Pair = tuple[ProducerId, int]  # producer id, epoch

@@ -7,9 +7,9 @@ log binds its new directory (docs/design.md 4).
 
 from typing import TYPE_CHECKING
 
-from quorum.active_controller import HAND_OVER_S
-from quorum.driver import TICK_S
-from records.types import NodeId
+from fencepost.quorum.active_controller import HAND_OVER_S
+from fencepost.quorum.driver import TICK_S
+from fencepost.records.types import NodeId
 from tests.simulation.process import DISK_FREE_MIN, Process
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from controller import brokers
+from fencepost.controller import brokers
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process

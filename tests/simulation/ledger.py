@@ -8,17 +8,17 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.errors import ApiError, RequestTimedOut, StorageFull
-from controller.migration import DIRECT_WRITERS
-from controller.view import ImageHeader
-from quorum.journal import NO_OP
-from quorum.replica import Replica
-from records.control import LeaderChange, Voters
-from records.entry import Entry, decode_entry, decode_records
-from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, ZkMigrationStateRecord
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import LogIndex, NodeId, Term
-from snapshots.store import Store, image_digest
+from fencepost.controller.errors import ApiError, RequestTimedOut, StorageFull
+from fencepost.controller.migration import DIRECT_WRITERS
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.journal import NO_OP
+from fencepost.quorum.replica import Replica
+from fencepost.records.control import LeaderChange, Voters
+from fencepost.records.entry import Entry, decode_entry, decode_records
+from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, ZkMigrationStateRecord
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import LogIndex, NodeId, Term
+from fencepost.snapshots.store import Store, image_digest
 from tests.simulation.facts import Fact, TransactionFacts
 
 Block = tuple[int, int]  # first, end

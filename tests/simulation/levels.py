@@ -9,10 +9,10 @@ Invariant  the level in force is never above what a bound voter reads. So no nod
 
 from typing import Any, Final
 
-from controller import levels, voters
-from controller.errors import ApiError
-from controller.view import View
-from records.types import NodeId
+from fencepost.controller import levels, voters
+from fencepost.controller.errors import ApiError
+from fencepost.controller.view import View
+from fencepost.records.types import NodeId
 from tests.simulation.invariants import Violation, require
 from tests.simulation.ledger import Ledger, News
 from tests.simulation.process import Process

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from quorum.messages import decode
-from records.types import NodeId
+from fencepost.quorum.messages import decode
+from fencepost.records.types import NodeId
 from tests.simulation.agenda import Agenda
 from tests.simulation.weather import Weather
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker.log.producer_state import ProducerStates
-from broker.log.shapes import VerificationGuard
-from records.batch import TRANSACTIONAL, BatchHeader
-from records.end_marker import NO_VERSION, EndMarker
-from records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.broker.log.producer_state import ProducerStates
+from fencepost.broker.log.shapes import VerificationGuard
+from fencepost.records.batch import TRANSACTIONAL, BatchHeader
+from fencepost.records.end_marker import NO_VERSION, EndMarker
+from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 from tests.simulation.facts import Marked, MarkedByHand, Pair, PassedOver, Place, Purpose, Wrote
 from tests.simulation.ledger import Ledger
 

@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from records.types import Offset
-from snapshots.archive import Archive
+from fencepost.records.types import Offset
+from fencepost.snapshots.archive import Archive
 
 
 class Unsynced:

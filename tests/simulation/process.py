@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.brokers import Contacts
-from quorum.draft import Decide, Reply
-from quorum.driver import (
+from fencepost.controller.brokers import Contacts
+from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.driver import (
     MAINTAIN_S,
     SWEEP_S,
     TICK_S,
@@ -30,11 +30,11 @@ from quorum.driver import (
     Service,
     TickAfter,
 )
-from quorum.messages import Vote, decode
-from quorum.replica import Replica
-from quorum.replica_config import ReplicaConfig
-from records.levels import LEVEL_MAX
-from records.types import NodeId, Term
+from fencepost.quorum.messages import Vote, decode
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.types import NodeId, Term
 from tests.simulation.agenda import Agenda
 from tests.simulation.clocks import Clocks
 from tests.simulation.fencing import Fencing

@@ -14,12 +14,16 @@ import random
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple
 
-from controller.errors import ApiError, ErrorCode
-from controller.transactions.add_partitions import AddPartitions, AddPartitionsAnswer, AddPartitionsToTxn
-from controller.transactions.end_txn import EndTxn
-from controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
-from records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
-from records.types import NodeId
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    AddPartitionsToTxn,
+)
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from fencepost.records.types import NodeId
 from tests.simulation.agenda import Agenda
 from tests.simulation.broker import TOPIC, Broker
 from tests.simulation.coordinator import Coordinator, Request

@@ -21,14 +21,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import quorum.draft
-import quorum.journal
-import quorum.proposer
-import quorum.snapshot_receiver
-import quorum.snapshotter
-from quorum.raft_log import use_clock
-from records.types import BrokerId, NodeId
-from snapshots.store import image_digest
+import fencepost.quorum.draft
+import fencepost.quorum.journal
+import fencepost.quorum.proposer
+import fencepost.quorum.snapshot_receiver
+import fencepost.quorum.snapshotter
+from fencepost.quorum.raft_log import use_clock
+from fencepost.records.types import BrokerId, NodeId
+from fencepost.snapshots.store import image_digest
 from tests.simulation.agenda import Agenda
 from tests.simulation.archives import archive_is_the_log, committed_batches
 from tests.simulation.clients import Client
@@ -41,12 +41,12 @@ from tests.simulation.process import DISK_FREE_MIN, Process
 from tests.simulation.weather import Weather
 
 SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
-    (quorum.snapshotter, "TAIL_ENTRIES", 8),
-    (quorum.snapshotter, "CHUNK_BYTES_MAX", 300),
-    (quorum.snapshotter, "CHUNK_WAIT_S", 1.0),
-    (quorum.snapshot_receiver, "ROWS_PER_SLICE", 1),
-    (quorum.draft, "DECISIONS_MAX", 3),
-    (quorum.journal, "SLICE_MAX", 5),
+    (fencepost.quorum.snapshotter, "TAIL_ENTRIES", 8),
+    (fencepost.quorum.snapshotter, "CHUNK_BYTES_MAX", 300),
+    (fencepost.quorum.snapshotter, "CHUNK_WAIT_S", 1.0),
+    (fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1),
+    (fencepost.quorum.draft, "DECISIONS_MAX", 3),
+    (fencepost.quorum.journal, "SLICE_MAX", 5),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take

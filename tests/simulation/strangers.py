@@ -11,8 +11,8 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
-from records.types import ImageVersion, NodeId, ProducerId
+from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
+from fencepost.records.types import ImageVersion, NodeId, ProducerId
 from tests.simulation.agenda import Agenda
 from tests.simulation.broker import Broker
 from tests.simulation.coordinator import Coordinator

@@ -4,7 +4,7 @@ What a full disk must never lead to is invariants.a_full_disk_takes_nothing, in 
 fills disks; here are storms of it alone, small enough for every run.
 """
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
 from tests.simulation.desk import Program, calm_desk
 from tests.simulation.process import DISK_FREE_MIN
 from tests.simulation.simulation import Simulation

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.errors import ErrorCode
-from controller.transactions.states import State
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.states import State
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
+from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 from tests.simulation.coordinator import TIMES
 from tests.simulation.desk import TIMEOUT_MS, Desk, Program, calm_desk
 from tests.simulation.simulation import Failed
-from wire.k27_write_txn_markers import WriteTxnMarkers
-from wire.k20024_announce_partitions import AnnouncePartitions
 
 PLACE, OTHER = 0, 1
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.log.producer_state import Producer, ProducerStates
-from controller.clocks import IdleStamps
-from controller.errors import CoordinatorLoadInProgress, ErrorCode
-from controller.transactions import states
-from controller.transactions.expiry import EXPIRED_MAX, decide_expire
-from controller.transactions.init_producer_id import InitProducerId
-from controller.transactions.states import State, Transaction
-from controller.view import EmptyView, Overlay
-from records.end_marker import EndMarker
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import ProducerId
+from fencepost.broker.log.producer_state import Producer, ProducerStates
+from fencepost.controller.clocks import IdleStamps
+from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.expiry import EXPIRED_MAX, decide_expire
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.states import State, Transaction
+from fencepost.controller.view import EmptyView, Overlay
+from fencepost.records.end_marker import EndMarker
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import ProducerId
 from tests.simulation.coordinator import TIMES
 from tests.simulation.desk import NOBODY, Desk, Letter, Program, calm_desk
 from tests.simulation.transactions import EPOCH_MAX

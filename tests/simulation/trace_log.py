@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from records.types import NodeId
+from fencepost.records.types import NodeId
 
 
 class Log:

@@ -6,9 +6,9 @@ I7   every transaction ends in exactly one outcome, the same on every partition,
      or was told.
 """
 
-from controller.transactions.states import PREPARED_STATES, State
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import ImageVersion
+from fencepost.controller.transactions.states import PREPARED_STATES, State
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import ImageVersion
 from tests.simulation.facts import (
     Acknowledged,
     Asked,

@@ -14,17 +14,17 @@ from itertools import count
 from types import ModuleType
 from typing import Any, Final
 
-import controller.topics
-import controller.transactions.end_txn
-import controller.transactions.fencing
-import controller.transactions.init_producer_id
-import controller.transactions.states
-import quorum.transaction_timers
-from controller.decision import Decision
-from controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
-from controller.view import View
-from records.schema import PartitionRecord, TopicRecord
-from records.types import BrokerId, ProducerId
+import fencepost.controller.topics
+import fencepost.controller.transactions.end_txn
+import fencepost.controller.transactions.fencing
+import fencepost.controller.transactions.init_producer_id
+import fencepost.controller.transactions.states
+import fencepost.quorum.transaction_timers
+from fencepost.controller.decision import Decision
+from fencepost.controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
+from fencepost.controller.view import View
+from fencepost.records.schema import PartitionRecord, TopicRecord
+from fencepost.records.types import BrokerId, ProducerId
 from tests.simulation.broker import TOPIC, Broker
 from tests.simulation.clients import Client
 from tests.simulation.coordinator import Coordinator
@@ -48,12 +48,12 @@ FIRST_PRODUCER_ID: Final = 1_000
 EPOCH_MAX: Final = 7  # so that epochs run out
 
 SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
-    (controller.transactions.states, "EPOCH_MAX", EPOCH_MAX),
-    (controller.transactions.fencing, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
-    (controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
-    (controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
-    (controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
-    (quorum.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
+    (fencepost.controller.transactions.states, "EPOCH_MAX", EPOCH_MAX),
+    (fencepost.controller.transactions.fencing, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
+    (fencepost.controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
+    (fencepost.controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
+    (fencepost.controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
+    (fencepost.quorum.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
 )
 
 
@@ -195,7 +195,7 @@ def _leader_of(place: Place) -> BrokerId:
 
 
 def _topic_records(view: View) -> tuple[TopicRecord | PartitionRecord, ...]:
-    if controller.topics.find(view, TOPIC) is not None:
+    if fencepost.controller.topics.find(view, TOPIC) is not None:
         return ()
     partitions = (
         PartitionRecord(

@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import quorum.migrator
-from controller.errors import ApiError, InvalidRequest
-from controller.migration_phase import Phase, current
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from quorum.driver import Service
-from quorum.migrator import Migrator
-from records.types import BrokerEpoch, NodeId
+import fencepost.quorum.migrator
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.controller.migration_phase import Phase, current
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.quorum.driver import Service
+from fencepost.quorum.migrator import Migrator
+from fencepost.records.types import BrokerEpoch, NodeId
+from fencepost.wire.k20021_migrate import Migrate, Migrated
 from tests.simulation.agenda import Agenda
 from tests.simulation.clients import Client
 from tests.simulation.direct_writer import DirectWriter
@@ -31,7 +32,6 @@ from tests.simulation.process import CLUSTER, Killed, Process
 from tests.simulation.simulation import Simulation
 from tests.simulation.weather import Weather
 from tests.zookeeper.model import next_block_of_kafka
-from wire.k20021_migrate import Migrate, Migrated
 
 WRITERS: Final = (4, 2, 0, 1)  # direct writers, by seed
 CLIENTS: Final = 2  # fewer entries than a voter can catch up with: the limits of snapshots are small here
@@ -215,8 +215,8 @@ class UpgradeSimulation(Simulation):
         *,
         node_count: int = 3,
     ) -> None:
-        self._ranges = quorum.migrator.RANGE_BLOCKS_MAX
-        quorum.migrator.RANGE_BLOCKS_MAX = RANGE_BLOCKS  # type: ignore[misc]
+        self._ranges = fencepost.quorum.migrator.RANGE_BLOCKS_MAX
+        fencepost.quorum.migrator.RANGE_BLOCKS_MAX = RANGE_BLOCKS  # type: ignore[misc]
         invariants = (*INVARIANTS, self._new_eras_begin_after_fences)
         super().__init__(seed, node_count, weather, clients=CLIENTS, invariants=invariants)
         self.ensemble = SimulatedEnsemble(self.agenda, self.rng, zookeeper or ZookeeperWeather())
@@ -242,7 +242,7 @@ class UpgradeSimulation(Simulation):
         return self
 
     def close(self) -> None:
-        quorum.migrator.RANGE_BLOCKS_MAX = self._ranges  # type: ignore[misc]
+        fencepost.quorum.migrator.RANGE_BLOCKS_MAX = self._ranges  # type: ignore[misc]
         super().close()
 
     # -- what must hold ---------------------------------------------------------------------------

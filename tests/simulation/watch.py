@@ -6,9 +6,9 @@ And the order that a turn must keep, at each of its steps, whether or not a cras
 from collections.abc import Callable
 from typing import Any
 
-from controller.producer_ids import latest
-from quorum.replica import Replica
-from records.types import LogIndex, Term
+from fencepost.controller.producer_ids import latest
+from fencepost.quorum.replica import Replica
+from fencepost.records.types import LogIndex, Term
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from records.batch import BatchRecord, encode_batch, stamp
-from records.frame import encode_frame
-from records.schema import AllocateProducerIdsRecord
-from records.types import BrokerEpoch, BrokerId, Log, Offset, ProducerId, Term
-from snapshots.archive import Archive
+from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.frame import encode_frame
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, Log, Offset, ProducerId, Term
+from fencepost.snapshots.archive import Archive
 
 BATCH_BYTES = 92  # one allocation
 

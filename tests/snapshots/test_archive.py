@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from records.batch import BatchRecord, decode_batch, encode_batch, stamp
-from records.invariant import InvariantViolation
-from records.types import Log, Offset, Term
-from snapshots.archive import BUFFERED_BYTES_MAX, Archive
+from fencepost.records.batch import BatchRecord, decode_batch, encode_batch, stamp
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import Log, Offset, Term
+from fencepost.snapshots.archive import BUFFERED_BYTES_MAX, Archive
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, offsets, opened, segment
 
 

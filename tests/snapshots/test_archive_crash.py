@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records.types import Log, Offset
-from snapshots.archive import Archive
+from fencepost.records.types import Log, Offset
+from fencepost.snapshots.archive import Archive
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from records.invariant import CorruptData, InvariantViolation
-from records.types import Log, Offset
-from snapshots import archive as archive_module
-from snapshots.archive import Archive
-from snapshots.segments import HOLES_FILE, HOLES_MAX, Hole, load_holes
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.types import Log, Offset
+from fencepost.snapshots import archive as archive_module
+from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.segments import HOLES_FILE, HOLES_MAX, Hole, load_holes
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
 
 

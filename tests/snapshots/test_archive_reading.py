@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from records.invariant import CorruptData
-from records.types import Log
-from snapshots.archive import Archive
-from snapshots.segments import TornTail
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Log
+from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.segments import TornTail
 from tests.snapshots.archives import BATCH_BYTES, batch, filled, flip, offsets, opened, segment
 
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records.batch import BatchRecord, encode_batch, stamp
-from records.control import LeaderChange, encode_control
-from records.frame import encode_frame
-from records.invariant import CorruptData
-from records.schema import AllocateProducerIdsRecord, NoOpRecord
-from records.types import BrokerEpoch, BrokerId, Log, NodeId, Offset, ProducerId, Term
-from snapshots.archive import Archive
-from snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
-from snapshots.segments import Hole
+from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.control import LeaderChange, encode_control
+from fencepost.records.frame import encode_frame
+from fencepost.records.invariant import CorruptData
+from fencepost.records.schema import AllocateProducerIdsRecord, NoOpRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, Log, NodeId, Offset, ProducerId, Term
+from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
+from fencepost.snapshots.segments import Hole
 from tests.snapshots.archives import BATCH_BYTES, batch, flip, opened, segment
 
 

@@ -8,20 +8,20 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from controller import producer_ids, topics, voters
-from controller.producer_ids import PRODUCER_IDS, ProducerIds
-from controller.replay import replay_record
-from controller.topic_creation import TopicRules, decide_create
-from controller.topics import CreateTopics, NewTopic
-from controller.view import EmptyView, ImageHeader, Overlay
-from records.batch import iter_batches
-from records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
-from records.schema import AllocateProducerIdsRecord, FeatureLevelRecord, RegisterBrokerRecord
-from records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
-from snapshots import snapshot
-from snapshots.rows import TABLES, Row
-from snapshots.snapshot import CorruptSnapshot, Manifest
-from snapshots.store import Store, image_digest
+from fencepost.controller import producer_ids, topics, voters
+from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
+from fencepost.controller.replay import replay_record
+from fencepost.controller.topic_creation import TopicRules, decide_create
+from fencepost.controller.topics import CreateTopics, NewTopic
+from fencepost.controller.view import EmptyView, ImageHeader, Overlay
+from fencepost.records.batch import iter_batches
+from fencepost.records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
+from fencepost.records.schema import AllocateProducerIdsRecord, FeatureLevelRecord, RegisterBrokerRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.rows import TABLES, Row
+from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
+from fencepost.snapshots.store import Store, image_digest
 from tests.controller.worlds import HERE, Step, allocated, histories, level, live_through, registered, rows
 
 CLUSTER = "the-cluster"

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.levels import LOG_LEVEL, in_force
-from controller.replay import replay_record
-from controller.view import ImageHeader
-from records.levels import LEVEL_MAX, LevelTooHigh
-from records.schema import FeatureLevelRecord, MetadataRecord
-from records.types import ImageVersion, LogIndex, NodeId, Term
-from snapshots import snapshot
-from snapshots.snapshot import CorruptSnapshot
-from snapshots.store import Store, image_digest
+from fencepost.controller.levels import LOG_LEVEL, in_force
+from fencepost.controller.replay import replay_record
+from fencepost.controller.view import ImageHeader
+from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.schema import FeatureLevelRecord, MetadataRecord
+from fencepost.records.types import ImageVersion, LogIndex, NodeId, Term
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.snapshot import CorruptSnapshot
+from fencepost.snapshots.store import Store, image_digest
 from tests.controller.worlds import level, registered
 
 BASE: tuple[MetadataRecord, ...] = (level("metadata.version", 25), registered(1, 10))

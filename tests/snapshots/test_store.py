@@ -7,17 +7,17 @@ import lmdb
 import pytest
 from hypothesis import given, settings
 
-import snapshots.store
-from controller import producer_ids
-from controller.brokers import BROKERS
-from controller.features import FEATURES, FeatureLevel
-from controller.producer_ids import PRODUCER_IDS
-from controller.view import KEY_BYTES_MAX, ImageHeader
-from records.invariant import CorruptData, InvariantViolation
-from records.types import ImageVersion, NodeId, Term
-from snapshots.reader import read_store
-from snapshots.rows import Row
-from snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, image_digest
+import fencepost.snapshots.store
+from fencepost.controller import producer_ids
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.features import FEATURES, FeatureLevel
+from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.types import ImageVersion, NodeId, Term
+from fencepost.snapshots.reader import read_store
+from fencepost.snapshots.rows import Row
+from fencepost.snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, image_digest
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
 
@@ -212,7 +212,7 @@ def test_a_key_has_a_bound(store: Store) -> None:
 
 
 def test_the_cache_starts_anew_when_it_is_full(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots.store, "CACHED_ROWS_MAX", 2)
+    monkeypatch.setattr(fencepost.snapshots.store, "CACHED_ROWS_MAX", 2)
     for version in range(1, 6):
         store.image.put(FEATURES, f"f{version}", FeatureLevel(version))
         store.image.header = header(version)

@@ -7,17 +7,17 @@ all of them (a library that forwards proposals, as pysyncobj does, writes some).
 import uuid
 from dataclasses import dataclass, field
 
-from controller import brokers, producer_ids
-from controller.brokers import Contacts
-from controller.decision import Decision
-from controller.replay import Applied, apply, replay_record
-from controller.view import EmptyView, Overlay
-from records.batch import BatchRecord, encode_batch
-from records.control import LeaderChange, encode_control
-from records.entry import Entry, decode_records
-from records.logged import encode_record
-from records.schema import RegisterBrokerRecord
-from records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.controller import brokers, producer_ids
+from fencepost.controller.brokers import Contacts
+from fencepost.controller.decision import Decision
+from fencepost.controller.replay import Applied, apply, replay_record
+from fencepost.controller.view import EmptyView, Overlay
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.control import LeaderChange, encode_control
+from fencepost.records.entry import Entry, decode_records
+from fencepost.records.logged import encode_record
+from fencepost.records.schema import RegisterBrokerRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.transcripts.words import answer, contents
 
 BROKER, BROKER_EPOCH = BrokerId(7), BrokerEpoch(0)

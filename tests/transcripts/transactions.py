@@ -8,12 +8,12 @@ about how they break.
 from contextlib import ExitStack
 from typing import Any
 
-from controller.errors import ErrorCode
-from controller.transactions.end_txn import EndTxnAnswer
-from controller.transactions.init_producer_id import InitProducerIdAnswer
-from controller.transactions.states import State
-from records.transaction_log import TransactionForgotten, TransactionStateRecord
-from records.types import LogIndex
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.end_txn import EndTxnAnswer
+from fencepost.controller.transactions.init_producer_id import InitProducerIdAnswer
+from fencepost.controller.transactions.states import State
+from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
+from fencepost.records.types import LogIndex
 from tests.simulation.desk import Letter, Program, calm_desk
 from tests.simulation.facts import Marked, Wrote
 from tests.simulation.invariants import INVARIANTS

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from controller import producer_ids
-from controller.decision import Decision
-from controller.producer_ids import AllocateProducerIds
-from controller.replay import Applied, Superseded
-from quorum.journal import NO_OP
-from quorum.proposer import FATE_WAIT_S
-from quorum.replica import Replica
-from records.entry import Entry, decode_entry
-from records.types import NodeId
+from fencepost.controller import producer_ids
+from fencepost.controller.decision import Decision
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.replay import Applied, Superseded
+from fencepost.quorum.journal import NO_OP
+from fencepost.quorum.proposer import FATE_WAIT_S
+from fencepost.quorum.replica import Replica
+from fencepost.records.entry import Entry, decode_entry
+from fencepost.records.types import NodeId
 from tests.quorum.rig import BROKER, Rig
 from tests.transcripts.words import answer, contents
 

@@ -1,10 +1,10 @@
 """Entries and answers in words."""
 
-from controller.errors import ApiError
-from controller.producer_ids import ProducerIdBlock
-from records.control import KRaftVersion, LeaderChange, Voters
-from records.entry import Entry, decode_records
-from records.schema import (
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.records.control import KRaftVersion, LeaderChange, Voters
+from fencepost.records.entry import Entry, decode_records
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,

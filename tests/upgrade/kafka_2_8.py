@@ -14,15 +14,15 @@ from typing import Any
 import structlog
 from structlog.testing import LogCapture
 
-from controller.topics import TopicConfig
-from wire.dispatch import Context, Reply
-from wire.k32_describe_configs import (
+from fencepost.controller.topics import TopicConfig
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k32_describe_configs import (
     DESCRIBE_CONFIGS,
     ConfigsDescribed,
     DescribeConfigs,
     DescribeConfigsAnswer,
 )
-from wire.listener import Listener
+from fencepost.wire.listener import Listener
 
 
 @contextlib.contextmanager

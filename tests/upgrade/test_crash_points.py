@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cli import node_process
-from cli.output import Failed
-from quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE
+from fencepost.cli import node_process
+from fencepost.cli.output import Failed
+from fencepost.quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE
 from tests.processes.nodes import Nodes, wait_for
 from tests.upgrade.world import (
     Askers,

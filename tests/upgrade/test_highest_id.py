@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.highest_id import highest_producer_id
-from records.batch import BatchRecord, encode_batch
-from records.invariant import CorruptData
+from fencepost.cli.highest_id import highest_producer_id
+from fencepost.records.batch import BatchRecord, encode_batch
+from fencepost.records.invariant import CorruptData
 
 OLD_MESSAGE = struct.pack(">qiIbb", 0, 14, 0, 1, 0) + b"\0" * 8
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from records.batch import BatchRecord, encode_batch
+from fencepost.records.batch import BatchRecord, encode_batch
 from tests.cli.fencepost import Result, here
 from tests.processes.nodes import Nodes, wait_for
 from tests.upgrade.world import OldBrokers, block_end, make_kafkas_znodes, upgrading

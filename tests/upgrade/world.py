@@ -20,20 +20,20 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from cli.contact import target_of
-from cli.local_cluster import LocalCluster, open_cluster
-from controller.brokers import Endpoint, RegisterBroker
-from controller.errors import ApiError
-from controller.producer_ids import AllocateProducerIds
-from records.types import BrokerEpoch, BrokerId
-from snapshots.history import Allocation, producer_id_history
+from fencepost.cli.contact import target_of
+from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.errors import ApiError
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.snapshots.history import Allocation, producer_id_history
+from fencepost.wire.client import ConnectionLost, ControllerClient, RequestTimeout
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.ports import cluster_port
 from tests.processes.nodes import JSON_LOGS, NO_QUOTA, Nodes, fencepost
 from tests.zookeeper.rival import PATH, Block, blocks_of, overlaps, start_rival
 from tests.zookeeper.servers import Ensemble
-from wire.client import ConnectionLost, ControllerClient, RequestTimeout
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 CLUSTER_ID = "WtaFx7jaQ0mQnKYQyVQ4sQ"
 OLD_BROKER_FIRST = 101

@@ -5,25 +5,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller import topics as t
-from controller.errors import ErrorCode
-from controller.transactions import describe as d
-from controller.transactions.add_partitions import (
+from fencepost.controller import topics as t
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions import describe as d
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from controller.transactions.end_txn import EndTxn
-from records.transaction_log import TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
+from fencepost.wire import k24_add_partitions_to_txn as k24
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from tests.wire.row import Row, ms
-from wire import k24_add_partitions_to_txn as k24
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k26_end_txn import END_TXN
-from wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from wire.k66_list_transactions import LIST_TRANSACTIONS
 
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 NO_ID = uuid.UUID(int=0)

@@ -7,15 +7,17 @@ from typing import Any
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
-import wire
-from wire.dispatch import Api
+import fencepost.wire
+from fencepost.wire.dispatch import Api
 
 
 def _every_api() -> tuple[Api[Any, Any], ...]:
     names = [
-        name for _, name, _ in pkgutil.iter_modules(wire.__path__) if name[0] == "k" and name[1].isdigit()
+        name
+        for _, name, _ in pkgutil.iter_modules(fencepost.wire.__path__)
+        if name[0] == "k" and name[1].isdigit()
     ]
-    modules = [importlib.import_module(f"wire.{name}") for name in names]
+    modules = [importlib.import_module(f"fencepost.wire.{name}") for name in names]
     found = {
         value.key: value for module in modules for value in vars(module).values() if isinstance(value, Api)
     }

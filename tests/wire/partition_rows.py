@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire import k00_produce as k00
+from fencepost.wire import k01_fetch as k01
+from fencepost.wire import k02_list_offsets as k02
+from fencepost.wire import k23_offset_for_leader_epoch as k23
+from fencepost.wire import k27_write_txn_markers as k27
+from fencepost.wire import k61_describe_producers as k61
 from tests.wire.row import Row, ms
-from wire import k00_produce as k00
-from wire import k01_fetch as k01
-from wire import k02_list_offsets as k02
-from wire import k23_offset_for_leader_epoch as k23
-from wire import k27_write_txn_markers as k27
-from wire import k61_describe_producers as k61
 
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from wire.dispatch import Api
+from fencepost.wire.dispatch import Api
 
 Visible = Callable[[int, Any], Any]
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from controller.errors import ErrorCode
-from controller.levels import LogLevels
-from controller.topics import TopicConfig
-from tests.wire.test_apis import ROWS
-from wire.k32_describe_configs import (
+from fencepost.controller.errors import ErrorCode
+from fencepost.controller.levels import LogLevels
+from fencepost.controller.topics import TopicConfig
+from fencepost.wire.k32_describe_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
     ConfigResource,
@@ -14,13 +13,14 @@ from wire.k32_describe_configs import (
     DescribeConfigs,
     DescribeConfigsAnswer,
 )
-from wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
-from wire.k20024_announce_partitions import Announcement, AnnouncePartitions
-from wire.k20027_force_markers import ForcedMarkers, ForceMarkers
-from wire.k20037_prove_secret import ProveSecret, SecretProved
-from wire.k20057_log_levels import AskLogLevels
-from wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceTold
-from wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
+from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
+from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
+from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
+from fencepost.wire.k20037_prove_secret import ProveSecret, SecretProved
+from fencepost.wire.k20057_log_levels import AskLogLevels
+from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceTold
+from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
+from tests.wire.test_apis import ROWS
 
 DESCRIBE = DescribeConfigs(
     (

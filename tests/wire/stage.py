@@ -8,13 +8,13 @@ from typing import Any
 import structlog
 from structlog.testing import LogCapture
 
-from controller.errors import InvalidRequest
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, ProducerId
-from wire.dispatch import Context, Reply, Service
-from wire.frame import RequestHeader, request_frame
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import Listener
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.frame import RequestHeader, request_frame
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.listener import Listener
 
 ASK = AllocateProducerIds(BrokerId(1), BrokerEpoch(5))
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from fencepost.wire.admission import LOGIN_SWEEPS, PACE_BYTES, PACE_SWEEPS
+from fencepost.wire.dispatch import Service
+from fencepost.wire.k00_produce import PRODUCE
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from fencepost.wire.limits import ListenerLimits
+from fencepost.wire.server_connection import ServerConnection
 from tests.wire.stage import allocate, framed
 from tests.wire.test_listener import BLOCK, Later, Stage, Wire
-from wire.admission import LOGIN_SWEEPS, PACE_BYTES, PACE_SWEEPS
-from wire.dispatch import Service
-from wire.k00_produce import PRODUCE
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
-from wire.limits import ListenerLimits
-from wire.server_connection import ServerConnection
 
 
 class House(Stage):

@@ -7,35 +7,41 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ApiError, ErrorCode, InvalidRegistration, InvalidRequest, NotController
-from controller.errors import UnsupportedVersion as VersionRefused
-from controller.topics import DeleteTopics
-from controller.transactions.add_partitions import (
+from fencepost.controller.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRegistration,
+    InvalidRequest,
+    NotController,
+)
+from fencepost.controller.errors import UnsupportedVersion as VersionRefused
+from fencepost.controller.topics import DeleteTopics
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from records.invariant import InvariantViolation
-from records.types import ProducerId
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import ProducerId
+from fencepost.wire import k03_metadata as k03
+from fencepost.wire import k10_find_coordinator as k10
+from fencepost.wire import k18_api_versions as k18
+from fencepost.wire.dispatch import Api
+from fencepost.wire.errors import SaslAuthenticationFailed, UnlistedError, UnsupportedSaslMechanism, error_for
+from fencepost.wire.k00_produce import PRODUCE
+from fencepost.wire.k01_fetch import FETCH, Fetch, FetchAnswer, FetchedPartition, FetchPartition
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.every_api import kios_response
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
-from wire import k03_metadata as k03
-from wire import k10_find_coordinator as k10
-from wire import k18_api_versions as k18
-from wire.dispatch import Api
-from wire.errors import SaslAuthenticationFailed, UnlistedError, UnsupportedSaslMechanism, error_for
-from wire.k00_produce import PRODUCE
-from wire.k01_fetch import FETCH, Fetch, FetchAnswer, FetchedPartition, FetchPartition
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
-from wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from wire.k26_end_txn import END_TXN
-from wire.k36_sasl_authenticate import SaslAuthenticate
-from wire.k62_broker_registration import BROKER_REGISTRATION
-from wire.schema import ELEMENTS_MAX, Message
 
 INIT = Row(INIT_PRODUCER_ID, InitProducerId("transfers", 1), None)
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")

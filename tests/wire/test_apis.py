@@ -12,27 +12,34 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from controller.brokers import Endpoint, Feature, Heartbeat, HeartbeatStatus, RegisterBroker, UnregisterBroker
-from controller.errors import ErrorCode, NotController
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId, Term
+from fencepost.controller.brokers import (
+    Endpoint,
+    Feature,
+    Heartbeat,
+    HeartbeatStatus,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from fencepost.controller.errors import ErrorCode, NotController
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId, Term
+from fencepost.wire import k03_metadata as k03
+from fencepost.wire import k10_find_coordinator as k10
+from fencepost.wire import k18_api_versions as k18
+from fencepost.wire import k55_describe_quorum as k55
+from fencepost.wire import k60_describe_cluster as k60
+from fencepost.wire.k01_fetch import FETCH
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake, SaslMechanisms
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate, SaslAuthenticated
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION, NO_UUID
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
-from wire import k03_metadata as k03
-from wire import k10_find_coordinator as k10
-from wire import k18_api_versions as k18
-from wire import k55_describe_quorum as k55
-from wire import k60_describe_cluster as k60
-from wire.k01_fetch import FETCH
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake, SaslMechanisms
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate, SaslAuthenticated
-from wire.k62_broker_registration import BROKER_REGISTRATION, NO_UUID
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
-from wire.k64_unregister_broker import UNREGISTER_BROKER
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 ID_B = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")

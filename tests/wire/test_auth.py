@@ -4,16 +4,22 @@ import asyncio
 
 import pytest
 
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.wire.auth import (
+    TOKEN_BYTES_MAX,
+    UNAUTHENTICATED_FRAME_BYTES_MAX,
+    Expects,
+    PlainServer,
+    plain_token,
+)
+from fencepost.wire.client import Connection, NotConnected
+from fencepost.wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
+from fencepost.wire.frame import raw_frame
+from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
+from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions
+from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.wire.stage import ASK, Blocks, RawClient, allocate, blocks_service, framed, listening
-from wire.auth import TOKEN_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX, Expects, PlainServer, plain_token
-from wire.client import Connection, NotConnected
-from wire.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
-from wire.frame import raw_frame
-from wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
-from wire.k18_api_versions import API_VERSIONS, ApiVersions
-from wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 USERS = {"alice": "wonder land", "bob": "", "zoë": "päss"}
 SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": USERS}

@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 from kio.serial import entity_writer
 
-from controller.errors import ApiError, ErrorCode
-from controller.transactions.add_partitions import (
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from controller.transactions.end_txn import EndTxn
-from records.invariant import CorruptData
-from records.transaction_log import TopicPartitions
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.records.invariant import CorruptData
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.wire import k00_produce as k00
+from fencepost.wire import k01_fetch as k01
+from fencepost.wire import k03_metadata as k03
+from fencepost.wire import k27_write_txn_markers as k27
+from fencepost.wire.cursor import Reader, Writer, read, varint
+from fencepost.wire.frame import response_frame
+from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.wire import coordinator_rows, partition_rows
 from tests.wire.every_api import kios_request, kios_response
 from tests.wire.row import Row
-from wire import k00_produce as k00
-from wire import k01_fetch as k01
-from wire import k03_metadata as k03
-from wire import k27_write_txn_markers as k27
-from wire.cursor import Reader, Writer, read, varint
-from wire.frame import response_frame
-from wire.schema import ELEMENTS_MAX, Message
 
 INT8 = st.integers(-(2**7), 2**7 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)

@@ -6,25 +6,25 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.brokers import UnregisterBroker
-from controller.errors import (
+from fencepost.controller.brokers import UnregisterBroker
+from fencepost.controller.errors import (
     StaleBrokerEpoch,
     UnknownServerError,
     UnsupportedVersion,
 )
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, ProducerId
-from tests.wire.stage import ASK, listening
-from wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
-from wire.dispatch import Context, Endpoint, Reply, Service
-from wire.frame import Splitter, parse_request_header, response_frame
-from wire.k18_api_versions import API_VERSIONS, ApiRange, ApiVersionsAnswer
-from wire.k55_describe_quorum import (
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.client import Connection, ConnectionLost, NotConnected, RequestTimeout
+from fencepost.wire.dispatch import Context, Endpoint, Reply, Service
+from fencepost.wire.frame import Splitter, parse_request_header, response_frame
+from fencepost.wire.k18_api_versions import API_VERSIONS, ApiRange, ApiVersionsAnswer
+from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
 )
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER
-from wire.k64_unregister_broker import UNREGISTER_BROKER
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from tests.wire.stage import ASK, listening
 
 BLOCK = ProducerIdBlock(ProducerId(0), 10)
 

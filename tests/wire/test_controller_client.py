@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ClusterAuthorizationFailed,
     NotController,
 )
-from controller.producer_ids import AllocateProducerIds
-from records.types import NodeId
-from tests.wire.stage import ASK, Blocks, listening
-from wire.accepting import stop_accepting
-from wire.client import (
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.records.types import NodeId
+from fencepost.wire.accepting import stop_accepting
+from fencepost.wire.client import (
     BACKOFF_S_MAX,
     BACKOFF_S_MIN,
     Address,
@@ -25,17 +24,23 @@ from wire.client import (
     NotConnected,
     RequestTimeout,
 )
-from wire.dispatch import Context, Reply, Service
-from wire.k55_describe_quorum import (
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumAnswer,
     NodeListener,
     QuorumNode,
     QuorumPartition,
 )
-from wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, ClusterNode, DescribeClusterAnswer
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import Listener
+from fencepost.wire.k60_describe_cluster import (
+    CONTROLLERS,
+    DESCRIBE_CLUSTER,
+    ClusterNode,
+    DescribeClusterAnswer,
+)
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.listener import Listener
+from tests.wire.stage import ASK, Blocks, listening
 
 
 class Node:
@@ -268,7 +273,7 @@ def test_attempts_are_apart_by_a_pause_that_doubles(monkeypatch: pytest.MonkeyPa
 
     async def story() -> None:
         client = ControllerClient([("127.0.0.1", 1)], rng=random.Random(1), clock=lambda: clock.now_s)
-        monkeypatch.setattr("wire.client.asyncio.sleep", clock.sleep)
+        monkeypatch.setattr("fencepost.wire.client.asyncio.sleep", clock.sleep)
         with pytest.raises(NotConnected, match=r"no connection to 127\.0\.0\.1:1"):
             await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
 

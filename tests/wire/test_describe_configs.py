@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode, InvalidRequest, NotController, StaleBrokerEpoch
-from controller.topics import CreateTopics, DeleteTopics, NewTopic
-from records.types import BrokerEpoch, BrokerId
-from tests.wire.every_api import kios_request, kios_response
-from tests.wire.sample_messages import DESCRIBE, DESCRIBED
-from wire.dispatch import Api
-from wire.k19_create_topics import CREATE_TOPICS
-from wire.k20_delete_topics import DELETE_TOPICS
-from wire.k32_describe_configs import (
+from fencepost.controller.errors import ErrorCode, InvalidRequest, NotController, StaleBrokerEpoch
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
+from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.wire.dispatch import Api
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k32_describe_configs import (
     DESCRIBE_CONFIGS,
 )
+from tests.wire.every_api import kios_request, kios_response
+from tests.wire.sample_messages import DESCRIBE, DESCRIBED
 
 
 @pytest.mark.parametrize("version", DESCRIBE_CONFIGS.versions, ids="v{}".format)

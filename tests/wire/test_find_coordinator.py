@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.errors import ErrorCode
+from fencepost.controller.errors import ErrorCode
+from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorAnswer
 from tests.wire.every_api import kios_response
-from wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorAnswer
 
 FOUND = FindCoordinatorAnswer(
     (

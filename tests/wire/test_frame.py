@@ -10,9 +10,9 @@ from kio.schema.request_header.v2 import RequestHeader as KioHeaderV2
 from kio.serial import entity_reader
 from kio.static.primitive import i16, i32
 
-from records.invariant import CorruptData
-from wire import frame
-from wire.frame import RequestHeader, Splitter
+from fencepost.records.invariant import CorruptData
+from fencepost.wire import frame
+from fencepost.wire.frame import RequestHeader, Splitter
 
 HEADERS = st.builds(
     RequestHeader,

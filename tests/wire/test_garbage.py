@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from wire.garbage import spare_long_lived
+from fencepost.wire.garbage import spare_long_lived
 
 VISITED_MAX = 20_000  # ten collections of the youngest generation, and what a test runner makes meanwhile
 LONG_LIVED = 300_000

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from fencepost.wire import listener as listeners
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import ServerConnection
 from tests.wire.stage import capturing_log
-from wire import listener as listeners
-from wire.listener import Listener
-from wire.server_connection import ServerConnection
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from controller.brokers import HeartbeatStatus
-from records.invariant import CorruptData
+from fencepost.controller.brokers import HeartbeatStatus
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from tests.wire.every_api import kios_response
-from wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 
 
 @pytest.mark.parametrize("version", BROKER_HEARTBEAT.versions, ids="v{}".format)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from controller.errors import ErrorCode
-from records.invariant import CorruptData, InvariantViolation
+from fencepost.controller.errors import ErrorCode
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.wire.dispatch import Reply, Then
 from tests.wire.stage import allocate
 from tests.wire.test_listener import BLOCK, Later, Stage
-from wire.dispatch import Reply, Then
 
 FAILURES = [InvariantViolation("our bug"), KeyError("x"), OSError(5, "EIO"), CorruptData("what it read")]
 

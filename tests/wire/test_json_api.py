@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from controller.errors import InvalidRequest, TransactionalIdNotFound
-from records.invariant import CorruptData
-from wire.dispatch import Api
-from wire.json_api import JSON_BYTES_MAX, LIST_BYTES_MAX
-from wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
-from wire.k20066_list_set_aside import (
+from fencepost.controller.errors import InvalidRequest, TransactionalIdNotFound
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.dispatch import Api
+from fencepost.wire.json_api import JSON_BYTES_MAX, LIST_BYTES_MAX
+from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
+from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
     WEDGED,
     ListSetAside,

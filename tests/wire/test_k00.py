@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from controller.errors import ErrorCode, NotController
+from fencepost.controller.errors import ErrorCode, NotController
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.k00_produce import PRODUCE, PartitionData, PartitionProduced, Produce, ProduceAnswer
+from fencepost.wire.k18_api_versions import ApiRange
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import ServerConnection
 from tests.wire.stage import capturing_log, framed
 from tests.wire.test_listener import Clock, Wire
-from wire.dispatch import Context, Reply
-from wire.k00_produce import PRODUCE, PartitionData, PartitionProduced, Produce, ProduceAnswer
-from wire.k18_api_versions import ApiRange
-from wire.listener import Listener
-from wire.server_connection import ServerConnection
 
 
 class Log:

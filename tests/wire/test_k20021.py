@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from controller.errors import InvalidRequest, NotController
-from records.invariant import CorruptData
-from wire.json_api import JSON_BYTES_MAX
-from wire.k20021_migrate import (
+from fencepost.controller.errors import InvalidRequest, NotController
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.json_api import JSON_BYTES_MAX
+from fencepost.wire.k20021_migrate import (
     COMMANDS,
     MIGRATE,
     LoggedFence,

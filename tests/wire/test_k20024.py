@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.errors import ClusterAuthorizationFailed
-from records.invariant import CorruptData
-from wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
+from fencepost.controller.errors import ClusterAuthorizationFailed
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, Announcement, AnnouncePartitions
 
 API = ANNOUNCE_PARTITIONS
 

@@ -9,16 +9,24 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
-from controller.errors import ApiError, ErrorCode
-from records.invariant import CorruptData
+from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.connection import Connection
+from fencepost.wire.dispatch import Context, Proof, Reply
+from fencepost.wire.k18_api_versions import API_VERSIONS
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
+from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX, PROVE_SECRET, ProveSecret, SecretProved
+from fencepost.wire.listener import Listener
+from fencepost.wire.secret_proof import (
+    BROKER,
+    COORDINATOR,
+    NONCE_BYTES,
+    ClusterSecret,
+    parse_secret,
+    prove,
+    serve,
+)
 from tests.secret import SECRET, known_secret
-from wire.connection import Connection
-from wire.dispatch import Context, Proof, Reply
-from wire.k18_api_versions import API_VERSIONS
-from wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
-from wire.k20037_prove_secret import FIELD_BYTES_MAX, PROVE_SECRET, ProveSecret, SecretProved
-from wire.listener import Listener
-from wire.secret_proof import BROKER, COORDINATOR, NONCE_BYTES, ClusterSecret, parse_secret, prove, serve
 
 NONCE = bytes(range(NONCE_BYTES))
 HELLO = ProveSecret(1, "cluster", COORDINATOR, NONCE)

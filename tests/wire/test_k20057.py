@@ -5,11 +5,11 @@ import struct
 
 import pytest
 
-from controller.errors import InvalidRequest
-from controller.levels import LogLevels, VoterLevel
-from records.invariant import CorruptData
-from wire.json_api import JSON_BYTES_MAX
-from wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.levels import LogLevels, VoterLevel
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.json_api import JSON_BYTES_MAX
+from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 
 def framed(raw: bytes) -> bytes:

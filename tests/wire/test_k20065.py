@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.errors import InvalidRequest, TransactionalIdNotFound
-from records.invariant import CorruptData
-from wire.k20065_explain_transaction import (
+from fencepost.controller.errors import InvalidRequest, TransactionalIdNotFound
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ID_BYTES_MAX,
     ExplainTransaction,
     Explanation,
     FenceTold,
 )
-from wire.k20066_list_set_aside import WEDGED, SetAside
+from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
 API = EXPLAIN_TRANSACTION
 WEDGE = SetAside(

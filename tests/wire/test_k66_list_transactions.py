@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.errors import ErrorCode, NotCoordinator
-from controller.transactions.describe import ListTransactions
+from fencepost.controller.errors import ErrorCode, NotCoordinator
+from fencepost.controller.transactions.describe import ListTransactions
+from fencepost.wire.errors import error_for
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.schema import Message
 from tests.wire.every_api import kios_response
-from wire.errors import error_for
-from wire.k66_list_transactions import LIST_TRANSACTIONS
-from wire.schema import Message
 
 VERSIONS = list(LIST_TRANSACTIONS.versions)
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.schema import Message
 from tests.wire.every_api import kios_request, kios_response
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.schema import Message
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

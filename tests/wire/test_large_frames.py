@@ -2,17 +2,17 @@
 
 import asyncio
 
-from tests.wire.stage import listening
-from wire.connection import Connection
-from wire.dispatch import Context, Reply
-from wire.frame import DETACHED_BYTES_MIN
-from wire.k10_find_coordinator import (
+from fencepost.wire.connection import Connection
+from fencepost.wire.dispatch import Context, Reply
+from fencepost.wire.frame import DETACHED_BYTES_MIN
+from fencepost.wire.k10_find_coordinator import (
     FIND_COORDINATOR,
     TRANSACTION,
     Coordinator,
     FindCoordinator,
     FindCoordinatorAnswer,
 )
+from tests.wire.stage import listening
 
 
 def test_a_large_request_and_its_large_reply_are_read() -> None:

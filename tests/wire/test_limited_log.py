@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.wire.limited_log import EVENTS_MAX, INTERVAL_S, LINES_MAX, LimitedLog
 from tests.wire.stage import capturing_log
-from wire.limited_log import EVENTS_MAX, INTERVAL_S, LINES_MAX, LimitedLog
 
 
 class Log:

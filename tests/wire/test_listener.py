@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from controller.errors import InvalidRequest, NotController
-from controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from records.invariant import InvariantViolation
-from records.types import ProducerId
+from fencepost.controller.errors import InvalidRequest, NotController
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context, Endpoint, Reply, Service
+from fencepost.wire.frame import raw_frame
+from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.limits import ListenerLimits
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
+from fencepost.wire.stalls import Stalls
 from tests.wire.stage import Blocks, allocate, blocks_service, capturing_log, framed
-from wire.dispatch import Context, Endpoint, Reply, Service
-from wire.frame import raw_frame
-from wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.limits import ListenerLimits
-from wire.listener import Listener
-from wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
-from wire.stalls import Stalls
 
 
 class Clock:

@@ -9,12 +9,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
-from records.types import NodeId, Offset, ProducerId, Term
-from tests.wire.stage import capturing_log
-from wire.dispatch import Context, Reply, Service
-from wire.k03_metadata import METADATA, BrokerNode, MetadataAnswer
-from wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerIdAnswer
-from wire.k55_describe_quorum import (
+from fencepost.records.types import NodeId, Offset, ProducerId, Term
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.k03_metadata import METADATA, BrokerNode, MetadataAnswer
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerIdAnswer
+from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumAnswer,
     NodeListener,
@@ -22,8 +21,9 @@ from wire.k55_describe_quorum import (
     QuorumPartition,
     ReplicaState,
 )
-from wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeClusterAnswer
-from wire.listener import Listener
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeClusterAnswer
+from fencepost.wire.listener import Listener
+from tests.wire.stage import capturing_log
 
 # kafka-python reads its schemas that way.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from controller.errors import InvalidRequest
-from records.invariant import CorruptData
+from fencepost.controller.errors import InvalidRequest
+from fencepost.records.invariant import CorruptData
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
+from fencepost.wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
+from fencepost.wire.k02_list_offsets import OffsetQuery
+from fencepost.wire.k03_metadata import TopicQuery
+from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.listener import Listener
+from fencepost.wire.request_limits import REQUEST_BYTES_MAX, TOPIC_LISTS, TRANSACTION_LISTS, request_limits
+from fencepost.wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
 from tests.hostile.largest import changed
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import RawClient, blocks_service, capturing_log, listening
-from wire.dispatch import Api, Context, Endpoint, Reply, Service
-from wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
-from wire.k02_list_offsets import OffsetQuery
-from wire.k03_metadata import TopicQuery
-from wire.k23_offset_for_leader_epoch import EpochQuery
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import Listener
-from wire.request_limits import REQUEST_BYTES_MAX, TOPIC_LISTS, TRANSACTION_LISTS, request_limits
-from wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
 
 LIMITS = request_limits(api.key for api in EVERY_API)
 LIMITED = [pytest.param(key, most, id=str(key)) for key, most in LIMITS.items() if most < FRAME_BYTES_MAX]

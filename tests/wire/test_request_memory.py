@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.wire.stage import allocate
-from tests.wire.test_admission import House
-from tests.wire.test_listener import BLOCK, Later, Stage
-from wire.frame import Splitter, raw_frame
-from wire.limits import QUEUED_REQUEST_BYTES_MAX
-from wire.request_memory import (
+from fencepost.wire.frame import Splitter, raw_frame
+from fencepost.wire.limits import QUEUED_REQUEST_BYTES_MAX
+from fencepost.wire.request_memory import (
     OVERSHOOT_BYTES_MAX,
     SMALL_FRAME_BYTES_MAX,
     UNCOUNTED_BYTES_MAX,
@@ -18,6 +15,9 @@ from wire.request_memory import (
     RequestMemory,
     Share,
 )
+from tests.wire.stage import allocate
+from tests.wire.test_admission import House
+from tests.wire.test_listener import BLOCK, Later, Stage
 
 MIB = 1024 * 1024
 LARGE = (90 * MIB).to_bytes(4, "big")

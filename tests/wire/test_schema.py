@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_writer
 
-from records.invariant import CorruptData, InvariantViolation
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.wire.k00_produce import PRODUCE
+from fencepost.wire.k01_fetch import FETCH
+from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.wire.every_api import KAFKA_APIS
-from wire.k00_produce import PRODUCE
-from wire.k01_fetch import FETCH
-from wire.schema import ELEMENTS_MAX, Message
 
 BY_HAND = (PRODUCE, FETCH)  # their records are no field of the schema's
 

@@ -6,16 +6,16 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from controller.errors import InvalidRequest
-from controller.producer_ids import ProducerIdBlock
-from records.types import ProducerId
+from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.records.types import ProducerId
+from fencepost.wire.dispatch import Context, Endpoint, Reply
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.listener import Listener
+from fencepost.wire.server_connection import ServerConnection
+from fencepost.wire.stalls import LOG_INTERVAL_S, NAMES_MAX, STALL_S, Stalls
 from tests.wire.stage import allocate, capturing_log
 from tests.wire.test_listener import Clock, Wire
-from wire.dispatch import Context, Endpoint, Reply
-from wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from wire.listener import Listener
-from wire.server_connection import ServerConnection
-from wire.stalls import LOG_INTERVAL_S, NAMES_MAX, STALL_S, Stalls
 
 
 class Clocks:

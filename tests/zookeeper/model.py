@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.zookeeper_port import block_content, fence_content, seen
-from controller.producer_ids import ProducerIdBlock
-from quorum.zookeeper_port import (
+from fencepost.cli.zookeeper_port import block_content, fence_content, seen
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.quorum.zookeeper_port import (
     Conflict,
     Fence,
     NoZnode,

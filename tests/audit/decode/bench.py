@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from audit.decode.batches import Where, decode_segment, stop_of
-from audit.decode.tables import decode_log
-from records.batch import encode_batch, stamp
-from records.end_marker import EndMarker, encode_end_marker
-from records.frame import encode_frame
-from records.schema import AllocateProducerIdsRecord
-from records.transaction_log import TopicPartitions, TransactionStateRecord, encode_transaction
-from records.types import BrokerEpoch, BrokerId, ImageVersion, Offset, ProducerId, Term
+from fencepost.audit.decode.batches import Where, decode_segment, stop_of
+from fencepost.audit.decode.tables import decode_log
+from fencepost.records.batch import encode_batch, stamp
+from fencepost.records.end_marker import EndMarker, encode_end_marker
+from fencepost.records.frame import encode_frame
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.transaction_log import TopicPartitions, TransactionStateRecord, encode_transaction
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, Offset, ProducerId, Term
 
 NOW_MS = 1_760_000_000_000
 SEGMENT_BYTES = 256 * 1024 * 1024

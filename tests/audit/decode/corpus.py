@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from audit.decode.batches import Where, decode_segment, stop_of
-from audit.decode.columns import RECORD_BATCHES, TABLES
-from audit.decode.tables import decode_log
-from audit.decode.walk import Stop
-from records.batch import BatchRecord, encode_batch, stamp
-from records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, encode_control
-from records.end_marker import EndMarker, encode_end_marker
-from records.types import ImageVersion, NodeId, Offset, ProducerId, Term
+from fencepost.audit.decode.batches import Where, decode_segment, stop_of
+from fencepost.audit.decode.columns import RECORD_BATCHES, TABLES
+from fencepost.audit.decode.tables import decode_log
+from fencepost.audit.decode.walk import Stop
+from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.control import ControlRecord, KRaftVersion, LeaderChange, Voter, encode_control
+from fencepost.records.end_marker import EndMarker, encode_end_marker
+from fencepost.records.types import ImageVersion, NodeId, Offset, ProducerId, Term
 from tests.broker.log.builders import CODECS, compressed
 
 NOW_MS = 1_763_600_000_000

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kio.records.readers import read_batch
 from kio.serial.errors import BufferUnderflow
 
-from audit.decode import walk
-from audit.decode.batches import is_sound, stop_of
-from audit.decode.opened import open_records
-from records.batch import COMPRESSION
+from fencepost.audit.decode import walk
+from fencepost.audit.decode.batches import is_sound, stop_of
+from fencepost.audit.decode.opened import open_records
+from fencepost.records.batch import COMPRESSION
 from tests.audit.decode.corpus import (
     NOW_MS,
     WHERE,

@@ -6,8 +6,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.decode import checksums as module
-from audit.decode.checksums import checksums
+from fencepost.audit.decode import checksums as module
+from fencepost.audit.decode.checksums import checksums
 
 
 def expected(content: bytes, starts: list[int], ends: list[int]) -> list[int]:

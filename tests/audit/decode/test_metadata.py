@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from records.frame import encode_frame
-from records.kafka_metadata import REGISTER_0, REGISTER_1, Fence, Unfence
-from records.message import write_message
-from records.schema import (
+from fencepost.records.frame import encode_frame
+from fencepost.records.kafka_metadata import REGISTER_0, REGISTER_1, Fence, Unfence
+from fencepost.records.message import write_message
+from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
@@ -21,7 +21,7 @@ from records.schema import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.audit.decode.corpus import NOW_MS, batch_of, tables_of
 from tests.broker.log.builders import compressed
 

@@ -18,22 +18,22 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from audit.decode.batches import Where
-from audit.decode.plan import list_files
-from audit.decode.snapshots import decode_checkpoint
-from audit.decode.tables import decode_log
-from records.batch import encode_batch
-from records.control import LeaderChange, SnapshotFooter, SnapshotHeader, encode_control
-from records.end_marker import EndMarker, encode_end_marker
-from records.frame import encode_frame
-from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, TopicRecord
-from records.transaction_log import (
+from fencepost.audit.decode.batches import Where
+from fencepost.audit.decode.plan import list_files
+from fencepost.audit.decode.snapshots import decode_checkpoint
+from fencepost.audit.decode.tables import decode_log
+from fencepost.records.batch import encode_batch
+from fencepost.records.control import LeaderChange, SnapshotFooter, SnapshotHeader, encode_control
+from fencepost.records.end_marker import EndMarker, encode_end_marker
+from fencepost.records.frame import encode_frame
+from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, TopicRecord
+from fencepost.records.transaction_log import (
     TopicPartitions,
     TransactionForgotten,
     TransactionStateRecord,
     encode_transaction,
 )
-from records.types import BrokerEpoch, BrokerId, ImageVersion, NodeId, Offset, ProducerId, Term
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, NodeId, Offset, ProducerId, Term
 from tests.audit.decode.corpus import NOW_MS, laid, read
 from tests.broker.log.builders import compressed, resealed
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from audit.decode import plan
-from audit.decode.files import ArrowFiles, Entry, LocalFiles, OpenFile
-from audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode import plan
+from fencepost.audit.decode.files import ArrowFiles, Entry, LocalFiles, OpenFile
+from fencepost.audit.decode.plan import LogFile, list_files
 
 BASE = "0" * 20
 CHECKPOINT = f"{9:020d}-{2:010d}.checkpoint"

@@ -7,18 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from audit.decode.batches import Where
-from audit.decode.columns import TABLES
-from audit.decode.snapshots import decode_checkpoint
-from audit.decode.zookeeper import decode_export
-from bridge.data_tree import Znode
-from bridge.export import Export, write_export
-from bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, format_block, format_fence
-from records.batch import encode_batch
-from records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
-from records.frame import encode_frame
-from records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, TopicRecord
-from records.types import BrokerEpoch, BrokerId, ProducerId
+from fencepost.audit.decode.batches import Where
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.decode.snapshots import decode_checkpoint
+from fencepost.audit.decode.zookeeper import decode_export
+from fencepost.bridge.data_tree import Znode
+from fencepost.bridge.export import Export, write_export
+from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, format_block, format_fence
+from fencepost.records.batch import encode_batch
+from fencepost.records.control import KRaftVersion, SnapshotFooter, SnapshotHeader, encode_control
+from fencepost.records.frame import encode_frame
+from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, TopicRecord
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.audit.decode.corpus import NOW_MS, laid
 
 OPENING = (SnapshotHeader(last_contained_log_timestamp=5), KRaftVersion(k_raft_version=1))

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from records.transaction_log import (
+from fencepost.records.transaction_log import (
     Fence as ProducerFence,
 )
-from records.transaction_log import (
+from fencepost.records.transaction_log import (
     TopicPartitions,
     TransactionForgotten,
     TransactionStateRecord,
     encode_transaction,
 )
-from records.types import ProducerId
+from fencepost.records.types import ProducerId
 from tests.audit.decode.corpus import NOW_MS, Record, batch_of, tables_of
 from tests.broker.log.builders import CODECS, compressed, patched, resealed
 

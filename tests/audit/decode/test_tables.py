@@ -14,18 +14,18 @@ import pytest
 from kio.records.readers import read_batch
 from pyarrow.fs import LocalFileSystem
 
-from audit.decode import control as control_module
-from audit.decode.batches import Where, decode_segment
-from audit.decode.columns import RECORD_BATCHES, TABLES
-from audit.decode.control import markers
-from audit.decode.files import ArrowFiles, LocalFiles, OpenFile
-from audit.decode.local import tables
-from audit.decode.metadata import decode_blocks, decode_brokers, decode_topics
-from audit.decode.offsets import decode_commits
-from audit.decode.opened import open_records
-from audit.decode.tables import decode_log
-from audit.decode.transactions import decode_states
-from records.batch import COMPRESSION, encode_batch
+from fencepost.audit.decode import control as control_module
+from fencepost.audit.decode.batches import Where, decode_segment
+from fencepost.audit.decode.columns import RECORD_BATCHES, TABLES
+from fencepost.audit.decode.control import markers
+from fencepost.audit.decode.files import ArrowFiles, LocalFiles, OpenFile
+from fencepost.audit.decode.local import tables
+from fencepost.audit.decode.metadata import decode_blocks, decode_brokers, decode_topics
+from fencepost.audit.decode.offsets import decode_commits
+from fencepost.audit.decode.opened import open_records
+from fencepost.audit.decode.tables import decode_log
+from fencepost.audit.decode.transactions import decode_states
+from fencepost.records.batch import COMPRESSION, encode_batch
 from tests.audit.decode.corpus import NOW_MS, laid, written
 from tests.audit.decode.test_mutated_files import CHECKPOINT, LOGS, batch, marker
 from tests.audit.decode.test_snapshots import document

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.decode import walk as walking
-from audit.decode.batches import is_sound, stop_of, walk
-from audit.decode.walk import BATCH_BYTES_MAX, Bounds
-from records.batch import encode_batch
+from fencepost.audit.decode import walk as walking
+from fencepost.audit.decode.batches import is_sound, stop_of, walk
+from fencepost.audit.decode.walk import BATCH_BYTES_MAX, Bounds
+from fencepost.records.batch import encode_batch
 from tests.audit.decode.corpus import NOW_MS, laid, read, rows, written
 from tests.broker.log.builders import resealed
 

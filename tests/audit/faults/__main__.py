@@ -33,7 +33,7 @@ def main(
     seeds: int, first: int, source: str | None, kind: str | None, variant: str | None, many: bool, keep: bool
 ) -> None:
     """Exit status 0: nothing was missed, and nothing found that was not planted."""
-    from audit.source.session import session
+    from fencepost.audit.source.session import session
 
     began = time.monotonic()
     settings = {**engine.QUICK, "spark.default.parallelism": "1"}

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from records.batch import BatchRecord, encode_batch, stamp
-from records.frame import decode_frame, encode_frame
-from records.invariant import CorruptData
-from records.schema import AllocateProducerIdsRecord, allocated
-from records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
+from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.frame import decode_frame, encode_frame
+from fencepost.records.invariant import CorruptData
+from fencepost.records.schema import AllocateProducerIdsRecord, allocated
+from fencepost.records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.tree import METADATA, Entry, Log, Tree
 

@@ -1,4 +1,4 @@
-"""The checks on the tables of ``audit.decode.local``: an audit without ingest and commands."""
+"""The checks on the tables of ``fencepost.audit.decode.local``: an audit without ingest and commands."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from audit.decode import local
+from fencepost.audit.decode import local
 
 Rows = list[dict[str, Any]]
 
@@ -35,8 +35,8 @@ def quick(spark: Any) -> Iterator[Any]:
 
 def audit(spark: Any, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
     """Findings and what is unknown, as rows. ``after_ms``: so long after the logs' last record."""
-    from audit.checks import CHECKS, run
-    from audit.checks.inputs import Inputs
+    from fencepost.audit.checks import CHECKS, run
+    from fencepost.audit.checks.inputs import Inputs
 
     read = local.tables([str(root)])
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None

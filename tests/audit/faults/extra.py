@@ -1,7 +1,7 @@
 """Faults beyond the ten kinds: another outcome, a marker of nobody, records after the end, a cut file."""
 
-from records.batch import TRANSACTIONAL
-from records.transaction_log import TransactionStateRecord
+from fencepost.records.batch import TRANSACTIONAL
+from fencepost.records.transaction_log import TransactionStateRecord
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import APPENDED, RENUMBERED, insert
 from tests.audit.faults.producers import Plant, _batch, _entry, _has_data, _name, _planted, _until_epoch_ends

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from records.batch import stamp
-from records.types import Offset, Term
+from fencepost.records.batch import stamp
+from fencepost.records.types import Offset, Term
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.tree import METADATA, STATES, Entry, Log, edited
 

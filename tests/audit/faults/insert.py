@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from records.batch import stamp
-from records.types import Offset, Term
+from fencepost.records.batch import stamp
+from fencepost.records.types import Offset, Term
 from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.tree import Entry, Log
 

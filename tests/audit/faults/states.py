@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from records.batch import BatchRecord, encode_batch, stamp
-from records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
-from records.types import Offset, Term
+from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
+from fencepost.records.types import Offset, Term
 from tests.audit.faults.fault import Ground, Planted
 from tests.audit.faults.tree import STATES, Entry, Log
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from records.batch import checked_header
-from records.invariant import CorruptData
+from fencepost.records.batch import checked_header
+from fencepost.records.invariant import CorruptData
 from tests.audit.faults import harmless
 from tests.audit.faults.cluster import unpacked
 from tests.audit.faults.fault import NoPlace

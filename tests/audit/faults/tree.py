@@ -13,9 +13,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from records.batch import Batch, BatchHeader, batch_header, checked_header, decode_batch, stamp
-from records.invariant import CorruptData
-from records.types import Offset, Term
+from fencepost.records.batch import Batch, BatchHeader, batch_header, checked_header, decode_batch, stamp
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset, Term
 
 METADATA: Final = "__cluster_metadata"
 STATES: Final = "__transaction_state"

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from typing import Any
 
-from audit.report.figures import (
+from fencepost.audit.report.figures import (
     Bins,
     Chart,
     Durations,
@@ -14,8 +14,8 @@ from audit.report.figures import (
     OpenTransaction,
     Series,
 )
-from audit.report.page import Source, page
-from audit.report.verdict import Files, NotRead, Verdict
+from fencepost.audit.report.page import Source, page
+from fencepost.audit.report.verdict import Files, NotRead, Verdict
 from tests.audit.report.verdicts import finding, found, undecided, unknown, verdict
 
 NOW_MS = 1_763_704_800_000

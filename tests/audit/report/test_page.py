@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.report import page as pages
-from audit.report.figures import Figures
-from audit.report.markup import Markup, join, tag
-from audit.report.page import POLICY, Source, page
-from audit.report.text import printable
-from audit.report.verdict import Outcome, Verdict
+from fencepost.audit.report import page as pages
+from fencepost.audit.report.figures import Figures
+from fencepost.audit.report.markup import Markup, join, tag
+from fencepost.audit.report.page import POLICY, Source, page
+from fencepost.audit.report.text import printable
+from fencepost.audit.report.verdict import Outcome, Verdict
 from tests.audit.report.pages import NOW_MS, Seen, full_page
 from tests.audit.report.verdicts import HOSTILE, NONE, finding, found, undecided, unknown, verdict
 

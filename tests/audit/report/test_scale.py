@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.report import scale
-from audit.report.charts import classes
-from audit.report.figures import Bins, IdSpace
+from fencepost.audit.report import scale
+from fencepost.audit.report.charts import classes
+from fencepost.audit.report.figures import Bins, IdSpace
 
 
 @given(st.integers(0, 2**63))

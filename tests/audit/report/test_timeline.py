@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from audit.report.timeline import Fenced, StateRow, Story, Written, events, parse_moment
+from fencepost.audit.report.timeline import Fenced, StateRow, Story, Written, events, parse_moment
 from tests.audit.report.verdicts import HOSTILE
 
 START = StateRow("/t.log", 0, 10, 1_000, "Empty", 4_000, 0, 60_000)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.report.text import finding_line, moment, printable, unknown_line, verdict_lines
-from audit.report.verdict import Outcome, Verdict, document
+from fencepost.audit.report.text import finding_line, moment, printable, unknown_line, verdict_lines
+from fencepost.audit.report.verdict import Outcome, Verdict, document
 from tests.audit.report.verdicts import (
     HOSTILE,
     NONE,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from audit.report.verdict import Files, Finding, NotRead, Outcome, Unknown, Verdict
+from fencepost.audit.report.verdict import Files, Finding, NotRead, Outcome, Unknown, Verdict
 
 HOSTILE = "</script><script>alert('1')</script>\"&\x1b[2J"
 """A transactional id that a browser or a terminal would obey."""

@@ -20,7 +20,7 @@ _SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """local[2], UTC, loopback, no UI. Whatever a test caches or sets, it undoes."""
-    from audit.source.session import session
+    from fencepost.audit.source.session import session
 
     running = session("fencepost tests", master="local[2]", memory="1g", settings=_SMALL)
     yield running

@@ -9,11 +9,11 @@ import cramjam
 import msgspec
 from crc32c import crc32c
 
-from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import Producer
-from broker.log.shapes import Appended, LogConfig, MarkerOutcome
-from records.batch import HEADER_BYTES, encode_batch
-from records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.producer_state import Producer
+from fencepost.broker.log.shapes import Appended, LogConfig, MarkerOutcome
+from fencepost.records.batch import HEADER_BYTES, encode_batch
+from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
 NOW_MS = 1_763_600_000_000
 EPOCH = Term(0)

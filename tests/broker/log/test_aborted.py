@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from broker.log import aborted, search
-from broker.log.aborted import BATCHES_MAX, UNNARROWED_MAX
-from broker.log.index_file import IndexFile
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import Aborted, LogConfig
-from records.batch import iter_batches
-from records.types import Offset, ProducerId
+from fencepost.broker.log import aborted, search
+from fencepost.broker.log.aborted import BATCHES_MAX, UNNARROWED_MAX
+from fencepost.broker.log.index_file import IndexFile
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import Aborted, LogConfig
+from fencepost.records.batch import iter_batches
+from fencepost.records.types import Offset, ProducerId
 from tests.broker.log.builders import append, batch, end_transaction, open_log
 
 SMALL = LogConfig(verification=False, segment_bytes=4_000)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from controller.errors import InvalidTxnState
-from records.types import ImageVersion, ProducerId
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.controller.errors import InvalidTxnState
+from fencepost.records.types import ImageVersion, ProducerId
 from tests.broker.log.builders import EPOCH, NOW_MS, batch
 
 PRODUCER = ProducerId(7)

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
-from broker.log.partition_log import PartitionLog
-from broker.log.producer_snapshot import decode_producers, encode_producers
-from broker.log.producer_state import CachedBatch, Producer
-from broker.log.shapes import LogConfig
-from records.batch import decode_batch
-from records.end_marker import EndMarker, encode_end_marker, end_marker
-from records.invariant import CorruptData
-from records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.producer_snapshot import decode_producers, encode_producers
+from fencepost.broker.log.producer_state import CachedBatch, Producer
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.batch import decode_batch
+from fencepost.records.end_marker import EndMarker, encode_end_marker, end_marker
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 from tests.broker.log.builders import NOW_MS, append, batch, compressed, end_transaction, open_log
 
 CONFIG = LogConfig(verification=False, segment_bytes=3000, index_interval_bytes=300)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from controller.errors import ApiError
-from records.batch import batch_header
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.controller.errors import ApiError
+from fencepost.records.batch import batch_header
 from tests.broker.log.builders import (
     NOW_MS,
     append,

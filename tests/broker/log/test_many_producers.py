@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from broker.log import producer_state
-from broker.log.partition_log import PartitionLog
-from controller.errors import PolicyViolation
-from records.types import ImageVersion, ProducerId
+from fencepost.broker.log import producer_state
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.controller.errors import PolicyViolation
+from fencepost.records.types import ImageVersion, ProducerId
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from broker.log.producer_state import Producer, ProducerStates
-from broker.log.shapes import NO_OFFSET, VerificationGuard
-from controller.errors import (
+from fencepost.broker.log.producer_state import Producer, ProducerStates
+from fencepost.broker.log.shapes import NO_OFFSET, VerificationGuard
+from fencepost.controller.errors import (
     ApiError,
     InvalidProducerEpoch,
     InvalidTxnState,
     TransactionCoordinatorFenced,
 )
-from records.batch import batch_header
-from records.end_marker import IMAGE_VERSION_MAX, EndMarker
-from records.types import ImageVersion, Offset, ProducerId
+from fencepost.records.batch import batch_header
+from fencepost.records.end_marker import IMAGE_VERSION_MAX, EndMarker
+from fencepost.records.types import ImageVersion, Offset, ProducerId
 from tests.broker.log.builders import NOW_MS, append, batch, crash, memory, open_log
 
 P = ProducerId(7)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.open_files import OPEN_FILES
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from records.types import Offset
-from tests.broker.log.builders import NOW_MS, append, batch
-from wire.descriptors import (
+from fencepost.broker.log.open_files import OPEN_FILES
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.types import Offset
+from fencepost.wire.descriptors import (
     RESERVE_MAX,
     RESERVE_MIN,
     descriptors_max,
@@ -23,6 +22,7 @@ from wire.descriptors import (
     segment_files_max,
     sockets_end,
 )
+from tests.broker.log.builders import NOW_MS, append, batch
 
 SMALL = LogConfig(segment_bytes=300)
 

@@ -7,13 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from broker.log import durability, search
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import NO_EPOCH, NO_OFFSET, Aborted, EpochEnd, LogConfig
-from controller.errors import FencedLeaderEpoch, InvalidTxnState, OffsetOutOfRange, OutOfOrderSequence
-from records.batch import decode_batch, encode_batch, iter_batches
-from records.invariant import CorruptData, InvariantViolation
-from records.types import Offset, ProducerId, Term
+from fencepost.broker.log import durability, search
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import NO_EPOCH, NO_OFFSET, Aborted, EpochEnd, LogConfig
+from fencepost.controller.errors import (
+    FencedLeaderEpoch,
+    InvalidTxnState,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+)
+from fencepost.records.batch import decode_batch, encode_batch, iter_batches
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.types import Offset, ProducerId, Term
 from tests.broker.log.builders import (
     CODECS,
     EPOCH,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from broker.log.partition_log import PartitionLog
+from fencepost.broker.log.partition_log import PartitionLog
 from tests.broker.log.builders import NOW_MS, append, batch, contents, end_transaction, memory
 from tests.broker.log.test_laws import CONFIG, Played, Step, steps, stored
 

@@ -2,18 +2,23 @@
 
 import pytest
 
-from broker.log.producer_state import CACHED_BATCHES_MAX, SEQUENCE_MAX, VERIFICATIONS_MAX, ProducerStates
-from broker.log.shapes import NO_OFFSET, VerificationGuard
-from controller.errors import (
+from fencepost.broker.log.producer_state import (
+    CACHED_BATCHES_MAX,
+    SEQUENCE_MAX,
+    VERIFICATIONS_MAX,
+    ProducerStates,
+)
+from fencepost.broker.log.shapes import NO_OFFSET, VerificationGuard
+from fencepost.controller.errors import (
     ApiError,
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from records.batch import BatchHeader, batch_header
-from records.end_marker import EndMarker
-from records.types import ImageVersion, Offset, ProducerId
+from fencepost.records.batch import BatchHeader, batch_header
+from fencepost.records.end_marker import EndMarker
+from fencepost.records.types import ImageVersion, Offset, ProducerId
 from tests.broker.log.builders import NOW_MS, batch
 
 P = ProducerId(7)

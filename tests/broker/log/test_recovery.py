@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from broker.log.partition_log import PartitionLog
-from broker.log.shapes import LogConfig
-from records.batch import iter_batches
-from records.types import Term
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.records.batch import iter_batches
+from fencepost.records.types import Term
 from tests.broker.log.builders import (
     NOW_MS,
     append,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.shapes import LogConfig
-from broker.log.validation import BATCHES_MAX, RECORDS_MAX, Budget, check_produced, checking
-from controller.errors import (
+from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log.validation import BATCHES_MAX, RECORDS_MAX, Budget, check_produced, checking
+from fencepost.controller.errors import (
     ApiError,
     CorruptMessage,
     InvalidRecord,
@@ -20,15 +20,15 @@ from controller.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, BatchHeader, encode_batch
-from records.compression import (
+from fencepost.records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, BatchHeader, encode_batch
+from fencepost.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     GZIP_MEMBERS_MAX,
     SNAPPY_BLOCKS_MAX,
     decompress,
 )
-from records.invariant import CorruptData
-from records.record_walk import Body, check_records, record_times, walk
+from fencepost.records.invariant import CorruptData
+from fencepost.records.record_walk import Body, check_records, record_times, walk
 from tests.broker.log.builders import CODECS, NOW_MS, batch, compress, compressed, patched, resealed, xerial
 from tests.records.strategies import batch_records
 

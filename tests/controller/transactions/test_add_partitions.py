@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     ErrorCode,
@@ -11,10 +11,10 @@ from controller.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions import add_partitions
-from controller.transactions.states import FenceCause, State
-from records.transaction_log import Fence, TopicPartitions
-from records.types import ProducerId
+from fencepost.controller.transactions import add_partitions
+from fencepost.controller.transactions.states import FenceCause, State
+from fencepost.records.transaction_log import Fence, TopicPartitions
+from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import AUDIT, NOW_MS, ORDERS, Coordinator, partitions, transaction
 
 OK, UNKNOWN, NOT_TRIED = (

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from controller.errors import ErrorCode, InvalidRegularExpression
-from controller.replay import replay_record
-from controller.transactions.describe import (
+from fencepost.controller.errors import ErrorCode, InvalidRegularExpression
+from fencepost.controller.replay import replay_record
+from fencepost.controller.transactions.describe import (
     DESCRIBED_PARTITIONS_MAX,
     PATTERN_CHARACTERS_MAX,
     DescribedTransaction,
@@ -17,8 +17,8 @@ from controller.transactions.describe import (
     list_slice,
     open_time_slice,
 )
-from controller.transactions.states import State, record_of
-from records.types import ProducerId
+from fencepost.controller.transactions.states import State, record_of
+from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import (
     AUDIT,
     ID,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -12,9 +12,9 @@ from controller.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
-from controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
-from controller.transactions.states import State
-from records.types import ProducerId
+from fencepost.controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
+from fencepost.controller.transactions.states import State
+from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import ID, NOW_MS, Coordinator, transaction
 
 COMMIT, ABORT = True, False

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.decision import Decision
-from controller.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
-from controller.transactions.states import State
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced
+from fencepost.controller.transactions.states import State
 from tests.controller.transactions.worlds import ORDERS, Coordinator, partitions, transaction
 
 MAX = 32767

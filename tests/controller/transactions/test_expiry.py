@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from controller import clocks
-from controller.decision import Decision
-from controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
-from controller.transactions import expiry
-from controller.transactions.expiry import Expired, decide_expire, decide_forget
-from controller.transactions.explain import explain
-from controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
-from records.transaction_log import Fence
-from records.types import ProducerId, Term
+from fencepost.controller import clocks
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ConcurrentTransactions, ProducerFenced, TransactionTimedOut
+from fencepost.controller.transactions import expiry
+from fencepost.controller.transactions.expiry import Expired, decide_expire, decide_forget
+from fencepost.controller.transactions.explain import explain
+from fencepost.controller.transactions.states import EXPIRABLE_STATES, FenceCause, State
+from fencepost.records.transaction_log import Fence
+from fencepost.records.types import ProducerId, Term
 from tests.controller.transactions.worlds import (
     AUDIT,
     ID,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.errors import ConcurrentTransactions
-from controller.transactions.explain import NAMED_MAX, explain
-from controller.transactions.states import State
+from fencepost.controller.errors import ConcurrentTransactions
+from fencepost.controller.transactions.explain import NAMED_MAX, explain
+from fencepost.controller.transactions.states import State
 from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
 
 

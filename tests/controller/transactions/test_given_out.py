@@ -19,9 +19,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from controller.errors import ApiError, ConcurrentTransactions, ErrorCode, TransactionTimedOut
-from controller.replay import replay_record
-from controller.transactions.states import (
+from fencepost.controller.errors import ApiError, ConcurrentTransactions, ErrorCode, TransactionTimedOut
+from fencepost.controller.replay import replay_record
+from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     EPOCH_MAX,
     PREPARED_STATES,
@@ -29,9 +29,9 @@ from controller.transactions.states import (
     Transaction,
     get,
 )
-from records.invariant import InvariantViolation
-from records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
-from records.types import Term
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
+from fencepost.records.types import Term
 from tests.controller.transactions.worlds import (
     NOW_MS,
     ORDERS,

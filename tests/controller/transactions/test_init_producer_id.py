@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.errors import (
+from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -10,21 +10,21 @@ from controller.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
 )
-from controller.transactions.init_producer_id import (
+from fencepost.controller.transactions.init_producer_id import (
     InitProducerId,
     InitProducerIdAnswer,
     decide_init_producer_id,
     needs_producer_id,
 )
-from controller.transactions.states import (
+from fencepost.controller.transactions.states import (
     EPOCH_MAX,
     TRANSACTIONAL_ID_BYTES_MAX,
     FenceCause,
     State,
     Transaction,
 )
-from records.transaction_log import FENCES_MAX, Fence
-from records.types import ProducerId
+from fencepost.records.transaction_log import FENCES_MAX, Fence
+from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import (
     ID,
     MAX_TIMEOUT_MS,

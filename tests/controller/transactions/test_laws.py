@@ -19,10 +19,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.errors import ApiError
-from controller.replay import replay_record
-from controller.transactions.markers import decide_complete
-from controller.transactions.states import (
+from fencepost.controller.errors import ApiError
+from fencepost.controller.replay import replay_record
+from fencepost.controller.transactions.markers import decide_complete
+from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     DEADLINES,
     EXPIRABLE_STATES,
@@ -35,9 +35,9 @@ from controller.transactions.states import (
     Transaction,
     get,
 )
-from controller.view import Overlay, Table, View
-from records.transaction_log import decode_transaction, encode_transaction
-from records.types import ImageVersion
+from fencepost.controller.view import Overlay, Table, View
+from fencepost.records.transaction_log import decode_transaction, encode_transaction
+from fencepost.records.types import ImageVersion
 from tests.controller.transactions.worlds import (
     AUDIT,
     ID,

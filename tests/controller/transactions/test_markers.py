@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from controller.transactions.markers import Marker, decide_complete, marker_of, pending_markers
-from controller.transactions.states import State
-from records.types import ImageVersion, ProducerId, Term
+from fencepost.controller.transactions.markers import Marker, decide_complete, marker_of, pending_markers
+from fencepost.controller.transactions.states import State
+from fencepost.records.types import ImageVersion, ProducerId, Term
 from tests.controller.transactions.worlds import (
     AUDIT,
     ID,

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from controller.replay import replay_record
-from controller.transactions.states import (
+from fencepost.controller.replay import replay_record
+from fencepost.controller.transactions.states import (
     DEADLINES,
     EXPIRABLE_STATES,
     PREPARED,
@@ -19,10 +19,10 @@ from controller.transactions.states import (
     get,
     record_of,
 )
-from controller.view import KEY_BYTES_MAX
-from records.invariant import InvariantViolation
-from records.transaction_log import TransactionForgotten
-from records.types import Term
+from fencepost.controller.view import KEY_BYTES_MAX
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.transaction_log import TransactionForgotten
+from fencepost.records.types import Term
 from tests.controller.transactions.worlds import ID, NOW_MS, TIMEOUT_MS, Coordinator, transaction
 
 LOGGED = [state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]

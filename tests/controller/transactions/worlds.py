@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from controller import clocks
-from controller.decision import Decision
-from controller.replay import replay_record
-from controller.transactions import states
-from controller.transactions.add_partitions import (
+from fencepost.controller import clocks
+from fencepost.controller.decision import Decision
+from fencepost.controller.replay import replay_record
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
     decide_add_partitions,
     decide_verify,
 )
-from controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
-from controller.transactions.expiry import (
+from fencepost.controller.transactions.end_txn import EndTxn, decide_end_txn, needs_producer_id_at_end
+from fencepost.controller.transactions.expiry import (
     Due,
     Expired,
     TimedOut,
@@ -27,18 +27,18 @@ from controller.transactions.expiry import (
     decide_timeouts,
     due_timeouts,
 )
-from controller.transactions.init_producer_id import (
+from fencepost.controller.transactions.init_producer_id import (
     InitProducerId,
     InitProducerIdAnswer,
     decide_init_producer_id,
     needs_producer_id,
 )
-from controller.transactions.markers import decide_complete, marker_of
-from controller.transactions.states import State, Transaction, record_of
-from controller.view import EmptyView, ImageHeader, Overlay
-from records.schema import PartitionRecord, TopicRecord
-from records.transaction_log import TopicPartitions
-from records.types import ImageVersion, NodeId, ProducerId, Term
+from fencepost.controller.transactions.markers import decide_complete, marker_of
+from fencepost.controller.transactions.states import State, Transaction, record_of
+from fencepost.controller.view import EmptyView, ImageHeader, Overlay
+from fencepost.records.schema import PartitionRecord, TopicRecord
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ImageVersion, NodeId, ProducerId, Term
 
 ID = "payments"
 ORDERS, AUDIT = "orders", "audit"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from audit.decode.columns import TABLES
+from fencepost.audit.decode.columns import TABLES
 
 if TYPE_CHECKING:
-    from audit.checks.inputs import Inputs
+    from fencepost.audit.checks.inputs import Inputs
 
 Row = dict[str, Any]
 IDS = 1000  # of each story
@@ -277,7 +277,7 @@ def tables(stories: list[Story]) -> dict[str, pa.Table]:
 
 def inputs(spark: Any, stories: list[Story], **moments: int | None) -> "Inputs":
     """The stories as the checks look at them."""
-    from audit.checks.inputs import Inputs
+    from fencepost.audit.checks.inputs import Inputs
 
     frames = {name: spark.createDataFrame(table) for name, table in tables(stories).items()}
     return Inputs.of(frames, **moments)

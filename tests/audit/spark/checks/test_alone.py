@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def _found(spark: "SparkSession", check: str, cases: list[str]) -> dict[str, list[str]]:
-    from audit.checks import run
+    from fencepost.audit.checks import run
 
     stories = [Story(number) for number in range(len(cases) + 1)]
     for story, name in zip(stories, cases, strict=False):

@@ -41,7 +41,7 @@ def dark_verdict(spark: "SparkSession") -> dict[int | None, list[str]]:
 
 
 def _run(spark: "SparkSession", *, apart: bool) -> dict[int | None, list[str]]:
-    from audit.checks import run
+    from fencepost.audit.checks import run
 
     stories = []
     for number, (tell, _, alone) in enumerate(CASES.values()):
@@ -73,7 +73,7 @@ def test_nothing_is_found_that_is_in_no_story(verdict: dict[int | None, list[str
 
 
 def test_without_the_logs_that_could_tell_it_is_unknown(spark: "SparkSession") -> None:
-    from audit.checks import run
+    from fencepost.audit.checks import run
 
     story = Story(0)
     story.data()

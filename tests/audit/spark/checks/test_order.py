@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from audit.checks import order
+from fencepost.audit.checks import order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

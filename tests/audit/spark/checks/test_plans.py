@@ -9,7 +9,7 @@ from tests.audit.spark.checks.rows import IDS, Story, inputs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from audit.checks.inputs import Inputs
+    from fencepost.audit.checks.inputs import Inputs
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def _physical(frame: "DataFrame") -> str:
 
 
 def test_no_window_is_without_a_partition(spark: "SparkSession") -> None:
-    from audit.checks import run
+    from fencepost.audit.checks import run
 
     given = _faulty(spark)
     result = run(given)
@@ -53,7 +53,7 @@ def test_no_window_is_without_a_partition(spark: "SparkSession") -> None:
 def test_only_findings_reach_the_driver(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
-    from audit.checks import run
+    from fencepost.audit.checks import run
 
     collected: list[int] = []
     collect = DataFrame.collect

@@ -24,7 +24,7 @@ def _registered(story: Story, broker: int, event: str = "registered") -> int:
 
 
 def test_a_block_is_its_brokers_until_it_registers_again(spark: "SparkSession") -> None:
-    from audit.tables.ownership import producer_id_ownership
+    from fencepost.audit.tables.ownership import producer_id_ownership
 
     story = Story(0)
     first = _registered(story, 1)
@@ -46,7 +46,7 @@ def test_a_block_is_its_brokers_until_it_registers_again(spark: "SparkSession") 
 
 
 def test_a_history_has_every_transaction_and_who_fenced_it(spark: "SparkSession") -> None:
-    from audit.tables.history import transaction_history
+    from fencepost.audit.tables.history import transaction_history
 
     story = Story(0)
     story.block(1000)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.tables.ingest import ingest
+from fencepost.audit.tables.ingest import ingest
 
 _TOUCHES = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
 
@@ -54,7 +54,7 @@ def ingest_killed_at(root: str, tables: str, moment: int) -> None:
 
 def main() -> None:
     """See above."""
-    from audit.source.session import session
+    from fencepost.audit.source.session import session
 
     root, tables, count = sys.argv[1:]
     spark = session("killed", master="local[2]", memory="1g")

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.decode.columns import TABLES
-from audit.tables.store import read_manifest
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.tables.store import read_manifest
 
 Rows = Counter[str]
 
@@ -20,7 +20,7 @@ def rows_of(table: Any) -> Rows:
 
 
 def in_memory(tables: Mapping[str, Any]) -> dict[str, Rows]:
-    """Of ``audit.decode.local.tables``."""
+    """Of ``fencepost.audit.decode.local.tables``."""
     return {name: rows_of(tables[name]) for name in TABLES}
 
 
@@ -36,7 +36,7 @@ def on_disk(folder: Path) -> dict[str, Rows]:
 
 
 def in_spark(frames: Mapping[str, Any]) -> dict[str, Rows]:
-    """Of ``audit.tables.reading.read``."""
+    """Of ``fencepost.audit.tables.reading.read``."""
     found = {}
     for name, columns in TABLES.items():
         rows = [row.asDict(recursive=True) for row in frames[name].collect()]

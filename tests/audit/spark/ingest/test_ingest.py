@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from audit.decode import batches, local
-from audit.decode.files import LOCAL
-from audit.decode.plan import LogFile, list_files
-from audit.source import pieces
-from audit.tables import store
-from audit.tables.ingest import IngestReport, ingest
-from audit.tables.reading import read, settled_ms
-from audit.tables.refused import TablesRefused
+from fencepost.audit.decode import batches, local
+from fencepost.audit.decode.files import LOCAL
+from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.source import pieces
+from fencepost.audit.tables import store
+from fencepost.audit.tables.ingest import IngestReport, ingest
+from fencepost.audit.tables.reading import read, settled_ms
+from fencepost.audit.tables.refused import TablesRefused
 from tests.audit.faults import cluster
 from tests.audit.kafka import fixture
 from tests.audit.spark.ingest.killed import OneProcess
@@ -88,7 +88,7 @@ def test_growing_files_are_read_once_and_from_where_they_were_left(
 
 def test_a_large_segment_is_many_pieces(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     size = audited.segments()[0].stat().st_size // 20
-    monkeypatch.setattr("audit.tables.ingest.piece_bytes", lambda total, cores: size)
+    monkeypatch.setattr("fencepost.audit.tables.ingest.piece_bytes", lambda total, cores: size)
     assert len(pieces.cut(_listed(audited.segments()[0]), 0, size, LOCAL)) > 10
     audited.ingest()
 
@@ -102,7 +102,7 @@ def test_pieces_that_do_not_fit_are_read_again_in_one(
         middle = start + (file.size - start) // 2 + 1
         return [pieces.Piece(file, start, middle), pieces.Piece(file, middle, file.size)]
 
-    monkeypatch.setattr("audit.tables.ingest.cut", cut)
+    monkeypatch.setattr("fencepost.audit.tables.ingest.cut", cut)
     audited.ingest()
 
 
@@ -215,7 +215,7 @@ def test_what_was_torn_when_it_was_read_and_is_whole_now_is_read_the_next_time(
         return batches.stop_of(*place, **files)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr("audit.tables.ingest.stop_of", late)
+        patched.setattr("fencepost.audit.tables.ingest.stop_of", late)
         assert not ingest(OneProcess(), [str(audited.root)], str(audited.tables)).not_read
     assert not audited.ingest().read_anew
 
@@ -249,7 +249,7 @@ def test_a_file_that_vanishes_while_it_is_read_was_never_there(
         path.unlink(missing_ok=True)
         return [pieces.Piece(file, start, file.size)]
 
-    monkeypatch.setattr("audit.tables.ingest.cut", cut)
+    monkeypatch.setattr("fencepost.audit.tables.ingest.cut", cut)
     assert not audited.ingest().not_read
 
 

@@ -9,10 +9,10 @@ from signal import SIGKILL
 import pytest
 from pyspark.sql import SparkSession
 
-from audit.decode import local
-from audit.tables.ingest import ingest
-from audit.tables.reading import read
-from audit.tables.store import read_manifest
+from fencepost.audit.decode import local
+from fencepost.audit.tables.ingest import ingest
+from fencepost.audit.tables.reading import read
+from fencepost.audit.tables.store import read_manifest
 from tests.audit.bench_ingest import write_segments
 from tests.audit.faults import cluster
 from tests.audit.spark.ingest.killed import OneProcess, ingest_killed_at

@@ -43,7 +43,7 @@ def kafka_tables(few: "SparkSession", tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _tables(spark: "SparkSession", logs: Path, folder: Path) -> str:
-    from audit.jobs import ingest
+    from fencepost.audit.jobs import ingest
 
     files = ingest.run(spark, [str(logs)], str(folder), print)
     assert not files.is_partial

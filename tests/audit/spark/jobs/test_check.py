@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def said(few: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes ``CHECKS`` one check that says these findings and unknowns."""
-    from audit import checks
-    from audit.checks.findings import FINDINGS, UNKNOWN, Result
+    from fencepost.audit import checks
+    from fencepost.audit.checks.findings import FINDINGS, UNKNOWN, Result
 
     def told(findings: list[Any], unknowns: list[Any]) -> None:
         result = Result(few.createDataFrame(findings, FINDINGS), few.createDataFrame(unknowns, UNKNOWN))
@@ -28,22 +28,22 @@ def said(few: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def judged(spark: "SparkSession", tables: str, names: tuple[str, ...] = ()) -> Any:
     """The verdict over these tables."""
-    from audit.jobs import check
+    from fencepost.audit.jobs import check
 
     return check.run(spark, tables, names=names, now_ms=None, show=print)
 
 
 def test_findings_have_the_columns_of_the_checks() -> None:
-    from audit.checks.findings import FINDINGS, UNKNOWN
-    from audit.report.verdict import Finding, Unknown
+    from fencepost.audit.checks.findings import FINDINGS, UNKNOWN
+    from fencepost.audit.report.verdict import Finding, Unknown
 
     assert list(Finding._fields) == FINDINGS.names
     assert list(Unknown._fields) == UNKNOWN.names
 
 
 def test_every_check_says_on_the_page_what_it_is_about() -> None:
-    from audit.checks import CHECKS
-    from audit.report.page import ABOUT
+    from fencepost.audit.checks import CHECKS
+    from fencepost.audit.report.page import ABOUT
 
     assert set(ABOUT) == set(CHECKS)
 
@@ -67,7 +67,7 @@ def test_lists_end_at_their_most_and_counts_do_not(
     count: int,
     listed: int,
 ) -> None:
-    from audit.jobs import check
+    from fencepost.audit.jobs import check
 
     monkeypatch.setitem(check._MAX, "finding", 3)
     monkeypatch.setattr(check, "FINDINGS_MAX", 3)
@@ -77,8 +77,8 @@ def test_lists_end_at_their_most_and_counts_do_not(
 
 
 def test_a_check_that_is_not_there_is_refused() -> None:
-    from audit.jobs.check import require_names
-    from audit.jobs.errors import AuditRefused
+    from fencepost.audit.jobs.check import require_names
+    from fencepost.audit.jobs.errors import AuditRefused
 
     require_names(["markers", "ids"])
     with pytest.raises(AuditRefused, match="no check marker; there are blocks, "):
@@ -86,7 +86,7 @@ def test_a_check_that_is_not_there_is_refused() -> None:
 
 
 def test_tables_that_are_not_there_are_refused(few: "SparkSession", tmp_path: Path) -> None:
-    from audit.tables.refused import TablesRefused
+    from fencepost.audit.tables.refused import TablesRefused
 
     with pytest.raises(TablesRefused):
         judged(few, str(tmp_path))
@@ -120,7 +120,7 @@ def test_a_partial_read_is_never_clean(
     more: bytes,
     status: int,
 ) -> None:
-    from audit.jobs import ingest
+    from fencepost.audit.jobs import ingest
 
     logs = logs_with(tmp_path / "logs", fencepost_logs, more)
     (segment,) = logs.rglob("*.log")
@@ -136,7 +136,7 @@ def test_a_partial_read_is_never_clean(
 def test_a_file_that_has_grown_was_not_torn(
     few: "SparkSession", fencepost_logs: Path, tmp_path: Path
 ) -> None:
-    from audit.jobs import ingest
+    from fencepost.audit.jobs import ingest
 
     logs = logs_with(tmp_path / "logs", fencepost_logs, b"\0" * 8 + b"\0\0\1\0torn")
     tables = str(tmp_path / "tables")

@@ -7,15 +7,15 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from audit.report.figures import Figures
+    from fencepost.audit.report.figures import Figures
 
 pytestmark = pytest.mark.slow
 
 
 def figures_of(spark: "SparkSession", tables: str) -> "Figures":
     """Of these tables."""
-    from audit.jobs.figures import figures
-    from audit.jobs.source import inputs_of
+    from fencepost.audit.jobs.figures import figures
+    from fencepost.audit.jobs.source import inputs_of
 
     return figures(inputs_of(spark, tables))
 
@@ -61,7 +61,7 @@ def test_what_a_kafka_did(few: "SparkSession", kafka_tables: str) -> None:
 def test_bins_are_few_round_and_hold_both_ends(
     first_ms: int, last_ms: int, bins: tuple[int, int, int]
 ) -> None:
-    from audit.jobs.figures import bins_of
+    from fencepost.audit.jobs.figures import bins_of
 
     found = bins_of(first_ms, last_ms)
     assert tuple(found) == bins
@@ -69,15 +69,15 @@ def test_bins_are_few_round_and_hold_both_ends(
 
 
 def test_peaks_begin_with_what_was_open_before() -> None:
-    from audit.jobs.figures import peaks
-    from audit.report.figures import Bins
+    from fencepost.audit.jobs.figures import peaks
+    from fencepost.audit.report.figures import Bins
 
     changes = {0: (2, 1), 2: (3, -1), 3: (-1, 0)}
     assert peaks(changes, Bins(0, 1, 5)) == (2, 1, 4, 0, 0)
 
 
 def test_a_histogram_goes_from_the_first_class_to_the_last() -> None:
-    from audit.jobs.figures import CLASS_ENDS_MS, histogram
+    from fencepost.audit.jobs.figures import CLASS_ENDS_MS, histogram
 
     found = histogram({(True, 1): 5, (False, 3): 2})
     assert found.ends == CLASS_ENDS_MS[1:4]
@@ -85,7 +85,7 @@ def test_a_histogram_goes_from_the_first_class_to_the_last() -> None:
 
 
 def test_the_longest_durations_have_a_class() -> None:
-    from audit.jobs.figures import CLASS_ENDS_MS, histogram
+    from fencepost.audit.jobs.figures import CLASS_ENDS_MS, histogram
 
     last = len(CLASS_ENDS_MS)
     assert len(histogram({(True, last - 1): 1, (True, last): 1}).ends) == 2

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 def test_products_are_written_whole_and_the_newest_two_are_kept(
     few: "SparkSession", fencepost_tables: str, tmp_path: Path
 ) -> None:
-    from audit.jobs import products
-    from audit.jobs.source import inputs_of
+    from fencepost.audit.jobs import products
+    from fencepost.audit.jobs.source import inputs_of
 
     tables = tmp_path / "tables"
     shutil.copytree(fencepost_tables, tables)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_transactional_ids_story(few: "SparkSession", fencepost_tables: str) -> None:
-    from audit.jobs import query
+    from fencepost.audit.jobs import query
 
     story: Any = query.question(None, None, "codec-zstd")(few, fencepost_tables, print)
     whats = [each.what for each in story.events]
@@ -26,7 +26,7 @@ def test_a_transactional_ids_story(few: "SparkSession", fencepost_tables: str) -
 
 
 def test_nobody_knows_of_it(few: "SparkSession", fencepost_tables: str) -> None:
-    from audit.jobs import query
+    from fencepost.audit.jobs import query
 
     story = query.question(None, None, "nobody")(few, fencepost_tables, print)
     assert list(story.lines()) == ["nobody: these logs know nothing of it"]
@@ -44,7 +44,7 @@ def test_nobody_knows_of_it(few: "SparkSession", fencepost_tables: str) -> None:
 def test_a_producer_ids_owner(
     few: "SparkSession", fencepost_tables: str, at: str | None, status: int
 ) -> None:
-    from audit.jobs import query
+    from fencepost.audit.jobs import query
 
     owned: Any = query.question(5, at, None)(few, fencepost_tables, print)
     (block,) = owned.blocks
@@ -55,22 +55,22 @@ def test_a_producer_ids_owner(
 
 
 def test_the_first_block_begins_at_0(few: "SparkSession", fencepost_tables: str) -> None:
-    from audit.jobs import query
+    from fencepost.audit.jobs import query
 
     owned: Any = query.question(0, None, None)(few, fencepost_tables, print)
     assert [(each.first, each.end) for each in owned.owners] == [(0, 3)]
 
 
 def test_an_id_that_nobody_was_given(few: "SparkSession", fencepost_tables: str) -> None:
-    from audit.jobs import query
+    from fencepost.audit.jobs import query
 
     owned = query.question(10**6, None, None)(few, fencepost_tables, print)
     assert owned.exit_status == 1
 
 
 def test_what_is_no_time_is_refused() -> None:
-    from audit.jobs import query
-    from audit.jobs.errors import AuditRefused
+    from fencepost.audit.jobs import query
+    from fencepost.audit.jobs.errors import AuditRefused
 
     with pytest.raises(AuditRefused, match="tomorrow is no time"):
         query.question(5, "tomorrow", None)

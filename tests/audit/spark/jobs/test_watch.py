@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.report.verdict import Verdict
+from fencepost.audit.report.verdict import Verdict
 from tests.audit.report.verdicts import NONE, TORN, finding, found, verdict
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ OTHER = finding(position=2)
     ],
 )
 def test_a_watch_tells_what_is_new(looks: list[Verdict], told: list[object], status: int) -> None:
-    from audit.jobs.watch import Watch
+    from fencepost.audit.jobs.watch import Watch
 
     said: list[object] = []
     coming = iter(looks)
@@ -36,7 +36,7 @@ def test_a_watch_tells_what_is_new(looks: list[Verdict], told: list[object], sta
 
 
 def test_a_watch_ends_to_tell_at_its_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    from audit.jobs import watch as job
+    from fencepost.audit.jobs import watch as job
 
     monkeypatch.setattr(job, "TOLD_MAX", 2)
     said: list[object] = []
@@ -46,7 +46,7 @@ def test_a_watch_ends_to_tell_at_its_most(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_growth_is_seen_in_sizes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from audit.jobs.growth import GrowthReader, state_of
+    from fencepost.audit.jobs.growth import GrowthReader, state_of
 
     log = tmp_path_factory.mktemp("t") / "t-0" / "00000000000000000000.log"
     log.parent.mkdir()

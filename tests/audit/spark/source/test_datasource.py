@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from audit.decode import local
-from audit.decode.columns import TABLES
-from audit.source.datasource import NAME, register
+from fencepost.audit.decode import local
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.source.datasource import NAME, register
 from tests.audit.faults import cluster
 from tests.audit.spark.ingest.tables import Rows, in_memory, rows_of
 

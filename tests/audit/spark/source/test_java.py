@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.source import java
+from fencepost.audit.source import java
 
 ANSWERS = [
     pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="17"),
@@ -129,13 +129,9 @@ def test_without_java_the_extra_is_enough(tmp_path: Path) -> None:
         for program in folder.iterdir() if folder.is_dir() else ():
             if program.name != "java" and not (programs / program.name).is_symlink():
                 (programs / program.name).symlink_to(program)
-    environment = {
-        "PATH": str(programs),
-        "HOME": str(tmp_path),
-        "PYTHONPATH": str(Path(java.__file__).parents[2]),
-    }
+    environment = {"PATH": str(programs), "HOME": str(tmp_path)}
     script = f"""
-from audit.source.session import session
+from fencepost.audit.source.session import session
 spark = session("without java", master="local[2]", memory="600m")
 spark.range(1000).selectExpr("id % 7 as k").groupBy("k").count().write.parquet("{tmp_path}/out")
 rows = spark.read.parquet("{tmp_path}/out").count()

@@ -3,6 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
+import fencepost.audit.source.datasource
+from tests.modules import FOLDERS, LOADED_TWICE
+
 pytestmark = pytest.mark.slow
 
 
@@ -31,3 +34,22 @@ def test_workers_run_this_interpreter(spark: SparkSession) -> None:
         return sys.executable
 
     assert spark.sparkContext.range(2).map(interpreter).distinct().collect() == [sys.executable]
+
+
+def test_workers_have_this_fencepost_under_one_name(spark: SparkSession) -> None:
+    """And the folders are not where a worker looks for modules."""
+
+    def look(folders: tuple[str, ...]) -> list[object]:
+        import importlib.util
+
+        import fencepost.audit.source.datasource as imported
+
+        names: dict[str, object] = {}
+        exec(LOADED_TWICE, names)  # noqa: S102
+        loaded_twice = names["loaded_twice"]
+        assert callable(loaded_twice)
+        found = [each for each in folders if importlib.util.find_spec(each)]
+        return [imported.__file__, loaded_twice(), found]
+
+    said = spark.sparkContext.parallelize([FOLDERS], 1).map(look).collect()
+    assert said == [[fencepost.audit.source.datasource.__file__, {}, []]]
