@@ -5,7 +5,8 @@ Why         the first batch of a transaction on a partition is verified with the
 Safety      an announcement carries the image version at which it is true. The transaction ends with a later
             one, which its marker carries: a partition that has that marker takes no older announcement.
 Order       it is written before the producer is answered, so that it is there before the producer's batch.
-Effort      each is sent once, and not answered. What is lost, dropped or late costs a question, no more.
+Effort      each is sent once, and not answered; one of more than ANNOUNCED_MAX partitions is not sent. What
+            is lost, dropped or late costs a question, no more.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,12 +16,14 @@ from fencepost.controller import topics
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.view import View
 from fencepost.records.types import BrokerId
-from fencepost.wire.k20024_announce_partitions import PARTITIONS_MAX, Announcement, AnnouncePartitions
+from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 
 Send = Callable[[BrokerId, str, int, AnnouncePartitions], None]
 """(broker, host, port, request). Never answered."""
 
 _Topics = tuple[tuple[str, tuple[int, ...]], ...]
+ANNOUNCED_MAX: Final = 500
+"""Partitions of a transaction that are announced: the leader of each is looked up while others wait."""
 NO_BROKER: Final = BrokerId(topics.NO_LEADER)
 
 
@@ -33,10 +36,12 @@ class Announcer:
 
     def announce(self, announcement: Announcement) -> None:
         """Tell the leader of each partition its own part, now."""
+        if sum(len(indexes) for _, indexes in announcement.topics) > ANNOUNCED_MAX:
+            return
         view = self._image()
         for broker_id, part in _by_leader(view, announcement.topics):
             broker = view.get(BROKERS, broker_id)
-            if broker is None or broker.fenced or sum(len(each[1]) for each in part) > PARTITIONS_MAX:
+            if broker is None or broker.fenced:
                 continue
             told = Announcement(
                 announcement.producer_id, announcement.producer_epoch, announcement.image_version, part

@@ -46,7 +46,7 @@ from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarker
 JOBS_MAX: Final = 20_000  # transactions under way; the walk comes back for the rest
 WALK_ROWS_MAX: Final = 500  # of the index, between two looks at anything else
 PARTITIONS_MAX: Final = 5_000  # in one request
-ROUTED_MAX: Final = 2_000  # partitions whose leaders are looked up between two looks at anything else
+ROUTED_MAX: Final = 500  # partitions whose leaders are looked up between two looks at anything else: 10 ms
 RETRY_S: Final = 0.05
 RETRY_S_MAX: Final = 1.0
 

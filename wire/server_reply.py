@@ -7,7 +7,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.wire import frame as framing
 from fencepost.wire.dispatch import Api
 from fencepost.wire.isolation import Isolation
-from fencepost.wire.stalls import MEASURED_S, Stalls
+from fencepost.wire.stalls import Stalls
 
 
 class Answers(Protocol):
@@ -49,11 +49,9 @@ class ServerReply:
         if connection.is_advancing:  # what serves the request is measured with its reply
             self._send(connection, outcome, throttle_ms)
             return
-        stalls = connection.stalls
-        begun_s = stalls.clock()
+        begun = connection.stalls.begin()
         self._send(connection, outcome, throttle_ms)
-        if stalls.clock() - begun_s >= MEASURED_S:
-            stalls.inner(self._api.name, begun_s)
+        connection.stalls.end(self._api.name, begun)
 
     def fail(self, refusal: ApiError) -> None:
         """The request failed: refuse it, or close the connection if it was answered, or seemed to be."""

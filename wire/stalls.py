@@ -40,7 +40,7 @@ class Stalls:
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._log = log
-        self.clock = clock
+        self._clock = clock
         self._cpu_clock = cpu_clock
         self._read_at_s = float("-inf")
         self._cpu_s = 0.0  # the CPU clock as last read
@@ -53,28 +53,18 @@ class Stalls:
 
     def begin(self) -> Begun:
         """A piece of work begins, perhaps inside another one, whose time it is then, too."""
-        now_s = self.clock()
+        now_s = self._clock()
         if now_s - self._read_at_s > CPU_READ_S:
             self._read_cpu(now_s)
         return now_s - self.flush.wall_s, self._cpu_s
 
     def end(self, work: str, begun: Begun) -> None:
         """It ended."""
-        now_s = self.clock()
+        now_s = self._clock()
         elapsed_s = now_s - self.flush.wall_s - begun[0]
         if elapsed_s >= MEASURED_S:
             self._read_cpu(now_s)
             self._record(work, min(elapsed_s, self._cpu_s - begun[1]), now_s)
-
-    def inner(self, work: str, begun_s: float) -> None:
-        """Work inside another one, begun at that time of ``clock``, ended after MEASURED_S or more.
-
-        For work that is mostly shorter: its caller compares two readings of ``clock``. What is recorded may
-        be too long by the CPU time that the outer work had taken before, never too short.
-        """
-        now_s, known_s = self.clock(), self._cpu_s
-        self._read_cpu(now_s)
-        self._record(work, min(now_s - begun_s, self._cpu_s - known_s), now_s)
 
     def watch(self, work: str) -> "Watch":
         """A context manager for work of one name, to be kept and entered each time."""

@@ -24,4 +24,12 @@ STALLS_BOUNDS: Final = (
         "        if self._rows + partitions + settings > ROWS_PER_REQUEST_MAX:\n",
         (TOPICS + "[a-partition-more]",),
     ),
+    Mutant(
+        "announces-all",
+        "a wide transaction is not announced: looking up its leaders would stall the loop",
+        "quorum/announcer.py",
+        "> ANNOUNCED_MAX:",
+        "> 10**9:",
+        ("tests/quorum/test_announcer.py::test_a_wide_transaction_is_not_announced[1-0]",),
+    ),
 )

@@ -1,5 +1,8 @@
 """What the coordinator announces of open transactions: to whom, when, and as of which image."""
 
+import pytest
+
+import fencepost.quorum.announcer
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
@@ -32,6 +35,15 @@ def test_it_is_sent_before_the_producer_is_answered(bench: Bench) -> None:
     )
     bench.settle()
     assert before == [2]
+
+
+@pytest.mark.parametrize(("most", "announced"), [(2, 2), (1, 0)])
+def test_a_wide_transaction_is_not_announced(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, most: int, announced: int
+) -> None:
+    monkeypatch.setattr(fencepost.quorum.announcer, "ANNOUNCED_MAX", most)
+    bench.begun("alice", 0, 1)
+    assert len(bench.announced) == announced
 
 
 def test_a_refused_addition_is_not_announced(bench: Bench) -> None:

@@ -153,18 +153,6 @@ def test_a_reply_that_comes_later_counts(clocks: Clocks, monkeypatch: pytest.Mon
     assert held.longest_s == {"AllocateProducerIds": pytest.approx(0.07)}
 
 
-def test_work_inside_that_is_mostly_short_counts_with_what_the_outer_work_had_taken_at_most(
-    clocks: Clocks,
-) -> None:
-    held = stalls(clocks)
-    with held.watch("turn"):
-        clocks.work(0.02)
-        begun_s = held.clock()
-        clocks.work(0.03, waiting_s=1.0)
-        held.inner("CreateTopics", begun_s)
-    assert held.longest_s == {"CreateTopics": pytest.approx(0.05), "turn": pytest.approx(0.05)}
-
-
 def test_names_are_bounded(clocks: Clocks) -> None:
     held = stalls(clocks)
     for number in range(NAMES_MAX + 1):
