@@ -16,6 +16,7 @@ How lmdb bites  a write transaction belongs to its thread; a reader that stays o
 import fcntl
 import os
 import struct
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
@@ -37,7 +38,7 @@ R = TypeVar("R")
 
 READERS_MAX: Final = 32
 SCAN_PAGE_ROWS: Final = 64
-CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the cache starts anew
+CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the oldest goes
 _MISSING: Final = object()
 
 STORE_FAILURES: Final = (lmdb.Error, MemoryError)
@@ -218,7 +219,7 @@ class _Rows:
 
     def __init__(self, store: "Store", header: ImageHeader) -> None:
         self._store = store
-        self._cache: dict[tuple[str, Any], Any] = {}
+        self._cache: OrderedDict[tuple[str, Any], Any] = OrderedDict()  # the one read first is first
         self.header = header
         self.room = ENTRY_COST_MAX
 
@@ -266,7 +267,7 @@ class _Rows:
 
     def _remember(self, at: tuple[str, Any], value: Any) -> None:
         if len(self._cache) >= CACHED_ROWS_MAX:
-            self._cache.clear()
+            self._cache.popitem(last=False)  # to free all of them would hold the loop for 50 ms
         self._cache[at] = value
 
 

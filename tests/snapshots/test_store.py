@@ -17,7 +17,7 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import ImageVersion, NodeId, Term
 from fencepost.snapshots.reader import read_store
 from fencepost.snapshots.rows import Row
-from fencepost.snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, image_digest
+from fencepost.snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, _Rows, image_digest
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 
 
@@ -211,12 +211,17 @@ def test_a_key_has_a_bound(store: Store) -> None:
         store.flush()
 
 
-def test_the_cache_starts_anew_when_it_is_full(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.snapshots.store, "CACHED_ROWS_MAX", 2)
+def test_a_full_cache_loses_one_row_for_each_that_it_takes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencepost.snapshots.store, "CACHED_ROWS_MAX", 3)
     for version in range(1, 6):
         store.image.put(FEATURES, f"f{version}", FeatureLevel(version))
         store.image.header = header(version)
         store.flush()
+    rows = store.image._base
+    assert isinstance(rows, _Rows)
+    assert [key for _, key in rows._cache] == ["f3", "f4", "f5"]
     assert [store.image.get(FEATURES, f"f{n}") for n in range(7)] == [
         None,
         *map(FeatureLevel, range(1, 6)),
