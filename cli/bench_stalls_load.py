@@ -20,6 +20,7 @@ from fencepost.controller.transactions.add_partitions import AddPartitions, AddP
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.quorum.transaction_server import ADDED_MAX
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
 from fencepost.wire.dispatch import Api
@@ -284,8 +285,9 @@ class Load:
             AddPartitions(each, producer.producer_id, producer.producer_epoch, target)
             for each, producer in self._producers.items()
         )
-        request = AddPartitionsToTxn(several, batched=True)
-        await self._ask(ADD_PARTITIONS_TO_TXN, request, f"of {self._size.ids} transactions")
+        for start in range(0, len(several), ADDED_MAX):
+            request = AddPartitionsToTxn(several[start : start + ADDED_MAX], batched=True)
+            await self._ask(ADD_PARTITIONS_TO_TXN, request, "of many transactions")
         rows = tuple((name, tuple(range(self._size.wide_partitions))) for name in self._wide[:2])
         await self._ask(DESCRIBE_PRODUCERS, DescribeProducers(rows), at=self._home)
 

@@ -72,7 +72,8 @@ from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.k20024_announce_partitions import Announcement
 
 TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
-TRANSACTIONS_MAX: Final = 5_000  # of one request to add, verify or describe: some 20 ms of the loop
+ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it asks for 500
+DESCRIBED_MAX: Final = 5_000  # ids of one request
 
 
 class Fencing(ConcurrentTransactions):
@@ -211,10 +212,10 @@ class TransactionServer:
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
-        if len(ids) < len(request.transactions) or len(ids) > TRANSACTIONS_MAX:
+        if len(ids) < len(request.transactions) or len(ids) > ADDED_MAX:
             raise InvalidRequest(
                 f"{len(request.transactions)} transactions with {len(ids)} ids; "
-                f"expected each once, at most {TRANSACTIONS_MAX}"
+                f"expected each once, at most {ADDED_MAX}"
             )
         self._submit(partial(_decide_batch, request), partial(self._tell, reply), closing=reply)
 
@@ -295,8 +296,8 @@ class TransactionServer:
 
     def describe(self, request: DescribeTransactions, context: Context, reply: Reply) -> None:
         """API key 65. Of a transaction that ends: the partitions whose marker is not known to be written."""
-        if len(request.transactional_ids) > TRANSACTIONS_MAX:
-            raise InvalidRequest(f"{len(request.transactional_ids)} ids; at most {TRANSACTIONS_MAX}")
+        if len(request.transactional_ids) > DESCRIBED_MAX:
+            raise InvalidRequest(f"{len(request.transactional_ids)} ids; at most {DESCRIBED_MAX}")
         self._submit(partial(self._decide_describe, request), partial(self._tell, reply), closing=reply)
 
     def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 TOPICS: Final = (
     "tests/controller/test_topics.py::test_topics_partitions_and_settings_of_a_request_are_bounded_together"
 )
+SERVER: Final = "tests/quorum/test_transaction_server.py::"
+
 STALLS_BOUNDS: Final = (
     Mutant(
         "settings-are-free",
@@ -39,5 +41,13 @@ STALLS_BOUNDS: Final = (
         "            self._cache.popitem(last=False)",
         "            self._cache.clear()",
         ("tests/snapshots/test_store.py::test_a_full_cache_loses_one_row_for_each_that_it_takes",),
+    ),
+    Mutant(
+        "transactions-of-a-broker-without-end",
+        "the transactions of one request of a broker are bounded: all are decided in one step",
+        "quorum/transaction_server.py",
+        " or len(ids) > ADDED_MAX:",
+        ":",
+        (SERVER + "test_the_transactions_of_one_request_of_a_broker_are_bounded[3-True]",),
     ),
 )

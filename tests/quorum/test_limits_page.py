@@ -26,7 +26,8 @@ LIMITS = {
     "partitions, for a topic that is created by being asked for": (
         topic_creation.AUTO_CREATED_PARTITIONS_MAX,
     ),
-    "transactions of one AddPartitionsToTxn": (transaction_server.TRANSACTIONS_MAX,),
+    "transactions of one AddPartitionsToTxn": (transaction_server.ADDED_MAX,),
+    "ids of one DescribeTransactions": (transaction_server.DESCRIBED_MAX,),
     "records of one decision": (draft.DECISION_BYTES_MAX,),
     "decisions that share an entry": (draft.DECISIONS_MAX,),
     "requests that wait for a decision": (proposer.PENDING_MAX,),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import fencepost.quorum.transaction_lists
+import fencepost.quorum.transaction_server
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -267,6 +268,17 @@ def part(
         (TopicPartitions(TOPIC, indexes),),
         verify_only=verify_only,
     )
+
+
+@pytest.mark.parametrize(("count", "refused"), [(2, False), (3, True)])
+def test_the_transactions_of_one_request_of_a_broker_are_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int, refused: bool
+) -> None:
+    """Each is decided in the same step, whether it writes or not."""
+    monkeypatch.setattr(fencepost.quorum.transaction_server, "ADDED_MAX", 2)
+    pairs = {f"t{number}": bench.begun(f"t{number}", 0) for number in range(count)}
+    told = verify(bench, *(part(each, pair, 0) for each, pair in pairs.items()))
+    assert (told == ErrorCode.INVALID_REQUEST) is refused
 
 
 def test_brokers_verify_in_batches_and_each_transaction_has_its_own_codes(bench: Bench) -> None:
