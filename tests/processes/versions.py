@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from fencepost.cli import node_process
+from fencepost.cli import cluster_state, node_process
 from fencepost.cli.local_cluster import open_cluster
 from tests.ports import cluster_port
 from tests.processes.nodes import COMMAND_SECONDS_MAX, JSON_LOGS, Nodes
@@ -102,11 +102,13 @@ def start(nodes: Nodes, tree: Path | None, *node_ids: int) -> None:
 
 @contextmanager
 def earlier_cluster(directory: Path, tree: Path, *overrides: str) -> Iterator[Nodes]:
-    """Three nodes, made and started by the earlier version; at the end their logs are clean, and they end."""
+    """Three nodes of the earlier version, started, brokers live; at the end their logs are clean."""
     python(tree, _CREATE, prefix(tree), str(directory), str(cluster_port()), JSON_LOGS, *overrides)
     nodes = Nodes(open_cluster(directory))
     try:
         start(nodes, tree, *nodes.node_ids)
+        # A listener answers before its broker is registered, and a topic needs brokers.
+        cluster_state.await_live(nodes.cluster, {}, lambda _words: None)
         yield nodes
         complaints = nodes.complaints()
     finally:
