@@ -1,9 +1,9 @@
 """What a connection needs of the listener that accepted it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from fencepost.wire.admission import Admission
+from fencepost.wire.admission import Admission, C
 from fencepost.wire.dispatch import Service
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.k18_api_versions import ApiVersionsAnswer
@@ -12,12 +12,9 @@ from fencepost.wire.limits import ListenerLimits
 from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.stalls import Stalls
 
-if TYPE_CHECKING:
-    from fencepost.wire.server_connection import ServerConnection
 
-
-class Acceptor(Protocol):
-    """The listener, as far as its connections need one."""
+class Acceptor(Protocol[C]):
+    """The listener, as far as its connections, of type C, need one."""
 
     apis: Service
     key_limits: Mapping[int, int]  # bytes of a request, by API key
@@ -28,12 +25,12 @@ class Acceptor(Protocol):
     memory: RequestMemory
     stalls: Stalls
     isolation: Isolation
-    admission: "Admission[ServerConnection]"
+    admission: Admission[C]
 
-    def admit(self, connection: "ServerConnection", descriptor: int, *, authenticated: bool) -> bool:
+    def admit(self, connection: C, descriptor: int, *, authenticated: bool) -> bool:
         """Take a new connection in, or refuse it. ``descriptor``: its number, -1 if it has none."""
 
-    def forget(self, connection: "ServerConnection") -> None:
+    def forget(self, connection: C) -> None:
         """A connection is gone."""
 
     def api_versions(self) -> ApiVersionsAnswer:

@@ -38,7 +38,7 @@ _UNREAD: Final = "unread frame"
 class ServerConnection(asyncio.Protocol):
     """One client. The next request waits while the connection is busy, muted, write-paused or closing."""
 
-    def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, listener: "Acceptor[ServerConnection]", loop: asyncio.AbstractEventLoop) -> None:
         self._listener, self._loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None

@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.canonical import METADATA, metadata_batches, rejected_metadata
+from fencepost.audit.checks.canonical import METADATA, metadata_batches
 from fencepost.audit.checks.findings import (
     FINDINGS,
     Result,
@@ -37,7 +37,7 @@ _NO_BROKER: Final = -1
 def check(inputs: Inputs) -> Result:
     """Rules overlap, end_not_growing, hole."""
     told = inputs.told
-    given = canonical_blocks(inputs)
+    given = inputs.blocks
     chain, explicit = given.where("block_first IS NULL"), given.where("block_first IS NOT NULL")
     batches = metadata_batches(inputs.record_batches, inputs.files, told.metadata_copies)
     gaps = inputs.keep(_gaps(batches, told))
@@ -51,19 +51,6 @@ def check(inputs: Inputs) -> Result:
     if told.zookeeper:
         found.append(_bridge_findings(_with_previous_end(chain, told), chain, explicit))
     return Result(union(found), _unknown(inputs, holes))
-
-
-def canonical_blocks(inputs: Inputs) -> DataFrame:
-    """What was given out: PRODUCER_ID_BLOCKS of the log and of ZooKeeper, each block once."""
-    rows = inputs.producer_id_blocks
-    log = rows.where("source = 'log'")
-    if inputs.told.metadata_copies > 1:
-        rejected = rejected_metadata(inputs.record_batches, inputs.files)
-        log = log.join(rejected, ["path", "position"], "left_anti").select(*rows.columns)
-    if not inputs.told.zookeeper:
-        return log
-    zookeeper = rows.where("source = 'zookeeper' AND block_first IS NOT NULL")
-    return log.unionByName(zookeeper.dropDuplicates(["block_first", "block_end", "offset"]))
 
 
 def _with_previous_end(chain: DataFrame, told: Told) -> DataFrame:

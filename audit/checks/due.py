@@ -10,7 +10,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.inputs import Inputs
 from fencepost.audit.checks.judged import MARKER_BYTES_MAX
 
 SKEW_MS_MAX: Final = 1000  # between the coordinator's clock and a broker's
@@ -25,21 +24,31 @@ _PART: Final = ("topic", "partition")
 _DUE: Final = (*_PART, "producer_id", "producer_epoch", "decided_offset", "transactional_id")
 
 
-def due_markers(inputs: Inputs, lacking: DataFrame) -> DataFrame:
+def due_markers(
+    lacking: DataFrame,
+    *,
+    judged: DataFrame,
+    suspects: DataFrame,
+    logs: DataFrame,
+    files: DataFrame,
+    topics: DataFrame,
+    topics_known: bool,
+) -> DataFrame:
     """What is lacking, deleted topics and what another finding explains left out.
 
-    In   one row per partition of a transaction that ended: _DUE, committed, prepared_ms, ended_ms,
-         started_ms, decided_node, decided_path, decided_position.
+    topics_known  the metadata log is kept from its beginning: it names each topic that was made again.
+    In   ``lacking``: one row per partition of a transaction that ended: _DUE, committed, prepared_ms,
+         ended_ms, started_ms, decided_node, decided_path, decided_position.
     Out  those, and node, path, position, offset: where the hole is, else the producer's data, else the
          decision; hole_first long, null if there is none; ``unknown``: why it cannot be decided, null if it
          can.
     """
-    rows = _with_place(_explained(_kept(lacking, inputs.topics), inputs.suspects), inputs)
-    known = rows.join(_logs(inputs), list(_PART), "left").withColumn("unknown", _unknown())
-    hidden = _overlapping(known, _opaque(inputs.suspects), "left_semi").select(*_DUE).distinct()
+    rows = _with_place(_explained(_kept(lacking, topics), suspects), judged, suspects)
+    known = rows.join(_logs(files, logs), list(_PART), "left").withColumn("unknown", _unknown())
+    hidden = _overlapping(known, _opaque(suspects), "left_semi").select(*_DUE).distinct()
     marked = known.join(hidden.withColumn("hidden", F.lit(True)), list(_DUE), "left")
     unread = F.when(F.col("hidden"), F.lit("bytes that cannot be read may be the marker"))
-    untold = F.lit(inputs.told.log_start != 0) & F.col("offset").isNull()
+    untold = F.lit(not topics_known) & F.col("offset").isNull()
     another = F.when(untold, F.lit("it wrote nothing that is here, and nothing tells of topics made again"))
     return marked.withColumn("unknown", F.coalesce("unknown", unread, another)).drop("hidden")
 
@@ -85,9 +94,9 @@ def _explained(rows: DataFrame, suspects: DataFrame) -> DataFrame:
     )
 
 
-def _with_place(rows: DataFrame, inputs: Inputs) -> DataFrame:
+def _with_place(rows: DataFrame, judged: DataFrame, suspects: DataFrame) -> DataFrame:
     """Where the marker would be: in a hole of one offset, else after the producer's data."""
-    data = inputs.judged.where("counted AND transactional AND control_type IS NULL").select(
+    data = judged.where("counted AND transactional AND control_type IS NULL").select(
         *_PART, "producer_id", F.struct("base_offset", "node", "path", "position").alias("at"),
         F.greatest("marker_ms_before", "base_timestamp_ms").alias("since_ms"),
     )  # fmt: skip
@@ -101,7 +110,7 @@ def _with_place(rows: DataFrame, inputs: Inputs) -> DataFrame:
         .agg(F.max("at").alias("data"), F.min(F.when(own, F.col("at"))).alias("first_data"))
     )
     placed = rows.join(last, list(_DUE), "left")
-    one = inputs.suspects.where("hole_first = base_offset - 1 AND NOT explained AND NOT compacted").select(
+    one = suspects.where("hole_first = base_offset - 1 AND NOT explained AND NOT compacted").select(
         *_PART, "marker_ms_before",
         F.expr("CASE WHEN marker THEN max_timestamp_ms ELSE marker_ms_after END").alias("marker_ms_after"),
         F.struct(F.col("hole_first").alias("base_offset"), "node", "path", "position").alias("hole"),
@@ -146,10 +155,10 @@ def _opaque(suspects: DataFrame) -> DataFrame:
     )
 
 
-def _logs(inputs: Inputs) -> DataFrame:
+def _logs(files: DataFrame, logs: DataFrame) -> DataFrame:
     """One row per log that was read: log_start, cut, log_compacted, first_marker_ms, last_marker_ms."""
     segments = (
-        inputs.files.where("kind = 'segment'")
+        files.where("kind = 'segment'")
         .groupBy(*_PART)
         .agg(
             F.min("base_offset").alias("named_start"),
@@ -158,7 +167,7 @@ def _logs(inputs: Inputs) -> DataFrame:
     )
     start = F.greatest("named_start", "first_offset")
     return (
-        segments.join(inputs.logs, list(_PART), "left")
+        segments.join(logs, list(_PART), "left")
         .withColumn("log_start", start)
         .drop("named_start", "first_offset")
     )

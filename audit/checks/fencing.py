@@ -9,15 +9,12 @@ One                 finding for a producer's run of an epoch on a partition.
 
 from typing import Final
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fencepost.audit.checks.findings import UNKNOWN, Result, findings, nothing
 from fencepost.audit.checks.inputs import Inputs
-from fencepost.audit.checks.states import epochs_left
 
 NAME: Final = "fencing"
-CLOCK_SKEW_MS_MAX: Final = 1000
 
 
 def check(inputs: Inputs) -> Result:
@@ -42,28 +39,3 @@ def check(inputs: Inputs) -> Result:
         detail=said,
     )
     return Result(found, nothing(found, UNKNOWN))
-
-
-def zombies(inputs: Inputs) -> DataFrame:
-    """One row per partition, producer and epoch: its first batch, ``batches``, ``stale``, ``left_ms``."""
-    data = inputs.suspects.where("stale AND control_type IS NULL")
-    rows = data.withColumn("left_ms", F.lit(None).cast("long"))
-    if not inputs.open_tail.isEmpty():
-        rows = rows.unionByName(_left_by_coordinator(inputs).select(*rows.columns))
-    columns = ["topic", "partition", "producer_id", "producer_epoch", "stale"]
-    place = F.struct(
-        F.col("base_offset").alias("offset"), "node", "path", "position", "epoch_before", "left_ms",
-        F.col("max_timestamp_ms").alias("at_ms"),
-    )  # fmt: skip
-    runs = rows.groupBy(*columns).agg(F.min(place).alias("first"), F.count("base_offset").alias("batches"))
-    return runs.select(*columns, "batches", "first.*")
-
-
-def _left_by_coordinator(inputs: Inputs) -> DataFrame:
-    written_ms = F.greatest("marker_ms_before", "max_timestamp_ms")
-    left = inputs.open_tail.join(epochs_left(inputs.states), ["producer_id", "producer_epoch"])
-    ending = inputs.open_parts.where("state <> 'Ongoing'").drop("state")
-    excused = ending.unionByName(inputs.missing_markers.select("topic", "partition", "producer_id"))
-    return left.where(written_ms > F.col("left_ms") + CLOCK_SKEW_MS_MAX).join(
-        excused, ["topic", "partition", "producer_id"], "left_anti"
-    )

@@ -7,16 +7,11 @@ One         finding for an id, wherever it wrote: what it did is nobody else's f
 
 from typing import Final
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.blocks import canonical_blocks
 from fencepost.audit.checks.canonical import METADATA
 from fencepost.audit.checks.findings import Result, findings, unknown, unknown_without
 from fencepost.audit.checks.inputs import Inputs
-from fencepost.audit.checks.order import steps_for, with_max_before
-from fencepost.audit.checks.told import Told
-from fencepost.records.types import PRODUCER_ID_MAX
 
 NAME: Final = "ids"
 _RULE: Final = "outside_blocks"
@@ -69,50 +64,3 @@ def check(inputs: Inputs) -> Result:
         metadata, NAME, _RULE, "there is no metadata log that says which blocks were given out"
     )
     return Result(found, unclear.unionByName(none))
-
-
-def producer_ids(inputs: Inputs) -> DataFrame:
-    """Ids that lie in no block: producer_id, ``undecided`` (null: it is foreign; else why that is not known).
-
-    An id whose every batch came after the sizes were taken is left out: its block may have come later, too.
-    """
-    told = inputs.told
-    settled = F.lit(inputs.settled_ms).cast("long")
-    sound = F.col("fault").isNull() & (F.col("producer_id") >= 0) & (F.col("topic") != METADATA)
-    used = (
-        inputs.record_batches.where(sound)
-        .groupBy("producer_id")
-        .agg(F.min("max_timestamp_ms").alias("first_ms"))
-        .where(settled.isNull() | (F.col("first_ms") <= settled))
-    )
-    chain_end = told.chain_end or 0
-    outside = used.select("producer_id").where(
-        (F.col("producer_id") < told.known_first) | (F.col("producer_id") >= chain_end)
-    )
-    if told.explicit:
-        outside = _not_explicit(outside, canonical_blocks(inputs).where("block_first IS NOT NULL"), told)
-    undecided = (
-        F.when(F.lit(told.log_start is None), F.lit("no metadata log among what was read"))
-        .when(F.col("producer_id") < told.known_first, F.lit("blocks of that time are not kept"))
-        .when(
-            (F.col("producer_id") >= told.ids_end) & F.lit(not told.whole_end),
-            F.lit("the end of the metadata log cannot be read"),
-        )
-    )
-    return outside.select("producer_id", undecided.alias("undecided"))
-
-
-def _not_explicit(ids: DataFrame, blocks: DataFrame, told: Told) -> DataFrame:
-    """Of ``ids`` those that are in none of ``blocks`` that say where they begin."""
-    events = blocks.selectExpr("block_first AS id", "0 AS kind", "block_end AS end").unionByName(
-        ids.selectExpr("producer_id AS id", "1 AS kind", "-1L AS end")
-    )
-    reached = with_max_before(
-        events.withColumn("whole", F.col("id") * 0),
-        group=["whole"],
-        key="id",
-        order=["kind"],
-        value="end",
-        steps=max(steps_for(told.ids_end), steps_for(PRODUCER_ID_MAX)),
-    )
-    return reached.where("kind = 1 AND (before IS NULL OR before <= id)").selectExpr("id AS producer_id")

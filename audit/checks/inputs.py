@@ -14,7 +14,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks import canonical, judged, states
+from fencepost.audit.checks import canonical, due, given_out, judged, pairing, states, zombies
 from fencepost.audit.checks.told import Coordinator, Told, tell, tell_coordinator
 from fencepost.audit.decode.columns import TABLES
 
@@ -61,11 +61,16 @@ class Inputs:
         return tell(self.record_batches, self.producer_id_blocks, self.files, self.topics)
 
     @cached_property
-    def ids(self) -> DataFrame:
-        """Producer ids in no block: ``fencepost.audit.checks.ids.producer_ids``."""
-        from fencepost.audit.checks.ids import producer_ids
+    def blocks(self) -> DataFrame:
+        """Blocks of producer ids: ``fencepost.audit.checks.given_out.canonical_blocks``."""
+        return given_out.canonical_blocks(self.producer_id_blocks, self.record_batches, self.files, self.told)
 
-        return self.keep(producer_ids(self))
+    @cached_property
+    def ids(self) -> DataFrame:
+        """Producer ids in no block: ``fencepost.audit.checks.given_out.outside_blocks``."""
+        return self.keep(
+            given_out.outside_blocks(self.record_batches, self.blocks, self.told, self.settled_ms)
+        )
 
     @cached_property
     def judged(self) -> DataFrame:
@@ -127,25 +132,38 @@ class Inputs:
 
     @cached_property
     def marker_events(self) -> DataFrame | None:
-        """Where markers and transactions differ in number (``fencepost.audit.checks.markers``), or None."""
-        from fencepost.audit.checks.markers import differing, events
-
-        where = self.keep(differing(self))
-        return None if where.isEmpty() else self.keep(events(self, where))
+        """Where markers and transactions differ in number (``fencepost.audit.checks.pairing``), or None."""
+        where = self.keep(pairing.differing(self.transactions, self.judged, self.settled_ms))
+        return None if where.isEmpty() else self.keep(pairing.events(self.transactions, self.judged, where))
 
     @cached_property
     def missing_markers(self) -> DataFrame:
-        """``fencepost.audit.checks.markers.missing_markers``."""
-        from fencepost.audit.checks.due import NONE_DUE
-        from fencepost.audit.checks.markers import missing_markers
-
+        """``fencepost.audit.checks.due.due_markers`` of the transactions that lack theirs."""
         if self.marker_events is None:
-            return self.files.sparkSession.createDataFrame([], NONE_DUE)
-        return self.keep(missing_markers(self, self.marker_events))
+            return self.files.sparkSession.createDataFrame([], due.NONE_DUE)
+        return self.keep(
+            due.due_markers(
+                pairing.lacking(self.marker_events),
+                judged=self.judged,
+                suspects=self.suspects,
+                logs=self.logs,
+                files=self.files,
+                topics=self.topics,
+                topics_known=self.told.log_start == 0,
+            )
+        )
 
     @cached_property
     def zombies(self) -> DataFrame:
-        """``fencepost.audit.checks.fencing.zombies``."""
-        from fencepost.audit.checks.fencing import zombies
+        """Runs of data of an epoch that was over: ``fencepost.audit.checks.zombies``."""
+        rows = zombies.overtaken(self.suspects)
+        if not self.open_tail.isEmpty():
+            left = zombies.left_by_coordinator(self.open_tail, self.states, self._ending)
+            rows = rows.unionByName(left.select(*rows.columns))
+        return self.keep(zombies.runs(rows))
 
-        return self.keep(zombies(self))
+    @property
+    def _ending(self) -> DataFrame:
+        """Where the coordinator is still ending a transaction, or its marker is missing."""
+        ending = self.open_parts.where("state <> 'Ongoing'").drop("state")
+        return ending.unionByName(self.missing_markers.select("topic", "partition", "producer_id"))

@@ -3,7 +3,6 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.blocks import canonical_blocks
 from fencepost.audit.checks.inputs import Inputs
 from fencepost.audit.checks.order import steps_for, with_max_before
 
@@ -19,7 +18,7 @@ def producer_id_ownership(inputs: Inputs) -> DataFrame:
          broker registered again or was unregistered, and what was left of the block was wasted; null: it may
          be in use; source string; node, topic, partition, path, position, offset: of the record.
     """
-    blocks = canonical_blocks(inputs)
+    blocks = inputs.blocks
     chain = blocks.where("block_first IS NULL")
     ends = with_max_before(
         chain.select("partition", "offset", "position", "block_end"),

@@ -169,7 +169,7 @@ AUDIT: Final = (
     Mutant(
         "markers-not-demanded",
         "a transaction that ended has its marker in each of its partitions",
-        "audit/checks/markers.py",
+        "audit/checks/pairing.py",
         '        F.greatest(F.col("ended") - F.col("written"), F.lit(0)).alias("lacking"),\n',
         '        F.lit(0).cast("long").alias("lacking"),\n',
         (ALONE + "test_markers",),
