@@ -78,7 +78,7 @@ test-audit: $(AUDIT_READY)
 # Every library that this machine has or can get: npm and Maven fetch what is not Python into .clients, once. What
 # cannot run is in the table at the end as NOT RUN, with the reason. ARGS='--client java --scenario timed'
 test-clients: $(READY)
-	@$(BIN)/python -m tests.client_suite $(ARGS)
+	@$(BIN)/python -m tests.clients $(ARGS)
 
 # The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
 test-upgrade: $(READY)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.audit import EXTRA_MISSING
-from tests.cli.fencepost import command, environment, fencepost, here
+from tests.harness.command import command, environment, fencepost, here
 
 Capture = pytest.CaptureFixture[str]
 

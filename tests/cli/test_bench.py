@@ -12,7 +12,7 @@ from fencepost.cli.images import newest_image
 from fencepost.cli.local_cluster import open_cluster
 from fencepost.controller.brokers import BROKERS
 from fencepost.snapshots.history import Allocation, producer_id_history
-from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost_json, here
+from tests.harness.command import TIMEOUT_S, command, environment, fencepost_json, here
 from tests.ports import cluster_port
 
 CORES = {"load", "node-1", "node-2", "node-3"}

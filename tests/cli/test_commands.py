@@ -30,7 +30,7 @@ from fencepost.records.types import (
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.snapshot import listed
 from fencepost.snapshots.store import Store
-from tests.cli.fencepost import here
+from tests.harness.command import here
 from tests.records.strategies import batch_of
 from tests.secret_files import write_secret
 from tests.snapshots.archives import filled

@@ -7,7 +7,7 @@ import pytest
 from fencepost.cli.demo_transactions import RECORDS, Name, _records, judge
 from fencepost.cli.read_back import Seen
 from fencepost.cli.transactional_producer import Outcome
-from tests.cli.fencepost import fencepost
+from tests.harness.command import fencepost
 
 ONE = Name(0, 7)
 WHOLE = [Seen(0, offset, record.value or b"") for offset, record in enumerate(_records(ONE))]

@@ -15,7 +15,7 @@ from fencepost.records.entry import LATER_MAGIC
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import ImageVersion, LogIndex, NodeId, Term
 from fencepost.snapshots.store import Store
-from tests.cli.fencepost import fencepost
+from tests.harness.command import fencepost
 from tests.ports import cluster_port
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.cli.output import Failed
 from fencepost.cli.produce import PROPERTIES, Line, parse_line
-from tests.cli.fencepost import Result, here
+from tests.harness.command import Result, here
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., Result]

@@ -1,19 +1,17 @@
 """``fencepost topics``: what is refused before anybody is asked, and a real cluster asked both ways."""
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fencepost.cli.local_cluster import LocalCluster, create_cluster, open_cluster
-from tests.cli.fencepost import fencepost, fencepost_json, here
-from tests.ports import cluster_port
+from fencepost.cli.local_cluster import LocalCluster, create_cluster
+from tests.harness.command import here, in_process, in_process_json
+from tests.harness.nodes import Nodes, running, wait_for
 
 NOWHERE = ("--bootstrap-controller", "127.0.0.1:1")
-PATIENCE_S = 60.0
 
 WRONG = [
     pytest.param(("create", *NOWHERE), 2, "Missing option '--topic'", id="no-name"),
@@ -68,16 +66,16 @@ def test_a_node_told_so_later_says_so_at_once(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Three nodes; a silent broker is fenced after three seconds."""
-    directory = tmp_path_factory.mktemp("topics") / "c"
     timing = ("broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
-    overrides = [word for each in timing for word in ("--override", each)]
-    up = fencepost("up", "-n", 3, "--dir", directory, "--port", cluster_port(), "--detach", *overrides)
-    assert up.status == 0, up.stderr
-    assert "A partition has one replica, whatever its topic asks for" in up.stdout
-    yield open_cluster(directory)
-    assert fencepost("down", "--dir", directory).status == 0
+    with running(tmp_path_factory.mktemp("topics") / "c", *timing) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(nodes: Nodes) -> LocalCluster:
+    return nodes.cluster
 
 
 def ways(cluster: LocalCluster) -> dict[str, tuple[str, str]]:
@@ -95,23 +93,23 @@ def test_a_topic_lives_from_creation_to_deletion(cluster: LocalCluster, way: str
     to = ways(cluster)[way]
     name = f"orders-{way}"
     asked = ("--topic", name, "--partitions", 3, "--replication-factor", 3, "--config", "retention.ms=7")
-    made = fencepost("topics", "create", *asked, *to)
+    made = in_process("topics", "create", *asked, *to)
     assert (made.status, made.stdout) == (0, f"Created topic {name}.\n")
     assert "one replica each, not 3" in made.stderr
-    again = fencepost("topics", "create", "--topic", name, *to)
+    again = in_process("topics", "create", "--topic", name, *to)
     assert (again.status, again.stdout) == (1, "")
     assert "already exists" in again.stderr
-    assert fencepost_json("topics", "create", "--topic", name, "--if-not-exists", *to) == {
+    assert in_process_json("topics", "create", "--topic", name, "--if-not-exists", *to) == {
         "Topic": name,
         "Created": False,
     }
-    assert fencepost_json("topics", "list", "--topic", f"orders-{way[:3]}.*", *to) == [name]
-    (row,) = fencepost_json("topics", "describe", "--topic", name, *to)
+    assert in_process_json("topics", "list", "--topic", f"orders-{way[:3]}.*", *to) == [name]
+    (row,) = in_process_json("topics", "describe", "--topic", name, *to)
     counts = (row["Topic"], row["PartitionCount"], row["ReplicationFactor"], row["Configs"])
     assert counts == (name, 3, 1, {"retention.ms": "7"})
     assert sorted(each["Leader"] for each in row["Partitions"]) == [1, 2, 3]
     assert all(each["Replicas"] == each["Isr"] == [each["Leader"]] for each in row["Partitions"])
-    heading, *partitions = fencepost("topics", "describe", "--topic", name, *to).stdout.splitlines()
+    heading, *partitions = in_process("topics", "describe", "--topic", name, *to).stdout.splitlines()
     assert heading.split("\t") == [
         f"Topic: {name}",
         f"TopicId: {row['TopicId']}",
@@ -120,11 +118,11 @@ def test_a_topic_lives_from_creation_to_deletion(cluster: LocalCluster, way: str
         "Configs: retention.ms=7",
     ]
     assert re.fullmatch(rf"\tTopic: {name}\tPartition: 0\tLeader: (\d)\tReplicas: \1\tIsr: \1", partitions[0])
-    gone = fencepost("topics", "delete", "--topic", name, *to)
+    gone = in_process("topics", "delete", "--topic", name, *to)
     assert (gone.status, gone.stdout) == (0, f"Deleted topic {name}.\n")
-    assert fencepost("topics", "delete", "--topic", name, *to).status == 1
-    assert fencepost("topics", "delete", "--topic", name, "--if-exists", *to).status == 0
-    assert fencepost_json("topics", "list", "--topic", name, *to) == []
+    assert in_process("topics", "delete", "--topic", name, *to).status == 1
+    assert in_process("topics", "delete", "--topic", name, "--if-exists", *to).status == 0
+    assert in_process_json("topics", "list", "--topic", name, *to) == []
 
 
 @pytest.mark.slow
@@ -142,34 +140,27 @@ def test_kafkas_admin_sees_the_same(cluster: LocalCluster) -> None:
     assert configs["segment.bytes"].value == "1048576"
     assert configs["retention.ms"].value == "604800000"
     assert len(admin.list_topics("theirs", timeout=20).topics["theirs"].partitions) == 2
-    assert fencepost_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == ["theirs"]
+    assert in_process_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == ["theirs"]
     admin.delete_topics(["theirs"])["theirs"].result(20)
-    assert fencepost_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == []
+    assert in_process_json("topics", "list", "--topic", "theirs", "--dir", cluster.directory) == []
 
 
 @pytest.mark.slow
-def test_the_partition_of_a_dead_broker_has_no_leader_until_it_is_back(cluster: LocalCluster) -> None:
-    to = ("--dir", str(cluster.directory))
-    nodes = fencepost_json("ps", *to)["nodes"]
-    victim = next(node["node_id"] for node in nodes if not node["leader"])
-    assert fencepost("topics", "create", "--topic", "spread", "--partitions", 3, *to).status == 0
+def test_the_partition_of_a_dead_broker_has_no_leader_until_it_is_back(nodes: Nodes) -> None:
+    victim = nodes.followers()[0]
+    nodes.run("topics", "create", "--topic", "spread", "--partitions", 3)
 
     def leaders() -> dict[int, Any]:
-        (row,) = fencepost_json("topics", "describe", "--topic", "spread", *to)
+        (row,) = nodes.read("topics", "describe", "--topic", "spread")
         return {each["Replicas"][0]: each["Leader"] for each in row["Partitions"]}
 
-    def await_leaders(expected: dict[int, Any]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := leaders()) != expected:
-            assert time.monotonic() < deadline, found
-
-    await_leaders({1: 1, 2: 2, 3: 3})
-    assert fencepost("kill", victim, *to).status == 0
-    await_leaders({1: 1, 2: 2, 3: 3, victim: None})
-    (row,) = fencepost_json("topics", "describe", "--topic", "spread", "--unavailable-partitions", *to)
+    wait_for("all are led", lambda: leaders() == {1: 1, 2: 2, 3: 3})
+    nodes.kill(victim)
+    wait_for("one is not led", lambda: leaders() == {1: 1, 2: 2, 3: 3, victim: None})
+    (row,) = nodes.read("topics", "describe", "--topic", "spread", "--unavailable-partitions")
     assert [each["Replicas"] for each in row["Partitions"]] == [[victim]]
-    assert fencepost("topics", "create", "--topic", "later", "--partitions", 4, *to).status == 0
-    (later,) = fencepost_json("topics", "describe", "--topic", "later", *to)
+    nodes.run("topics", "create", "--topic", "later", "--partitions", 4)
+    (later,) = nodes.read("topics", "describe", "--topic", "later")
     assert victim not in {each["Leader"] for each in later["Partitions"]}
-    assert fencepost("start", victim, *to).status == 0
-    await_leaders({1: 1, 2: 2, 3: 3})
+    nodes.start(victim)
+    wait_for("all are led again", lambda: leaders() == {1: 1, 2: 2, 3: 3})

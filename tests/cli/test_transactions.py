@@ -62,7 +62,7 @@ from fencepost.wire.k20066_list_set_aside import (
     SetAsideList,
 )
 from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
-from tests.cli.fencepost import Result, here
+from tests.harness.command import Result, here
 
 Capture = pytest.CaptureFixture[str]
 NOW_MS = 1_760_000_000_000

@@ -3,21 +3,15 @@
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.shapes import LogConfig
-from fencepost.cli.local_cluster import open_cluster
 from fencepost.cli.read_back import READ_COMMITTED, read_topic
-from fencepost.records.types import Term
-from tests.broker.batches import from_producer, now_ms
-from tests.cli.fencepost import TIMEOUT_S, command, environment, fencepost, fencepost_json
-from tests.ports import cluster_port
-from tests.processes.nodes import wait_for
+from tests.clients.hanging import leave_hanging
+from tests.harness.command import TIMEOUT_S, command, environment, in_process
+from tests.harness.nodes import Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -25,13 +19,14 @@ pytestmark = pytest.mark.slow
 class Node:
     """A cluster of one node, as its users see it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.bootstrap = open_cluster(directory).bootstrap
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.directory = nodes.directory
+        self.bootstrap = nodes.bootstrap
 
     def ask(self, *words: object) -> Any:
         """The JSON of a ``transactions`` command."""
-        return fencepost_json("transactions", *words, "--dir", self.directory)
+        return self.nodes.read("transactions", *words)
 
     def description(self, transactional_id: str) -> dict[str, Any]:
         """Of the id's transaction."""
@@ -53,10 +48,8 @@ class Node:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Up as long as the tests of this module."""
-    directory = tmp_path_factory.mktemp("live") / "cluster"
-    fencepost_json("up", "-n", 1, "--dir", directory, "--port", cluster_port(), "--detach")
-    yield Node(directory)
-    fencepost("down", "--dir", directory)
+    with running(tmp_path_factory.mktemp("live") / "cluster", count=1) as nodes:
+        yield Node(nodes)
 
 
 def open_transaction(node: Node, transactional_id: str, topic: str) -> Producer:
@@ -113,39 +106,27 @@ def test_force_terminate_aborts_and_fences(node: Node) -> None:
 
 def test_an_id_that_nobody_has_is_not_made(node: Node) -> None:
     for verb in ("describe", "force-terminate"):
-        said = fencepost("transactions", verb, "--transactional-id", "nobody", "--dir", node.directory)
+        said = in_process("transactions", verb, "--transactional-id", "nobody", "--dir", node.directory)
         assert (said.status, "there is no transactional id 'nobody'" in said.stderr) == (1, True)
     assert node.ask("list", "--transactional-id-pattern", "nobody") == []
 
 
-def leave_hanging(node: Node, topic: str) -> None:
-    """A batch of producer 7 that no coordinator knows of, as brokers without verification would take it."""
-    assert fencepost("topics", "create", "--topic", topic, "--dir", node.directory).status == 0
-    # The node makes the log when it hears of the topic.
-    found = node.directory / "nodes" / "1" / "data" / f"{topic}-0"
-    wait_for("the partition's log", (found / "partition.metadata").exists)
-    assert fencepost("down", "--dir", node.directory).status == 0
-    log = PartitionLog.open(found, LogConfig(verification=False), now_ms())
-    log.append(from_producer(b"left behind", sequence=0, transactional=True), now_ms(), Term(0))
-    log.close()
-    fencepost_json("up", "--dir", node.directory, "--detach")
-
-
 def test_a_hanging_transaction_is_found_and_ended(node: Node) -> None:
-    leave_hanging(node, "hung")
+    node.nodes.run("topics", "create", "--topic", "hung")
+    leave_hanging(node.nodes, "hung")
     where = ("--topic", "hung", "--dir", node.directory, "--format", "json")
     silent = ("--max-transaction-timeout", 0)
-    assert fencepost("transactions", "find-hanging", *where).status == 0  # not silent for long enough
-    found = fencepost("transactions", "find-hanging", *where, *silent)
+    assert in_process("transactions", "find-hanging", *where).status == 0  # not silent for long enough
+    found = in_process("transactions", "find-hanging", *where, *silent)
     assert (found.status, '"StartOffset": 0' in found.stdout) == (1, True), found.stderr
     (held,) = node.ask("describe-producers", "--topic", "hung", "--partition", 0)
     assert (held["ProducerId"], held["CurrentTransactionStartOffset"]) == (7, 0)
 
     one = ("--topic", "hung", "--partition", 0, "--start-offset", 0)
     assert node.ask("abort", *one, "--dry-run")["ProducerId"] == 7
-    assert fencepost("transactions", "find-hanging", *where, *silent).status == 1
+    assert in_process("transactions", "find-hanging", *where, *silent).status == 1
     node.ask("abort", *one)
-    assert fencepost("transactions", "find-hanging", *where, *silent).status == 0
+    assert in_process("transactions", "find-hanging", *where, *silent).status == 0
     assert node.committed("hung") == []
 
 

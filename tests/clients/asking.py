@@ -4,20 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencepost.cli.broker_contact import Brokers, BrokerTarget
+from fencepost.cli.broker_contact import Brokers, brokers_of
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions.init_producer_id import InitProducerId
-from fencepost.quorum.config import parse_address
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Api
-from tests.clients.real_cluster import RealCluster
+from tests.harness.nodes import Nodes
 
 TIMEOUT_MS = 60_000
 PATIENCE_S = 30.0
 NOBODY = ProducerId(-1)
 
 
-def told(cluster: RealCluster, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
+def told(cluster: Nodes, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
     """The coordinator's answer, or the code of its refusal. What passes is waited for."""
 
     async def ask(brokers: Brokers) -> Any:
@@ -27,15 +26,14 @@ def told(cluster: RealCluster, transactional_id: str, api: Api[Any, Any], reques
     return _patiently(cluster, ask)
 
 
-def told_by_leader(cluster: RealCluster, topic: str, index: int, api: Api[Any, Any], request: Any) -> Any:
+def told_by_leader(cluster: Nodes, topic: str, index: int, api: Api[Any, Any], request: Any) -> Any:
     """The answer of a partition's leader. What passes is waited for."""
     return _patiently(cluster, lambda brokers: brokers.ask_leader(topic, index, api, request))
 
 
-def _patiently(cluster: RealCluster, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
+def _patiently(cluster: Nodes, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
     async def hold() -> Any | ErrorCode:
-        target = BrokerTarget(tuple(parse_address(each) for each in cluster.bootstrap().split(",")))
-        brokers = Brokers(target, timeout_s=PATIENCE_S)
+        brokers = Brokers(brokers_of(cluster.cluster), timeout_s=PATIENCE_S)
         try:
             return await brokers.patiently(lambda: ask(brokers))
         except ApiError as error:

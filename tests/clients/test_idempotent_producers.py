@@ -16,7 +16,7 @@ from fencepost.cli.demo_clients import CLIENTS
 from fencepost.controller.errors import CoordinatorLoadInProgress
 from fencepost.wire.connection import Connection
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
-from tests.clients.real_cluster import COMMAND_SECONDS_MAX, NODE_IDS, RealCluster, real_cluster
+from tests.harness.nodes import COMMAND_SECONDS_MAX, NO_QUOTA, Nodes, running
 
 pytestmark = pytest.mark.slow
 
@@ -26,10 +26,9 @@ ROUNDS_MAX = 8  # by then each of three nodes was chosen, but for one run in 10^
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     directory = tmp_path_factory.mktemp("clients") / "cluster"
-    overrides = (f"producer.id.block.size={BLOCK_LENGTH}", "producer.id.allocation.rate=0")
-    with real_cluster(directory, *overrides) as started:
+    with running(directory, f"producer.id.block.size={BLOCK_LENGTH}", NO_QUOTA) as started:
         yield started
 
 
@@ -65,31 +64,32 @@ def ids_of(asking: subprocess.Popen[str]) -> list[int]:
 @pytest.mark.row("730.1", "730.2", "730.7", "card.4")
 @pytest.mark.parametrize("library", CLIENTS)
 def test_producers_get_distinct_ids_from_all_three_nodes(
-    cluster: RealCluster, issued: set[int], library: str
+    cluster: Nodes, issued: set[int], library: str
 ) -> None:
     # Each producer starts from another node; which one it then asks for its id is its library's choice.
-    bootstraps = [cluster.address(node_id) for node_id in NODE_IDS]
+    bootstraps = [cluster.client_address(node_id) for node_id in cluster.node_ids]
     owners: set[int] = set()
     for _ in range(ROUNDS_MAX):
         producer_ids = ids_of(start_asking(library, *bootstraps))
         claim_each_once(issued, producer_ids)
-        owners |= cluster.owners(producer_ids)
-        if owners == set(NODE_IDS):
+        owners |= owners_of(cluster, producer_ids)
+        if owners == set(cluster.node_ids):
             return
     pytest.fail(f"only nodes {owners} were ever asked")
 
 
-def test_producers_of_all_libraries_at_once_get_distinct_ids(cluster: RealCluster, issued: set[int]) -> None:
-    bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)
-    asking = [start_asking(library, bootstrap, threads=PRODUCERS) for library in CLIENTS]
+def test_producers_of_all_libraries_at_once_get_distinct_ids(cluster: Nodes, issued: set[int]) -> None:
+    asking = [start_asking(library, cluster.bootstrap, threads=PRODUCERS) for library in CLIENTS]
     claim_each_once(issued, [each for process in asking for each in ids_of(process)])
 
 
 @pytest.mark.row("730.2", "730.3", "730.10")
 def test_every_id_of_a_node_lies_in_a_block_that_the_log_gave_to_its_broker(
-    cluster: RealCluster, issued: set[int]
+    cluster: Nodes, issued: set[int]
 ) -> None:
-    answers = {node_id: asyncio.run(ids_from(cluster.address(node_id), 25)) for node_id in NODE_IDS}
+    answers = {
+        node_id: asyncio.run(ids_from(cluster.address(node_id, "client"), 25)) for node_id in cluster.node_ids
+    }
     claim_each_once(issued, [each for ids in answers.values() for each in ids])
     history = cluster.history()
     for node_id, producer_ids in answers.items():
@@ -100,25 +100,33 @@ def test_every_id_of_a_node_lies_in_a_block_that_the_log_gave_to_its_broker(
 
 
 @pytest.mark.row("730.7", "card.7")
-def test_the_leader_dies_and_every_library_still_gets_new_ids(cluster: RealCluster, issued: set[int]) -> None:
+def test_the_leader_dies_and_every_library_still_gets_new_ids(cluster: Nodes, issued: set[int]) -> None:
     dead = cluster.leader()
-    cluster.run("kill", str(dead))
-    bootstrap = ",".join(cluster.address(node_id) for node_id in NODE_IDS)  # the dead one, too
-    asking = [start_asking(library, bootstrap) for library in CLIENTS]
+    cluster.kill(dead)
+    asking = [start_asking(library, cluster.bootstrap) for library in CLIENTS]  # of the dead one, too
     claim_each_once(issued, [each for process in asking for each in ids_of(process)])
 
     # What was left of the dead broker's blocks is lost with it: its next id is from a new block.
     given = cluster.history()[-1]["end"]
-    cluster.run("start", str(dead))
-    producer_ids = asyncio.run(ids_from(cluster.address(dead), 2 * BLOCK_LENGTH))
+    cluster.start(dead)
+    producer_ids = asyncio.run(ids_from(cluster.address(dead, "client"), 2 * BLOCK_LENGTH))
     claim_each_once(issued, producer_ids)
     assert min(producer_ids) >= given
 
 
-async def ids_from(address: str, count: int) -> list[int]:
+def owners_of(cluster: Nodes, producer_ids: list[int]) -> set[int]:
+    """The brokers that these ids were allocated to; an id that was allocated to none fails."""
+    history = cluster.history()
+    owners = set()
+    for each in producer_ids:
+        (owner,) = [block["broker_id"] for block in history if block["start"] <= each < block["end"]]
+        owners.add(int(owner))
+    return owners
+
+
+async def ids_from(address: tuple[str, int], count: int) -> list[int]:
     """So many ids from this very node, asked for one after the other; 14 is asked again, as clients do."""
-    host, port = address.split(":")
-    connection = await Connection.open(host, int(port))
+    connection = await Connection.open(*address)
     request = InitProducerId(transactional_id=None, transaction_timeout_ms=-1)
     producer_ids: list[int] = []
     try:

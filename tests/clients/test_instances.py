@@ -1,7 +1,6 @@
 """Instances of a transactional id on a real cluster: who bumps, retries, is fenced, begins anew."""
 
 import asyncio
-import json
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,35 +22,34 @@ from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from tests.clients.asking import init, told, told_by_leader
-from tests.clients.real_cluster import RealCluster, real_cluster
-from tests.processes.nodes import wait_for
+from tests.harness.nodes import Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 
 TOPIC = "instances"
-EXPIRATION_MS = 10_000
+EXPIRATION_MS = 6_000
 CLIENT_EPOCH_LAST = 32766  # 32767 is the coordinator's, to fence with
 ASKING_AT_ONCE = 64
 FENCED = ErrorCode.PRODUCER_FENCED
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     expiry = (
         f"transactional.id.expiration.ms={EXPIRATION_MS}",
         "transaction.remove.expired.transaction.cleanup.interval.ms=500",
     )
-    with real_cluster(tmp_path_factory.mktemp("instances") / "cluster", *expiry) as started:
+    with running(tmp_path_factory.mktemp("instances") / "cluster", *expiry) as started:
         started.run("topics", "create", "--topic", TOPIC)
         yield started
 
 
-def started(cluster: RealCluster, request: InitProducerId) -> Any:
+def started(cluster: Nodes, request: InitProducerId) -> Any:
     assert request.transactional_id is not None
     return told(cluster, request.transactional_id, INIT_PRODUCER_ID, request)
 
 
-def begin(cluster: RealCluster, name: str, pair: InitProducerIdAnswer) -> None:
+def begin(cluster: Nodes, name: str, pair: InitProducerIdAnswer) -> None:
     adding = AddPartitions(name, *as_pair(pair), (TopicPartitions(TOPIC, (0,)),))
     ((_, added),) = told(
         cluster, name, ADD_PARTITIONS_TO_TXN, AddPartitionsToTxn((adding,), batched=False)
@@ -59,13 +57,11 @@ def begin(cluster: RealCluster, name: str, pair: InitProducerIdAnswer) -> None:
     assert added.errors == ((TOPIC, ((0, ErrorCode.NONE),)),)
 
 
-def end(cluster: RealCluster, name: str, pair: InitProducerIdAnswer) -> Any:
+def end(cluster: Nodes, name: str, pair: InitProducerIdAnswer) -> Any:
     return told(cluster, name, END_TXN, EndTxn(name, *as_pair(pair), True))
 
 
-def send(
-    cluster: RealCluster, name: str, pair: InitProducerIdAnswer, sequence: int, text: bytes
-) -> ErrorCode:
+def send(cluster: Nodes, name: str, pair: InitProducerIdAnswer, sequence: int, text: bytes) -> ErrorCode:
     batch = encode_batch(
         [(None, text, ())],
         timestamp_ms=1,
@@ -84,7 +80,7 @@ def as_pair(answer: InitProducerIdAnswer) -> tuple[ProducerId, int]:
 
 
 @pytest.mark.row("360.1", "360.2")
-def test_the_pair_that_is_given_says_who_asks(cluster: RealCluster) -> None:
+def test_the_pair_that_is_given_says_who_asks(cluster: Nodes) -> None:
     name = "who"
     first = started(cluster, init(of=name))
     pid, born = as_pair(first)
@@ -113,13 +109,12 @@ def test_the_pair_that_is_given_says_who_asks(cluster: RealCluster) -> None:
 
 
 @pytest.mark.row("360.4")
-def test_after_its_id_expired_a_producer_gets_a_new_producer_id(cluster: RealCluster) -> None:
+def test_after_its_id_expired_a_producer_gets_a_new_producer_id(cluster: Nodes) -> None:
     name = "forgotten"
     first = started(cluster, init(of=name))
 
     def listed() -> list[str]:
-        rows = json.loads(cluster.run("transactions", "list", "--format", "json"))
-        return [row["TransactionalId"] for row in rows]
+        return [row["TransactionalId"] for row in cluster.read("transactions", "list")]
 
     assert name in listed()
     wait_for(f"{name} expires", lambda: name not in listed(), seconds=EXPIRATION_MS / 1000 * 3)
@@ -132,7 +127,7 @@ def test_after_its_id_expired_a_producer_gets_a_new_producer_id(cluster: RealClu
 
 
 @pytest.mark.row("360.8")
-def test_who_got_unknown_producer_id_bumps_and_never_writes_before_itself(cluster: RealCluster) -> None:
+def test_who_got_unknown_producer_id_bumps_and_never_writes_before_itself(cluster: Nodes) -> None:
     name = "recovers"
     first = started(cluster, InitProducerId(name, 1_000))
     begin(cluster, name, first)
@@ -167,18 +162,17 @@ def test_who_got_unknown_producer_id_bumps_and_never_writes_before_itself(cluste
     assert read.split("\n")[-3:] == ["next", "last", ""]
 
 
-def state(cluster: RealCluster, name: str) -> str:
-    described = cluster.run("transactions", "describe", "--transactional-id", name, "--format", "json")
-    return str(json.loads(described)["TransactionState"])
+def state(cluster: Nodes, name: str) -> str:
+    return str(cluster.read("transactions", "describe", "--transactional-id", name)["TransactionState"])
 
 
 @pytest.mark.row("939.2")
 def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_known(
-    cluster: RealCluster,
+    cluster: Nodes,
 ) -> None:
     name = "rotates"
     pid, epoch = as_pair(started(cluster, init(of=name)))
-    asyncio.run(bumped(cluster, name, CLIENT_EPOCH_LAST - epoch))
+    asyncio.run(bumped(cluster.address(cluster.leader(), "client"), name, CLIENT_EPOCH_LAST - epoch))
     last = InitProducerIdAnswer(pid, CLIENT_EPOCH_LAST)
     begin(cluster, name, last)
     assert end(cluster, name, last) is None
@@ -192,7 +186,7 @@ def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_know
     begin(cluster, name, rotated)
     assert end(cluster, name, rotated) is None
 
-    archive = cluster.directory / f"nodes/{cluster.leader()}/data/archive"  # it answered, so it has them
+    archive = cluster.home(cluster.leader()) / "archive"  # it answered, so it has them
     rows = [fields for key, fields in values(archive) if key == name]
     turned = next(row for row in rows if 0 in row[1])
     assert turned[0] == (rotated.producer_id, 0), "the pair of now is where every reader looks"
@@ -201,13 +195,12 @@ def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_know
     assert before[0] == (pid, CLIENT_EPOCH_LAST)
 
 
-async def bumped(cluster: RealCluster, name: str, times: int) -> None:
+async def bumped(coordinator: tuple[str, int], name: str, times: int) -> None:
     """So many instances one after the other, many asking at once."""
     left = iter(range(times))
-    leader = cluster.leader()
 
     async def ask() -> None:
-        connection = await Connection.open("127.0.0.1", cluster.port + leader - 1, client_id="bumps")
+        connection = await Connection.open(*coordinator, client_id="bumps")
         for _ in left:
             await connection.call(INIT_PRODUCER_ID, init(of=name))
         connection.close()

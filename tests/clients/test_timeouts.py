@@ -1,8 +1,7 @@
-"""Timeouts and retries that span the death of the coordinator, on a real cluster; who is told which code."""
+"""Retries that span the death of the coordinator, on a real cluster; who is told which code."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,41 +12,21 @@ from fencepost.controller.transactions.init_producer_id import InitProducerIdAns
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k26_end_txn import END_TXN
-from tests.client_suite.players import CONFLUENT, PLAYERS, Player
-from tests.client_suite.stories import FIRSTS, Killed, Stage, timed_out
 from tests.clients.asking import init, told
-from tests.clients.real_cluster import RealCluster, real_cluster
+from tests.clients.stories import Killed
+from tests.harness.nodes import Nodes, running
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    with real_cluster(tmp_path_factory.mktemp("timeouts") / "cluster") as started:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with running(tmp_path_factory.mktemp("timeouts") / "cluster") as started:
         yield started
 
 
-@pytest.fixture(scope="module")
-def reader(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
-    player = PLAYERS[CONFLUENT](cluster.bootstrap(), tmp_path_factory.mktemp("reader"))
-    yield player
-    player.end()
-
-
-@pytest.mark.row("588.1", "588.2", "588.3")
-@pytest.mark.parametrize("first", FIRSTS)
-def test_librdkafka_goes_on_after_a_timeout_though_the_coordinator_died(
-    cluster: RealCluster, reader: Player, tmp_path: Path, first: str
-) -> None:
-    player = PLAYERS[CONFLUENT](cluster.bootstrap(), tmp_path)
-    try:
-        assert timed_out(first, kill=True)(Stage(cluster, player, reader)).startswith("it continues")
-    finally:
-        player.end()
-
-
 @pytest.mark.row("360.3")
-def test_a_retry_that_spans_a_failover_is_answered_and_not_fenced(cluster: RealCluster) -> None:
+def test_a_retry_that_spans_a_failover_is_answered_and_not_fenced(cluster: Nodes) -> None:
     first = told(cluster, "retries", INIT_PRODUCER_ID, init(of="retries"))
     again = init(first.producer_id, first.producer_epoch, of="retries")
     bumped = told(cluster, "retries", INIT_PRODUCER_ID, again)
@@ -72,7 +51,7 @@ GATED = [  # the last version that is told 47, and the first that is told 90
 @pytest.mark.row("588.4", "588.5")
 @pytest.mark.parametrize(("api", "version", "code"), GATED)
 def test_who_is_fenced_is_told_so_in_a_code_of_its_version(
-    cluster: RealCluster, api: Api[Any, Any], version: int, code: ErrorCode
+    cluster: Nodes, api: Api[Any, Any], version: int, code: ErrorCode
 ) -> None:
     name = f"{api.name}-{version}"
     first = told(cluster, name, INIT_PRODUCER_ID, init(of=name))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from tests.harness.nodes import running
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign, transactions_run
-from tests.processes.nodes import running
 
 
 @click.command()

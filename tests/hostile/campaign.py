@@ -18,11 +18,11 @@ from fencepost.cli.demo_transactions import Writers, check
 from fencepost.cli.transactional_producer import Outcome
 from fencepost.quorum.credentials import read_secret
 from fencepost.quorum.node_identity import read_identity
+from tests.harness.nodes import NO_QUOTA, Nodes, wait_for
 from tests.hostile.messages import Known, Messages
 from tests.hostile.sender import STRANGERS_AT_ONCE, Tally, kafka_connections, send
 from tests.hostile.strangers import raft_connections
 from tests.hostile.voters import Voter, send_as
-from tests.processes.nodes import NO_QUOTA, Nodes, wait_for
 
 ROUND_FRAMES: Final = 20_000
 RAFT_SHARE: Final = 20  # one frame in so many

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.nodes import running
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign, transactions_run
-from tests.processes.nodes import running
 from tests.wire.every_api import EVERY_API
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,10 @@ from fencepost.wire.client import Connection, ConnectionLost, RequestTimeout
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.request_limits import REQUEST_BYTES_MAX
+from tests.harness.nodes import Nodes, running
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, transactions_run
 from tests.hostile.largest import LONG, NOTHING_LONG, Largest, changed, largest
 from tests.hostile.test_replies import names_of
-from tests.processes.nodes import Nodes, running
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 

@@ -16,11 +16,11 @@ from fencepost.cli.read_back import READ_COMMITTED, consumer_settings
 from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from tests.harness.nodes import Nodes, running, wait_for
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign
 from tests.hostile.largest import largest
 from tests.hostile.sender import Connection, send
 from tests.hostile.test_campaign import NEVER_ANSWERED
-from tests.processes.nodes import Nodes, running, wait_for
 from tests.secret_files import write_secret
 from tests.wire.every_api import EVERY_API
 from tests.wire.stage import framed

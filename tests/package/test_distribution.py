@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from tests.cli.fencepost import here
+from tests.harness.command import here
 from tests.modules import FOLDERS, LOADED_TWICE
 
 ROOT = Path(__file__).parents[2]

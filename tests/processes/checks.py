@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from tests.harness.nodes import Nodes, wait_for
 from tests.processes import archive_reader
 from tests.processes.archive_reader import Allocation
 from tests.processes.load import Attempt, Load, Sight
-from tests.processes.nodes import Nodes, wait_for
 
 
 def check_run(nodes: Nodes, load: Load, since: int, other: Load | None = None) -> list[Allocation]:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
 from tests.processes import archive_reader
-from tests.processes.nodes import NO_QUOTA, Nodes, revive, running
 
 
 @pytest.fixture(scope="package")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """Of this folder's tests, up once. Among folders with our names: see test_up."""
+    """Of this folder's tests, up once. Among folders with our names: see tests/cli/test_cluster.py."""
     with running(tmp_path_factory.mktemp("processes") / "cluster", NO_QUOTA) as nodes:
         yield nodes
 

@@ -27,7 +27,7 @@ from fencepost.wire.client import Connection, ConnectionLost, NotConnected, Requ
 from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from tests.processes.nodes import Nodes, parse_metrics, wait_for
+from tests.harness.nodes import Nodes, parse_metrics, wait_for
 
 BROKER_ID_FIRST = 1000  # far from the nodes' own
 OPEN_SECONDS = 0.5  # a stopped node accepts and says nothing

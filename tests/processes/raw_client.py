@@ -17,7 +17,7 @@ from kio.schema.types import BrokerId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32Timedelta, i64, u16
 
-from tests.processes.nodes import wait_for
+from tests.harness.nodes import wait_for
 
 SECONDS_MAX = 30.0
 LOADING = 14  # the broker has no block at the moment: ask again

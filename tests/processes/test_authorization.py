@@ -13,20 +13,21 @@ from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.static.primitive import i8
 
 from fencepost.cli import node_process
-from tests.ports import free_port
-from tests.processes import archive_reader
-from tests.processes.nodes import (
+from tests.harness.command import in_process, stdout_of
+from tests.harness.nodes import (
     CALM,
     JSON_LOGS,
     Nodes,
     end_processes,
-    fencepost,
+    format_storage,
     read_events,
     revive,
     running,
     start_process,
     wait_for,
 )
+from tests.ports import free_port
+from tests.processes import archive_reader
 from tests.processes.raw_client import RawClient, allocation, producer_id, register
 from tests.secret_files import write_secret
 
@@ -46,6 +47,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     write_secret(folder / "users", f"{'='.join(BROKER)}\n{'='.join(GUEST)}\n")
     (folder / "acls").write_text("User:broker CLUSTER_ACTION\nUser:guest DESCRIBE\n")
     write_secret(folder / "password", f"{BROKER[1]}\n")
+    for name, (user, word) in {"guest": GUEST, "stranger": ("stranger", GUEST[1])}.items():
+        write_secret(folder / name, f"{word}\n")
+        (folder / f"{name}.properties").write_text(f"sasl.username={user}\nsasl.password.file={name}\n")
     settings = (
         "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
         f"sasl.plain.users.file={folder / 'users'}",
@@ -75,7 +79,7 @@ def processes() -> Iterator[list[Popen[bytes]]]:
 
 
 def lone_broker(
-    nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str]
+    nodes: Nodes, folder: Path, broker_id: int, user: tuple[str, str], cluster_id: str = ""
 ) -> tuple[Path, tuple[str, int]]:
     """The configuration of a process that is a broker only, in a directory of its own, and its address."""
     folder.mkdir()
@@ -98,7 +102,7 @@ def lone_broker(
         JSON_LOGS,
     ]
     config.write_text("\n".join(settings) + "\n")
-    fencepost("storage", "format", "--config", str(config), "--cluster-id", nodes.cluster.cluster_id)
+    format_storage(config, cluster_id or nodes.cluster.cluster_id)
     return config, address
 
 
@@ -112,8 +116,10 @@ def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
     child = start_process(tmp_path / "guest", config, processes)
     assert wait_for("the broker ends", child.poll) == EXIT_UNAUTHORIZED
     said = (tmp_path / "guest" / node_process.LOG).read_text()
-    for words in ("User:guest", "CLUSTER_ACTION", "authorizer.acls.file"):
+    for words in ("User:guest", "CLUSTER_ACTION", "authorizer.acls.file", "super.users"):
         assert words in said
+    assert GUEST[1] not in said
+    nodes.run("health")
 
     # The others go on, a lone broker with the right principal among them.
     config, address = lone_broker(nodes, tmp_path / "broker", 12, BROKER)
@@ -129,7 +135,35 @@ def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
     assert wait_for("the lone broker ends", lambda: [child.poll()] if child.poll() is not None else None) == [
         0
     ]
-    assert read_events(tmp_path / "broker" / node_process.LOG)[-1]["event"] == "node_stopped"
+    events = [each["event"] for each in read_events(tmp_path / "broker" / node_process.LOG)]
+    assert events[-1] == "node_stopped"
+    assert {"broker_unfenced", "producer_id_block_granted"} <= set(events)
+    assert "broker_left_unnoticed" not in events
+
+
+def test_a_broker_of_another_cluster_exits_1_and_names_the_cluster_of_its_directory(
+    nodes: Nodes, tmp_path: Path, processes: list[Popen[bytes]]
+) -> None:
+    elsewhere = stdout_of(in_process("storage", "random-uuid")).strip()
+    config, _ = lone_broker(nodes, tmp_path / "b", 13, BROKER, elsewhere)
+    child = start_process(tmp_path / "b", config, processes)
+    assert wait_for("the broker ends", child.poll) == 1
+    assert elsewhere in (tmp_path / "b" / node_process.LOG).read_text()
+
+
+@pytest.mark.row("730.4")
+@pytest.mark.parametrize(
+    ("user", "status", "reason"),
+    [("guest", EXIT_UNAUTHORIZED, "CLUSTER_AUTHORIZATION_FAILED"), ("stranger", 1, "uthentication")],
+)
+def test_a_command_that_is_refused_says_why_by_its_exit_status(
+    nodes: Nodes, user: str, status: int, reason: str
+) -> None:
+    config = ("--command-config", nodes.directory.parent / f"{user}.properties")
+    controllers = ",".join(map(str, nodes.cluster.controllers))
+    words = ("producer-ids", "allocate", "--broker-id", 1, "--broker-epoch", 1)
+    refused = in_process(*words, "--bootstrap-controller", controllers, *config)
+    assert (refused.status, reason in refused.stderr) == (status, True), refused
 
 
 @pytest.mark.row("730.4")

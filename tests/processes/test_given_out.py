@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fencepost.cli.main import fencepost
+from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes import txn_requests as requests
 from tests.processes import versions
-from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes.pairs import (
     AGAIN,
     Attacker,

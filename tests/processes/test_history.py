@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.nodes import Nodes, wait_for
 from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import Nodes, wait_for
 from tests.processes.raw_client import RawClient, allocation, producer_id, register
 
 pytestmark = pytest.mark.slow

@@ -18,9 +18,9 @@ from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from tests.harness.nodes import Nodes, wait_for
 from tests.processes.checks import check_run
 from tests.processes.load import UNKNOWN_CODES, Load
-from tests.processes.nodes import Nodes, wait_for
 
 pytestmark = pytest.mark.slow
 

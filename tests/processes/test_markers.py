@@ -18,7 +18,7 @@ from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from tests.broker.batches import batch
-from tests.processes.nodes import Nodes, running, wait_for
+from tests.harness.nodes import Nodes, running, wait_for
 from tests.processes.raw_client import RawClient
 
 pytestmark = pytest.mark.slow

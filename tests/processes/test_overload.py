@@ -23,7 +23,7 @@ import pytest
 from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
 from fencepost.wire.descriptors import RESERVE_MIN
 from fencepost.wire.request_memory import SMALL_FRAME_BYTES_MAX
-from tests.processes.nodes import CALM, NO_QUOTA, Nodes, running, wait_for
+from tests.harness.nodes import CALM, NO_QUOTA, Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -18,10 +18,10 @@ from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
 from fencepost.cli.main import fencepost
 from fencepost.cli.output import Failed, Unreadable
 from fencepost.cli.transactional_producer import Outcome
+from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes import archive_reader, versions
 from tests.processes.checks import await_equal_archives, check_run
 from tests.processes.load import Load
-from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 

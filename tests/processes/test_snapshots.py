@@ -30,10 +30,11 @@ from fencepost.snapshots.segments import Hole
 from fencepost.snapshots.snapshot import CorruptSnapshot
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from tests.harness.command import in_process, stdout_of
+from tests.harness.nodes import NO_QUOTA, Nodes, revive, running, wait_for, wipe
 from tests.processes import archive_reader
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import NO_QUOTA, Nodes, fencepost, revive, running, wait_for, wipe
 
 pytestmark = pytest.mark.slow
 
@@ -248,7 +249,7 @@ def test_a_snapshot_holds_the_latest_block_and_no_other(nodes: Nodes, tmp_path: 
                 snapshot.verify(copy)
             shutil.rmtree(copy)
     flip(directory / "manifest", 3)
-    fencepost("snapshot", "describe", str(directory), status=1)
+    stdout_of(in_process("snapshot", "describe", directory), 1)
 
 
 @pytest.mark.row("730.3", "card.1", "card.7")

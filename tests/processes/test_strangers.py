@@ -21,23 +21,23 @@ from fencepost.quorum.node_identity import read_identity
 from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.client import Connection, ConnectionLost
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
-from tests.ports import free_port
-from tests.processes.checks import check_run
-from tests.processes.garbage import GARBAGE, Impostor, send_each
-from tests.processes.load import Load
-from tests.processes.nodes import (
+from tests.harness.nodes import (
     CALM,
     JSON_LOGS,
     NO_QUOTA,
     Nodes,
     end_processes,
-    fencepost,
+    format_storage,
     read_events,
     revive,
     running,
     start_process,
     wait_for,
 )
+from tests.ports import free_port
+from tests.processes.checks import check_run
+from tests.processes.garbage import GARBAGE, Impostor, send_each
+from tests.processes.load import Load
 from tests.secret_files import write_secret
 
 pytestmark = pytest.mark.slow
@@ -204,7 +204,7 @@ def stranger(nodes: Nodes, folder: Path, node_id: int, *, cluster_id: str, secre
         JSON_LOGS,
     ]
     config.write_text("\n".join(settings) + "\n")
-    fencepost("storage", "format", "--config", str(config), "--cluster-id", cluster_id)
+    format_storage(config, cluster_id)
     return config
 
 

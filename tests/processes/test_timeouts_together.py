@@ -23,9 +23,9 @@ from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
+from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import NO_QUOTA, Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from tests.cli.fencepost import fencepost
+from tests.harness.command import fencepost
+from tests.harness.nodes import Nodes, wait_for, wipe
 from tests.processes.checks import check_run
 from tests.processes.load import Load
-from tests.processes.nodes import Nodes, wait_for, wipe
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from unittest import mock
 
 from fencepost.cli import cluster_state, node_process
 from fencepost.cli.local_cluster import open_cluster
+from tests.harness.nodes import COMMAND_SECONDS_MAX, JSON_LOGS, Nodes
 from tests.ports import cluster_port
-from tests.processes.nodes import COMMAND_SECONDS_MAX, JSON_LOGS, Nodes
 
 ROOT: Final = Path(__file__).parents[2]
 BEFORE_LEVELS: Final = "d5d9294"

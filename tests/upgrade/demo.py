@@ -17,8 +17,8 @@ from pathlib import Path
 
 import click
 
+from tests.harness.nodes import Nodes
 from tests.ports import free_port
-from tests.processes.nodes import Nodes
 from tests.upgrade.kafka_2_8 import registered
 from tests.upgrade.world import (
     OLD_BROKER_FIRST,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from tests.processes.nodes import Nodes
+from tests.harness.nodes import Nodes
 from tests.upgrade.world import (
     Askers,
     OldBrokers,

@@ -19,7 +19,7 @@ import pytest
 from fencepost.cli import node_process
 from fencepost.cli.output import Failed
 from fencepost.quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE
-from tests.processes.nodes import Nodes, wait_for
+from tests.harness.nodes import Nodes, wait_for
 from tests.upgrade.world import (
     Askers,
     OldBrokers,

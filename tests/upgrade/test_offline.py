@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fencepost.records.batch import BatchRecord, encode_batch
-from tests.cli.fencepost import Result, here
-from tests.processes.nodes import Nodes, wait_for
+from tests.harness.command import Result, here
+from tests.harness.nodes import Nodes, wait_for
 from tests.upgrade.world import OldBrokers, block_end, make_kafkas_znodes, upgrading
 from tests.zookeeper.servers import Ensemble, ensemble
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.bridge.live import walk
+from tests.harness.command import fencepost, stdout_of
+from tests.harness.nodes import Nodes, wait_for
 from tests.ports import free_port
-from tests.processes.nodes import Nodes, fencepost, wait_for
 from tests.upgrade.kafka_2_8 import registered
 from tests.upgrade.world import (
     CLUSTER_ID,
@@ -139,7 +140,7 @@ def test_preflight_names_who_is_not_ready_and_changes_nothing(servers: Ensemble,
         where = ("migrate", "preflight", "--zookeeper", connect, "--dir", str(tmp_path / "none"))
         with OldBrokers(connect, tmp_path, 1, "--blocks", "1000000") as old:
             wait_for("an old broker takes blocks", lambda: len(old.blocks()) > 5)
-            found = json.loads(fencepost(*where, "--format", "json", status=REFUSED))
+            found = json.loads(stdout_of(fencepost(*where, "--format", "json"), REFUSED))
         by_id = {each["broker_id"]: each for each in found["brokers"]}
         assert (found["verdict"], found["ensemble"].partition("@")[0]) == ("blocked", CLUSTER_ID)
         assert [by_id[each]["protocol"] for each in (1, 2, 3)] == ["2.8-IV1", "3.9-IV0", None]
@@ -154,7 +155,7 @@ def test_preflight_names_who_is_not_ready_and_changes_nothing(servers: Ensemble,
         assert znode(servers, "/kafka")[1] >= len(old.blocks())
         client.delete("/kafka/brokers/ids/1")
         client.delete("/kafka/brokers/ids/3")
-        calm = json.loads(fencepost(*where, "--watch", "0.3", "--format", "json"))
+        calm = json.loads(stdout_of(fencepost(*where, "--watch", "0.3", "--format", "json")))
         assert calm["verdict"] == "ready"
         assert calm["zk_version"] == znode(servers, "/kafka")[1]
         client.create(
@@ -162,7 +163,7 @@ def test_preflight_names_who_is_not_ready_and_changes_nothing(servers: Ensemble,
             b'{"version":0,"kraft_controller_id":3000,"kraft_controller_epoch":4,'
             b'"kraft_metadata_offset":9,"kraft_metadata_epoch":1}',
         )
-        blocked = json.loads(fencepost(*where, "--watch", "0.3", "--format", "json", status=REFUSED))
+        blocked = json.loads(stdout_of(fencepost(*where, "--watch", "0.3", "--format", "json"), REFUSED))
         assert "Kafka's own migration" in blocked["blocking"][0]
 
 

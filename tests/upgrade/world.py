@@ -21,7 +21,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from fencepost.cli.contact import target_of
-from fencepost.cli.local_cluster import LocalCluster, open_cluster
+from fencepost.cli.local_cluster import LocalCluster
 from fencepost.controller.brokers import Endpoint, RegisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import AllocateProducerIds
@@ -30,8 +30,7 @@ from fencepost.snapshots.history import Allocation, producer_id_history
 from fencepost.wire.client import ConnectionLost, ControllerClient, RequestTimeout
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from tests.ports import cluster_port
-from tests.processes.nodes import JSON_LOGS, NO_QUOTA, Nodes, fencepost
+from tests.harness.nodes import NO_QUOTA, Nodes, running
 from tests.zookeeper.rival import PATH, Block, blocks_of, overlaps, start_rival
 from tests.zookeeper.servers import Ensemble
 
@@ -67,25 +66,9 @@ def make_kafkas_znodes(servers: Ensemble, chroot: str = "", block: bytes | None 
 @contextlib.contextmanager
 def upgrading(directory: Path, connect: str, *overrides: str, count: int = 3) -> Iterator[Nodes]:
     """Our nodes, new, up, configured for the upgrade; at the end their logs are clean and they are down."""
-    settings = (
-        JSON_LOGS,
-        NO_QUOTA,
-        "zookeeper.metadata.migration.enable=true",
-        f"zookeeper.connect={connect}",
-        *overrides,
-    )
-    words = [word for setting in settings for word in ("--override", setting)]
-    where = ("--dir", str(directory), "--port", str(cluster_port()))
-    nodes = None
-    try:
-        fencepost("up", "-n", str(count), *where, "--detach", *words)
-        nodes = Nodes(open_cluster(directory))
+    enabled = ("zookeeper.metadata.migration.enable=true", f"zookeeper.connect={connect}")
+    with running(directory, NO_QUOTA, *enabled, *overrides, count=count) as nodes:
         yield nodes
-        complaints = nodes.complaints()
-    finally:
-        if nodes is not None:
-            nodes.down()
-    assert not complaints, "\n".join(complaints)
 
 
 class OldBrokers:

@@ -14,8 +14,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from tests.client_suite import players
-from tests.client_suite.players import NotHere
+from tests.clients import players
+from tests.clients.players import NotHere
 from tests.ports import free_port
 
 __all__ = ["CLASS_PATH", "VERSION", "WORN", "Broker", "NotHere", "fetch", "running"]

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
 from tests.audit.kafka.broker import Broker
-from tests.client_suite.players import PLAYERS, CallFailed, Player
+from tests.clients.players import PLAYERS, CallFailed, Player
 
 WAIT_SECONDS: Final = 40.0
 CLEANED_SECONDS: Final = 120.0  # Kafka cleans its metadata log once a minute

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 import click
 
 from fencepost.cli.output import table
-from tests.client_suite import admin, dump_log, java_tools, storms
-from tests.client_suite.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
-from tests.client_suite.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed
-from tests.clients.real_cluster import RealCluster, real_cluster
+from tests.clients import admin, dump_log, java_tools, storms
+from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
+from tests.clients.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed
+from tests.harness.nodes import NO_QUOTA, Nodes, running
 
 PASSED: Final = "passed"
 FAILED: Final = "FAILED"
@@ -81,7 +81,7 @@ def main(clients: tuple[str, ...], scenario: str, keep: bool) -> None:
     """Play all stories with all clients."""
     folder = Path(tempfile.mkdtemp(prefix="fencepost-clients-"))
     results = Results()
-    with real_cluster(folder / "cluster") as cluster:
+    with running(folder / "cluster", NO_QUOTA) as cluster:
         for name in clients or PLAYERS:
             play(results, cluster, folder, name, scenario)
         for name, (client, told) in {**admin.SCENARIOS, **storms.SCENARIOS}.items():
@@ -101,7 +101,7 @@ def main(clients: tuple[str, ...], scenario: str, keep: bool) -> None:
     sys.exit(1 if results.failed() else 0)
 
 
-def play(results: Results, cluster: RealCluster, folder: Path, name: str, scenario: str) -> None:
+def play(results: Results, cluster: Nodes, folder: Path, name: str, scenario: str) -> None:
     """All stories with one client; after a call that hangs its player is a new one."""
     stories = {**STORIES, **STORIES_OF.get(name, {})}
     wanted = {each: story for each, story in stories.items() if scenario in each}
@@ -123,10 +123,10 @@ def play(results: Results, cluster: RealCluster, folder: Path, name: str, scenar
             player.end()
 
 
-def started(name: str, cluster: RealCluster, logs: Path) -> Player:
+def started(name: str, cluster: Nodes, logs: Path) -> Player:
     """Raises NotHere, CallFailed, Hangs."""
     logs.mkdir(exist_ok=True)
-    return PLAYERS[name](cluster.bootstrap(), logs)
+    return PLAYERS[name](cluster.bootstrap, logs)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""librdkafka's own tests on a running cluster: ``python -m tests.client_suite.librdkafka HOST:PORT[,..]``.
+"""librdkafka's own tests on a running cluster: ``python -m tests.clients.librdkafka HOST:PORT[,..]``.
 
 Source    comes with the npm package node-rdkafka, of this version; it is built in .clients (ignored by git),
           with gcc and make, once: some five minutes on one core.
@@ -19,7 +19,7 @@ from typing import Final
 import click
 
 from fencepost.cli.output import table
-from tests.client_suite.players import FETCHED, NotHere, need
+from tests.clients.players import FETCHED, NotHere, need
 
 PACKAGE: Final = "node-rdkafka@3.6.1"  # librdkafka 2.12.0
 KAFKA_VERSION: Final = "3.7.0"  # what the tests take the cluster for

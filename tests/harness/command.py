@@ -1,17 +1,20 @@
-"""The command line as others run it: in a process of its own, by absolute path."""
+"""The command line as others run it: in a process of its own, or in this one, which is five times as fast."""
 
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 from fencepost.cli.main import main
 
 TIMEOUT_S = 90.0
+_ONE_AT_A_TIME = threading.Lock()  # standard output is the process's
 
 
 class Result(NamedTuple):
@@ -46,11 +49,32 @@ def fencepost(*arguments: object, cwd: Path | None = None) -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def in_process(*arguments: object) -> Result:
+    """The same in this process, for commands that neither wait for a signal nor read standard input."""
+    status: object = None
+    with _ONE_AT_A_TIME, CliRunner().isolation() as (stdout, stderr, _):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code
+        sys.stderr.flush()
+        return Result(int(str(status or 0)), stdout.getvalue().decode(), stderr.getvalue().decode())
+
+
+def stdout_of(ended: Result, status: int = 0) -> str:
+    """Fails unless it ended with ``status``."""
+    assert ended.status == status, f"status {ended.status}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
+
+
 def fencepost_json(*arguments: object) -> Any:
     """The document that ``--format json`` prints; the command must succeed."""
-    result = fencepost(*arguments, "--format", "json")
-    assert result.status == 0, result.stderr
-    return json.loads(result.stdout)
+    return json.loads(stdout_of(fencepost(*arguments, "--format", "json")))
+
+
+def in_process_json(*arguments: object) -> Any:
+    """See ``in_process`` and ``fencepost_json``."""
+    return json.loads(stdout_of(in_process(*arguments, "--format", "json")))
 
 
 def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Result:

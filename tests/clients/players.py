@@ -1,6 +1,6 @@
 """A player is a process that does with one client library what it is told, a line at a time.
 
-Line     a verb and its words, by tabs:  make NAME KEY=VALUE.. (a transactional producer, initialized),
+Line     a verb and its words, by tabs:  make NAME KEY=VALUE.. (a producer, initialized if transactional),
          begin NAME, send NAME TOPIC VALUE.. (to partition 0; returns when all are acknowledged), commit NAME,
          abort NAME, close NAME, read TOPIC COUNT ISOLATION (COUNT values of partition 0 at most). Java alone:
          hasty NAME TOPIC VALUE (a send whose failure is told before the library has dealt with it).
@@ -108,7 +108,7 @@ def _python(library: str) -> Start:
             "-W",
             "ignore",
             "-m",
-            "tests.client_suite.python_player",
+            "tests.clients.python_player",
             library,
             bootstrap,
         ]

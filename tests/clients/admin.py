@@ -5,31 +5,25 @@ that are *old*, as their coordinator tells it. Those are ``transactions list --r
 hangs on a partition, known to no coordinator, only our command finds; either abort ends it.
 """
 
-import json
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import confluent_kafka.admin
+import confluent_kafka
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from fencepost.broker.log.partition_log import PartitionLog
-from fencepost.broker.log.shapes import LogConfig
-from fencepost.records.types import Term
-from tests.broker.batches import from_producer
-from tests.client_suite.stories import WAIT_SECONDS_MAX, StoryFailed, expect
-from tests.clients.real_cluster import NODE_IDS, RealCluster
+from tests.clients.hanging import HANGING_PRODUCER_ID, leave_hanging
+from tests.clients.stories import WAIT_SECONDS_MAX, expect
+from tests.harness.nodes import Nodes
 
 SLACK_MS: Final = 5 * 60 * 1000  # kafka-python adds this to the timeout that it is told
-HANGING_PRODUCER_ID: Final = 7  # from_producer's
 
-Scenario = Callable[[RealCluster], str]
+Scenario = Callable[[Nodes], str]
 
 
-def same_answers(cluster: RealCluster) -> str:
+def same_answers(cluster: Nodes) -> str:
     """One committed and one open transaction, listed and described by both."""
-    bootstrap = cluster.bootstrap()
+    bootstrap = cluster.bootstrap
     ended, opened = _producer(bootstrap, "admin-ended"), _producer(bootstrap, "admin-open")
     _begin(ended, "admin")
     ended.commit_transaction(WAIT_SECONDS_MAX)
@@ -44,7 +38,7 @@ def same_answers(cluster: RealCluster) -> str:
     return "lists, descriptions, producers and old transactions are the same"
 
 
-def _same_transactions(cluster: RealCluster, admin: Any) -> None:
+def _same_transactions(cluster: Nodes, admin: Any) -> None:
     listed = admin.list_transactions(transactional_id_pattern="admin-.*")
     theirs = {
         (each.transactional_id, each.producer_id, each.state) for rows in listed.values() for each in rows
@@ -77,7 +71,7 @@ def _same_transactions(cluster: RealCluster, admin: Any) -> None:
     expect("none is hanging", admin.find_hanging_transactions(), [])
 
 
-def _same_producers(cluster: RealCluster, admin: Any) -> None:
+def _same_producers(cluster: Nodes, admin: Any) -> None:
     partition = TopicPartition("admin", 0)
     theirs = admin.describe_producers([partition])[partition].active_producers
     rows = _ask(cluster, "describe-producers", "--topic", "admin", "--partition", "0")
@@ -97,14 +91,14 @@ def _same_producers(cluster: RealCluster, admin: Any) -> None:
     expect("describe-producers", sorted(tuple(each) for each in theirs), sorted(ours))
 
 
-def hanging(cluster: RealCluster) -> str:
+def hanging(cluster: Nodes) -> str:
     """A transaction that no coordinator knows: our command finds it, kafka-python's admin aborts it."""
     cluster.run("topics", "create", "--topic", "hung", "--replica-assignment", "1")
     leave_hanging(cluster, "hung")
     where = ("transactions", "find-hanging", "--topic", "hung", "--max-transaction-timeout", "0")
-    found = json.loads(cluster.run(*where, "--format", "json", status=1))
+    found = cluster.read(*where, status=1)
     expect("found", [(each["ProducerId"], each["StartOffset"]) for each in found], [(HANGING_PRODUCER_ID, 0)])
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap().split(","))
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     try:
         partition = TopicPartition("hung", 0)
         (held,) = admin.describe_producers([partition])[partition].active_producers
@@ -116,28 +110,6 @@ def hanging(cluster: RealCluster) -> str:
         admin.close()
     cluster.run(*where)
     return "found by find-hanging, ended by abort_transaction"
-
-
-def leave_hanging(cluster: RealCluster, topic: str) -> None:
-    """A batch as brokers without verification would take it, written while the cluster is down."""
-    folder = cluster.directory / "nodes" / "1" / "data" / f"{topic}-0"
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not (folder / "partition.metadata").exists():
-        if time.monotonic() > deadline:
-            raise StoryFailed(f"there is no log of {topic}")
-        time.sleep(0.1)
-    cluster.run("down")
-    now_ms = int(time.time() * 1000)
-    log = PartitionLog.open(folder, LogConfig(verification=False), now_ms)
-    log.append(from_producer(b"left behind", sequence=0, transactional=True), now_ms, Term(0))
-    log.close()
-    cluster.run("start", *(str(each) for each in NODE_IDS))
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
-    while admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic].partitions[0].leader < 0:
-        if time.monotonic() > deadline:
-            raise StoryFailed(f"nobody leads {topic}")
-        time.sleep(0.1)
 
 
 def _producer(bootstrap: str, transactional_id: str) -> Any:
@@ -154,8 +126,8 @@ def _begin(producer: Any, topic: str) -> None:
     producer.flush(WAIT_SECONDS_MAX)
 
 
-def _ask(cluster: RealCluster, *words: str) -> Any:
-    return json.loads(cluster.run("transactions", *words, "--format", "json"))
+def _ask(cluster: Nodes, *words: str) -> Any:
+    return cluster.read("transactions", *words)
 
 
 SCENARIOS: Final[dict[str, tuple[str, Scenario]]] = {

@@ -4,17 +4,16 @@ Compared    every column of every row, as Kafka prints it; only what the clock s
 Fetched     by Maven into .clients, once: 41 MB, most of it what the other tools of the package need.
 """
 
-import json
 import subprocess
 from collections.abc import Callable
 from typing import Any, Final
 
 import confluent_kafka
 
-from tests.client_suite.admin import HANGING_PRODUCER_ID, leave_hanging
-from tests.client_suite.players import FETCHED, HERE, copied, need
-from tests.client_suite.stories import WAIT_SECONDS_MAX, StoryFailed, expect
-from tests.clients.real_cluster import RealCluster
+from tests.clients.hanging import HANGING_PRODUCER_ID, leave_hanging
+from tests.clients.players import FETCHED, HERE, copied, need
+from tests.clients.stories import WAIT_SECONDS_MAX, StoryFailed, expect
+from tests.harness.nodes import Nodes
 
 VERSION: Final = "4.1.0"
 TOOL_SECONDS_MAX: Final = 60.0
@@ -41,11 +40,11 @@ REFUSED: Final = (
 )
 """With our exit status; Kafka's is 1."""
 
-Scenario = Callable[[RealCluster], str]
+Scenario = Callable[[Nodes], str]
 Rows = list[dict[str, str]]
 
 
-def same_answers(cluster: RealCluster) -> str:
+def same_answers(cluster: Nodes) -> str:
     """A transaction that is committed, one that is open, a producer without any."""
     kafka = _Kafka(cluster)
     cluster.run("topics", "create", "--topic", "tool", "--replica-assignment", "1")
@@ -72,7 +71,7 @@ def same_answers(cluster: RealCluster) -> str:
     return f"{len(SAME)} questions have one answer; what one refuses, the other does; forced to terminate"
 
 
-def hanging(cluster: RealCluster) -> str:
+def hanging(cluster: Nodes) -> str:
     """A transaction that no coordinator knows: both find it, Kafka's tool ends it."""
     kafka = _Kafka(cluster)
     cluster.run("topics", "create", "--topic", "tool-hung", "--replica-assignment", "1")
@@ -94,12 +93,12 @@ def hanging(cluster: RealCluster) -> str:
 class _Kafka:
     """Kafka's command on a cluster."""
 
-    def __init__(self, cluster: RealCluster) -> None:
+    def __init__(self, cluster: Nodes) -> None:
         """Raises NotHere."""
         need("java", "mvn")
         folder = copied(HERE / "tools/pom.xml", FETCHED / "tools")
         tool = "org.apache.kafka.tools.TransactionsCommand"
-        self._command = ["java", "-cp", f"{folder}/*", tool, "--bootstrap-server", cluster.bootstrap()]
+        self._command = ["java", "-cp", f"{folder}/*", tool, "--bootstrap-server", cluster.bootstrap]
 
     def run(self, *words: str, status: int = 0) -> str:
         """What it prints. Raises StoryFailed."""
@@ -125,8 +124,8 @@ class _Kafka:
         return _timeless(rows)
 
 
-def _ours(cluster: RealCluster, *words: str, status: int = 0) -> Rows:
-    said = json.loads(cluster.run("transactions", *words, "--format", "json", status=status))
+def _ours(cluster: Nodes, *words: str, status: int = 0) -> Rows:
+    said = cluster.read("transactions", *words, status=status)
     described = said if isinstance(said, list) else [said]
     return _timeless({name: _printed(value) for name, value in row.items()} for row in described)
 
@@ -145,9 +144,9 @@ def _timeless(rows: Any) -> Rows:
     return sorted(kept, key=lambda row: sorted(row.items()))
 
 
-def _producer(cluster: RealCluster, transactional_id: str) -> Any:
+def _producer(cluster: Nodes, transactional_id: str) -> Any:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": cluster.bootstrap(), "transactional.id": transactional_id, "log_level": 0}
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id, "log_level": 0}
     )
     producer.init_transactions(WAIT_SECONDS_MAX)
     return producer

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from fencepost.cli.broker_contact import BrokerTarget
+from fencepost.cli.broker_contact import brokers_of
 from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
 from fencepost.cli.transactional_producer import Outcome
-from fencepost.quorum.config import parse_address
-from tests.client_suite.players import CONFLUENT
-from tests.client_suite.stories import Killed, StoryFailed
-from tests.clients.real_cluster import NODE_IDS, RealCluster
+from tests.clients.players import CONFLUENT
+from tests.clients.stories import Killed, StoryFailed
+from tests.harness.nodes import Nodes
 
 PRODUCERS: Final = 8
 INIT_SECONDS_MAX: Final = 15.0  # an application's start; it takes about one
@@ -23,12 +22,12 @@ DEAD_SECONDS: Final = 1.0
 SILENCE_SECONDS_MAX: Final = 20.0
 POLL_S: Final = 0.1
 
-Scenario = Callable[[RealCluster], str]
+Scenario = Callable[[Nodes], str]
 
 
-def old_ids_after_restart(cluster: RealCluster) -> str:
+def old_ids_after_restart(cluster: Nodes) -> str:
     """Half of the producers leave a transaction open. All nodes go down, and come back."""
-    bootstrap = cluster.bootstrap()
+    bootstrap = cluster.bootstrap
     old = [_producer(bootstrap, number) for number in range(PRODUCERS)]
     for number, each in enumerate(old):
         each.init_transactions(INIT_SECONDS_MAX)
@@ -39,7 +38,7 @@ def old_ids_after_restart(cluster: RealCluster) -> str:
             if value == b"committed" or number % 2:
                 each.commit_transaction(INIT_SECONDS_MAX)
     cluster.run("down")
-    cluster.run("start", *(str(each) for each in NODE_IDS))
+    cluster.up()
     took: dict[int, float] = {}
     failed: list[str] = []
 
@@ -65,10 +64,10 @@ def old_ids_after_restart(cluster: RealCluster) -> str:
     return f"{PRODUCERS} producers, the slowest after {max(took.values()):.1f} s"
 
 
-def killed_leaders(cluster: RealCluster) -> str:
+def killed_leaders(cluster: Nodes) -> str:
     """Every few seconds the leader is killed, and started again; then committed is what is seen."""
     cluster.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
-    target = BrokerTarget(tuple(parse_address(each) for each in cluster.bootstrap().split(",")))
+    target = brokers_of(cluster.cluster)
     kills = 0
     longest = 0.0
     with Writers(target) as writers:

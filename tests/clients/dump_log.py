@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.client_suite.players import FETCHED, HERE, copied, need
-from tests.client_suite.stories import Killed, StoryFailed, expect
-from tests.clients.real_cluster import NODE_IDS, RealCluster
+from tests.clients.players import FETCHED, HERE, copied, need
+from tests.clients.stories import Killed, StoryFailed, expect
+from tests.harness.nodes import Nodes
 from tests.processes.archive_reader import LOG, batches_of
 
 DUMP_SECONDS_MAX: Final = 60.0
@@ -40,7 +40,7 @@ TOOLS: Final = (
 )
 
 
-def reads_to_the_end(tool: Tool, cluster: RealCluster) -> str:
+def reads_to_the_end(tool: Tool, cluster: Nodes) -> str:
     """Of a new cluster, whose leader died once: each node's archive, and its snapshot."""
     need("java", "mvn")
     jars = copied(HERE / tool.folder / "pom.xml", FETCHED / tool.folder)
@@ -49,7 +49,7 @@ def reads_to_the_end(tool: Tool, cluster: RealCluster) -> str:
     cluster.run("snapshot", "create")
     read = 0
     leaders: set[str] = set()
-    for node_id in NODE_IDS:
+    for node_id in cluster.node_ids:
         home = cluster.directory / "nodes" / str(node_id) / "data"
         files = [*sorted((home / LOG).glob("*.log")), *sorted(home.glob("snapshots/*/*.checkpoint"))]
         expect("kinds of files", {file.suffix for file in files}, {".log", ".checkpoint"})
@@ -59,7 +59,8 @@ def reads_to_the_end(tool: Tool, cluster: RealCluster) -> str:
             leaders |= {line for line in lines if "LeaderChange" in line}
     if len(leaders) < 2:
         raise StoryFailed(f"expected the records of two leaders at least, found {leaders}")
-    return f"{read} records in archives and snapshots of {len(NODE_IDS)} nodes, {len(leaders)} leader changes"
+    count = len(cluster.node_ids)
+    return f"{read} records in archives and snapshots of {count} nodes, {len(leaders)} leader changes"
 
 
 def _dumped(tool: Tool, jars: Path, file: Path) -> list[str]:
@@ -78,7 +79,7 @@ def _dumped(tool: Tool, jars: Path, file: Path) -> list[str]:
     return lines
 
 
-Scenario = Callable[[RealCluster], str]
+Scenario = Callable[[Nodes], str]
 SCENARIOS: Final[dict[str, tuple[str, Scenario]]] = {
     f"kafka-dump-log {tool.version[:3]}: archive and snapshots": (
         tool.version,

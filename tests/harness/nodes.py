@@ -10,8 +10,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -20,13 +18,12 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, TypeVar
 
-from click.testing import CliRunner
-
 from fencepost.cli import cluster as commands
-from fencepost.cli import cluster_state, node_process, storage
+from fencepost.cli import cluster_state, node_process
 from fencepost.cli.local_cluster import LocalCluster, LocalNode, open_cluster
 from fencepost.cli.output import Failed
 from fencepost.records.types import NodeId
+from tests.harness.command import fencepost, in_process, stdout_of
 from tests.ports import cluster_port
 
 T = TypeVar("T")
@@ -56,22 +53,6 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = WAIT_SECO
             deadline += overslept
 
 
-def fencepost(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:
-    """Run the installed program to its end; its stdout. Fails unless it exits with ``status``."""
-    program = Path(sys.executable).with_name("fencepost")
-    ended = subprocess.run(
-        [str(program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS_MAX,
-        check=False,
-        cwd=cwd,
-    )
-    said = f"fencepost {' '.join(arguments)}: status {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
-    assert ended.returncode == status, said
-    return ended.stdout
-
-
 class Nodes:
     """The processes of one local cluster."""
 
@@ -82,6 +63,11 @@ class Nodes:
     @property
     def directory(self) -> Path:
         return self.cluster.directory
+
+    @property
+    def bootstrap(self) -> str:
+        """Every node's client listener, for a Kafka client."""
+        return self.cluster.bootstrap
 
     @property
     def node_ids(self) -> list[NodeId]:
@@ -104,15 +90,19 @@ class Nodes:
         host, port = self.node(node_id).ports()[purpose]
         return host, port
 
+    def client_address(self, node_id: int) -> str:
+        """``host:port`` of the node's client listener."""
+        return "{}:{}".format(*self.address(node_id, "client"))
+
     # -- commands -----------------------------------------------------------------------------------
 
-    def run(self, *arguments: str, status: int = 0) -> str:
+    def run(self, *arguments: object, status: int = 0) -> str:
         """A command on this cluster."""
-        return fencepost(*arguments, "--dir", str(self.directory), status=status)
+        return stdout_of(in_process(*arguments, "--dir", self.directory), status)
 
-    def read(self, *arguments: str) -> Any:
+    def read(self, *arguments: object, status: int = 0) -> Any:
         """What a command on this cluster prints as JSON."""
-        return json.loads(self.run(*arguments, "--format", "json"))
+        return json.loads(self.run(*arguments, "--format", "json", status=status))
 
     # -- processes ----------------------------------------------------------------------------------
 
@@ -144,6 +134,10 @@ class Nodes:
         children = commands.start_nodes(self.cluster, nodes)
         self._children += children.values()
         cluster_state.await_answering(nodes, children)
+
+    def up(self) -> None:
+        """Start what does not run; returns when every broker is live."""
+        self._children += commands.bring_up(self.cluster).values()
 
     def down(self) -> None:
         """End whatever still runs, stopped processes included, and reap it."""
@@ -221,6 +215,11 @@ class Nodes:
             or "unreadable" in event
         ]
 
+    def history(self) -> list[dict[str, Any]]:
+        """Every block that was ever allocated, from the committed log."""
+        blocks: list[dict[str, Any]] = self.read("producer-ids", "history")
+        return blocks
+
     def log_tails(self) -> str:
         """How the nodes' logs end, for the report of a failed test."""
         return "\n".join(
@@ -229,13 +228,11 @@ class Nodes:
         )
 
     def digests(self) -> dict[NodeId, tuple[int, str]]:
-        """Image version and digest of each node, by ``fencepost storage info`` (run here: it is asked often).
+        """Image version and digest of each node, by ``fencepost storage info``.
 
         The brokers' heartbeats are entries, so versions move on all the time.
         """
-        ended = CliRunner().invoke(storage.info, ["--dir", str(self.directory), "--format", "json"])
-        assert ended.exit_code == 0, ended.output
-        nodes = json.loads(ended.stdout)["nodes"]
+        nodes = self.read("storage", "info")["nodes"]
         return {NodeId(row["node_id"]): (row["image_version"], row["image_digest"]) for row in nodes}
 
     def await_equal_images(self) -> None:
@@ -302,13 +299,13 @@ def revive(nodes: Nodes) -> Nodes:
 
 @contextlib.contextmanager
 def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None = None) -> Iterator[Nodes]:
-    """A new cluster with these settings, up; at the end its logs are clean and it is down."""
+    """A new cluster with these settings, up as a user types it; at the end its logs are clean, it is down."""
     port = cluster_port()
     settings = [word for override in (JSON_LOGS, *overrides) for word in ("--override", override)]
     where = ("--dir", str(directory), "--port", str(port))
     nodes = None
     try:
-        fencepost("up", "-n", str(count), *where, "--detach", *settings, cwd=cwd)
+        stdout_of(fencepost("up", "-n", count, *where, "--detach", *settings, cwd=cwd))
         nodes = Nodes(open_cluster((cwd or Path()) / directory))
         yield nodes
         complaints = nodes.complaints()
@@ -322,7 +319,12 @@ def wipe(nodes: Nodes, node_id: int) -> None:
     """``rm -rf`` a dead node's directory and format it again, as an operator replaces a disk."""
     shutil.rmtree(nodes.home(node_id))
     config = nodes.node(node_id).directory / "node.properties"
-    fencepost("storage", "format", "--config", str(config), "--cluster-id", nodes.cluster.cluster_id)
+    format_storage(config, nodes.cluster.cluster_id)
+
+
+def format_storage(config: Path, cluster_id: str) -> None:
+    """``fencepost storage format``."""
+    stdout_of(in_process("storage", "format", "--config", config, "--cluster-id", cluster_id))
 
 
 def start_process(folder: Path, config: Path, children: list[Popen[bytes]]) -> Popen[bytes]:

@@ -4,21 +4,19 @@ A story ends with a committed ``last``: what is read up to there by who reads co
 """
 
 import itertools
-import json
-import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.client_suite.players import CONFLUENT, CallFailed, Player
-from tests.clients.real_cluster import NODE_IDS, RealCluster
+from tests.clients.players import CONFLUENT, CallFailed, Player
+from tests.harness.nodes import Nodes, revive, wait_for
 
+PRODUCED: Final = 50
 TRANSACTIONS: Final = 6
 MESSAGES: Final = 10
 TIMEOUT_MS: Final = 1_000
 WAIT_SECONDS_MAX: Final = 30.0
-HOST: Final = NODE_IDS[-1]
+HOST: Final = 3
 """Has every partition. There is one replica, and kafkajs connects only while every partition has a leader."""
-POLL_S: Final = 0.1
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 
@@ -44,7 +42,7 @@ class Stage:
 
     _numbers = itertools.count()
 
-    def __init__(self, cluster: RealCluster, player: Player, reader: Player) -> None:
+    def __init__(self, cluster: Nodes, player: Player, reader: Player) -> None:
         self.cluster = cluster
         self.player = player
         self.reader = reader
@@ -114,6 +112,37 @@ def commit_and_abort(stage: Stage) -> str:
     read = stage.reader.call("read", topic, str(len(everything)), UNCOMMITTED)
     expect("read uncommitted", read, everything)
     return "committed is what is read"
+
+
+def plain(stage: Stage) -> str:
+    """An idempotent producer and one that is not, on a topic that their library creates."""
+    topic = stage.fresh()
+    for idempotent in ("true", "false"):
+        stage.player.call("make", "it", f"enable.idempotence={idempotent}")
+        stage.player.call("send", "it", topic, *_plain_values(idempotent))
+        stage.player.call("close", "it")
+    sent = [*_plain_values("true"), *_plain_values("false")]
+    expect("read", stage.player.call("read", topic, str(len(sent)), UNCOMMITTED), sent)
+    return f"{len(sent)} records in order"
+
+
+def all_killed(stage: Stage) -> str:
+    """Every node is killed, and the partition's snapshots of its producers are removed."""
+    topic = stage.topic(stage.fresh())
+    stage.make("it", topic)
+    stage.transact("it", topic, *_values(0))
+    stage.player.call("begin", "it")
+    stage.player.call("send", "it", topic, "aborted")
+    stage.player.call("abort", "it")
+    stage.player.call("close", "it")
+    stage.cluster.kill(*stage.cluster.node_ids)
+    for snapshot in stage.cluster.directory.glob(f"nodes/*/data/{topic}-0/*.snapshot"):
+        snapshot.unlink()
+    stage.cluster.start(*stage.cluster.node_ids)
+    stage.make("again", topic)
+    stage.transact("again", topic, "last")
+    stage.expect_committed(topic, *_values(0), "last")
+    return "what was committed is there, and the same id goes on"
 
 
 def fenced(stage: Stage) -> str:
@@ -221,49 +250,30 @@ def _recover(stage: Stage, topic: str) -> str:
     return "a new producer continues"
 
 
-def wait_until_aborted(cluster: RealCluster, transactional_id: str) -> None:
+def wait_until_aborted(cluster: Nodes, transactional_id: str) -> None:
     """Until the coordinator has ended the transaction, markers written."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while _state(cluster, transactional_id) != "CompleteAbort":
-        if time.monotonic() > deadline:
-            raise StoryFailed(f"{transactional_id} is not aborted after {WAIT_SECONDS_MAX:.0f} s")
-        time.sleep(POLL_S)
-
-
-def _state(cluster: RealCluster, transactional_id: str) -> str:
-    said = cluster.run("transactions", "describe", "--transactional-id", transactional_id, "--format", "json")
-    described = json.loads(said)
-    row = described[0] if isinstance(described, list) else described
-    return str(row["TransactionState"])
-
-
-def revive(cluster: RealCluster) -> None:
-    """Every node runs: a story that failed half-way may have left one dead, and the next kills another."""
-    dead = [str(node["node_id"]) for node in cluster.nodes() if not node["pid"]]
-    if dead:
-        cluster.run("start", *dead)
+    described = ("transactions", "describe", "--transactional-id", transactional_id)
+    wait_for(
+        f"{transactional_id} is aborted",
+        lambda: cluster.read(*described)["TransactionState"] == "CompleteAbort",
+    )
 
 
 class Killed:
-    """The leader is killed now; ``restart`` starts it again and waits until somebody leads."""
+    """The leader is killed now; ``restart`` starts it again and waits until a node leads."""
 
-    def __init__(self, cluster: RealCluster, *, dead: bool = True) -> None:
+    def __init__(self, cluster: Nodes, *, dead: bool = True) -> None:
         self._cluster = cluster
         self._node_id = cluster.leader()
-        cluster.run("kill", str(self._node_id))
+        cluster.kill(self._node_id)
         if not dead:
             self.restart()
 
     def restart(self) -> None:
-        """Returns when the node is live."""
-        if any(node["node_id"] == self._node_id and node["pid"] for node in self._cluster.nodes()):
-            return
-        self._cluster.run("start", str(self._node_id))
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not any(node["leader"] for node in self._cluster.nodes()):
-            if time.monotonic() > deadline:
-                raise StoryFailed("nobody leads")
-            time.sleep(POLL_S)
+        """Returns when the node answers."""
+        if self._cluster.node(self._node_id).pid() is None:
+            self._cluster.start(self._node_id)
+        self._cluster.leader()
 
 
 def _go_on(stage: Stage, producer: str, topic: str | None) -> str | None:
@@ -281,6 +291,10 @@ def _next(stage: Stage, producer: str, topic: str) -> str | None:
     return None
 
 
+def _plain_values(name: str) -> list[str]:
+    return [f"{name}-{number}" for number in range(PRODUCED)]
+
+
 def _values(number: int) -> list[str]:
     return [f"{number}-{message}" for message in range(MESSAGES)]
 
@@ -295,7 +309,9 @@ STORIES: Final[dict[str, Story]] = {
     **{f"timed out, then {first}": timed_out(first, kill=False) for first in FIRSTS},
     **{f"timed out, leader killed, then {first}": timed_out(first, kill=True) for first in FIRSTS},
 }
+_PYTHON: Final[dict[str, Story]] = {"without transactions": plain, "all nodes killed": all_killed}
 STORIES_OF: Final[dict[str, dict[str, Story]]] = {
     "java": {"timed out, then aborted in haste": timed_out_and_hasty},
+    **dict.fromkeys((CONFLUENT, "kafka-python", "aiokafka"), _PYTHON),
 }
 """More of them, for one library."""

@@ -13,9 +13,8 @@ def main(library: str, bootstrap: str) -> None:
     producers: dict[str, Producer] = {}
 
     def made(name: str, *settings: str) -> None:
-        pairs = [each.split("=", 1) for each in settings]
-        typed = {key: int(value) if value.isdigit() else value for key, value in pairs}
-        producers[name] = make(bootstrap, typed)
+        pairs = (each.split("=", 1) for each in settings)
+        producers[name] = make(bootstrap, {key: _typed(value) for key, value in pairs})
 
     calls: dict[str, Callable[..., list[str] | None]] = {
         "make": made,
@@ -33,6 +32,12 @@ def main(library: str, bootstrap: str) -> None:
             _answer("ok", *(calls[verb](*words) or ()))
         except Exception as error:  # noqa: BLE001  (each library has its own)
             _answer("error", " ".join(repr(error).split()))
+
+
+def _typed(value: str) -> str | int | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if value.isdigit() else value
 
 
 def _answer(*words: str) -> None:
