@@ -48,6 +48,8 @@ ALLOCATE: Final[Api[AllocateProducerIds, Granted]] = Api(
     name=ALLOCATE_PRODUCER_IDS.name,
     versions=ALLOCATE_PRODUCER_IDS.versions,
     flexible_from=ALLOCATE_PRODUCER_IDS.flexible_from,
+    listeners=ALLOCATE_PRODUCER_IDS.listeners,
+    request_bytes_max=ALLOCATE_PRODUCER_IDS.request_bytes_max,
     decode_request=ALLOCATE_PRODUCER_IDS.decode_request,
     encode_response=lambda version, granted, throttle_ms: ALLOCATE_PRODUCER_IDS.encode_response(
         version, granted.block, throttle_ms

@@ -7,7 +7,7 @@ calls ``reply`` exactly once, now or later. No Task or Future is made on the way
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from fencepost.controller.errors import ApiError
 from fencepost.wire.schema import Buffer
@@ -16,6 +16,13 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 API_VERSIONS_KEY: Final = 18
+PRIVATE_KEY_MIN: Final = 20_000
+"""From here on a key is one that only fencepost has."""
+
+ListenerKind: TypeAlias = Literal["broker", "controller"]
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
+"""The listeners that Kafka's message schemas name: for clients and for brokers' requests to controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +34,10 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Generic[Q, R]):
-    """One API key: its bytes, in every version of ``versions``.
+    """One API key: its bytes, in every version of ``versions``, and where it is served.
 
+    listeners         those that serve it on a node with both roles; a broker alone lacks the coordinator's.
+    request_bytes_max looked at as soon as a request's key is here (wire/request_limits.py).
     decode_request    (version, body) -> request; raises CorruptData, or ApiError for a request that can
                       be read but never served.
     encode_response   (version, response, throttle_ms) -> body.
@@ -45,6 +54,8 @@ class Api(Generic[Q, R]):
     name: str
     versions: range
     flexible_from: int  # the first version with tagged fields; 1 << 15 if none has
+    listeners: tuple[ListenerKind, ...]
+    request_bytes_max: int
     decode_request: Callable[[int, Buffer], Q]
     encode_response: Callable[[int, R, int], bytes]
     refusal: Callable[[int, Q | None, ApiError, int], bytes]

@@ -13,8 +13,9 @@ import msgspec
 
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.records.invariant import CorruptData
-from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api, ListenerKind
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer
 
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -32,6 +33,7 @@ def json_api(
     name: str,
     request_type: type[Q],
     response_type: type[R],
+    listeners: tuple[ListenerKind, ...],
     *,
     require: Callable[[Q], None] = lambda _request: None,
     response_bytes_max: int = JSON_BYTES_MAX,
@@ -67,6 +69,8 @@ def json_api(
         name=name,
         versions=range(1),
         flexible_from=NEVER_FLEXIBLE,
+        listeners=listeners,
+        request_bytes_max=2 * SMALL,  # JSON of 64 KiB
         decode_request=decode_request,
         encode_response=_encode_response,
         refusal=_refusal,

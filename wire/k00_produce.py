@@ -13,8 +13,9 @@ import msgspec
 
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.wire.cursor import Reader, Writer, grouped, read
-from fencepost.wire.dispatch import Api, Unanswered
+from fencepost.wire.dispatch import BROKER, Api, Unanswered
 from fencepost.wire.errors import gated, message_of
+from fencepost.wire.frame import FRAME_BYTES_MAX
 from fencepost.wire.schema import Buffer
 
 
@@ -201,6 +202,8 @@ PRODUCE: Final[Api[Produce, ProduceAnswer]] = Api(
     name="Produce",
     versions=_VERSIONS,
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER,),
+    request_bytes_max=FRAME_BYTES_MAX,  # records; socket.request.max.bytes is its limit
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

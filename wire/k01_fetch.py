@@ -13,8 +13,9 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.wire.cursor import Reader, Writer, grouped, read, varint
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.frame import response_frame_of
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer
 
 READ_UNCOMMITTED: Final = 0
@@ -326,6 +327,8 @@ FETCH: Final[Api[Fetch, FetchAnswer]] = Api(
     name="Fetch",
     versions=range(4, 18),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,  # partitions, and those forgotten
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -10,7 +10,8 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.wire.cursor import grouped
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 LATEST: Final = -1
@@ -152,6 +153,8 @@ LIST_OFFSETS: Final[Api[ListOffsets, ListOffsetsAnswer]] = Api(
     name="ListOffsets",
     versions=range(1, 12),
     flexible_from=6,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

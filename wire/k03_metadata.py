@@ -16,8 +16,9 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.wire.cursor import Reader, Writer, read
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import TOPIC_NAMES
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not asked for"
@@ -316,6 +317,8 @@ METADATA: Final[Api[Metadata, MetadataAnswer]] = Api(
     name="Metadata",
     versions=range(14),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TOPIC_NAMES,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

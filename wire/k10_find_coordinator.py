@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from fencepost.controller.errors import ApiError, UnsupportedVersion
 from fencepost.wire.cursor import Writer
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import TRANSACTION_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 GROUP: Final = 0
@@ -125,6 +126,8 @@ FIND_COORDINATOR: Final[Api[FindCoordinator, FindCoordinatorAnswer]] = Api(
     name="FindCoordinator",
     versions=range(7),
     flexible_from=3,
+    listeners=(BROKER,),
+    request_bytes_max=TRANSACTION_LISTS,  # ids of transactions and groups
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

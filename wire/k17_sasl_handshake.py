@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
-from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, NEVER_FLEXIBLE, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 MECHANISMS: Final = ("PLAIN",)
@@ -62,6 +63,8 @@ SASL_HANDSHAKE: Final[Api[SaslHandshake, SaslMechanisms]] = Api(
     name="SaslHandshake",
     versions=range(2),
     flexible_from=NEVER_FLEXIBLE,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # a mechanism's name
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

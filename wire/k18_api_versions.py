@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest
-from fencepost.wire.dispatch import API_VERSIONS_KEY, Api
+from fencepost.wire.dispatch import API_VERSIONS_KEY, BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(18, "request")
@@ -150,6 +151,8 @@ API_VERSIONS: Final[Api[ApiVersions, ApiVersionsAnswer]] = Api(
     name="ApiVersions",
     versions=range(5),
     flexible_from=3,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # a client's name and version
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

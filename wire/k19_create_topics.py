@@ -16,8 +16,9 @@ from fencepost.controller.topics import (
     TopicConfig,
     TopicCreated,
 )
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import Buffer, Message
 
 _NO_ID: Final = uuid.UUID(int=0)
@@ -125,6 +126,8 @@ CREATE_TOPICS: Final[Api[CreateTopics, CreateTopicsAnswer]] = Api(
     name="CreateTopics",
     versions=range(2, 8),
     flexible_from=5,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TOPIC_LISTS,  # 10,000 topics, or fewer with replicas and configs
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

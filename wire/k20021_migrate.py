@@ -36,6 +36,7 @@ from typing import Final
 import msgspec
 
 from fencepost.controller.errors import InvalidRequest
+from fencepost.wire.dispatch import CONTROLLER
 from fencepost.wire.json_api import json_api
 
 COMMANDS: Final = ("status", "bridge", "import", "fence", "finalize", "rollback")
@@ -96,4 +97,4 @@ def _require_known(request: Migrate) -> None:
         )
 
 
-MIGRATE: Final = json_api(20021, "Migrate", Migrate, Migrated, require=_require_known)
+MIGRATE: Final = json_api(20021, "Migrate", Migrate, Migrated, (CONTROLLER,), require=_require_known)

@@ -18,8 +18,9 @@ import msgspec
 from fencepost.controller.errors import ApiError
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.cursor import Reader, Writer, read
-from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api, Unanswered
+from fencepost.wire.dispatch import BROKER, NEVER_FLEXIBLE, Api, Unanswered
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import Buffer
 
 PARTITIONS_MAX: Final = 5_000
@@ -95,6 +96,8 @@ ANNOUNCE_PARTITIONS: Final[Api[AnnouncePartitions, None]] = Api(
     name="AnnouncePartitions",
     versions=range(1),
     flexible_from=NEVER_FLEXIBLE,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,  # 5,000 partitions, each with an id of its own at worst
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

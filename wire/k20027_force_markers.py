@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.json_api import LIST_BYTES_MAX, json_api
 
 
@@ -30,5 +30,10 @@ class ForcedMarkers(msgspec.Struct, frozen=True):
 
 
 FORCE_MARKERS: Final[Api[ForceMarkers, ForcedMarkers]] = json_api(
-    20027, "ForceMarkers", ForceMarkers, ForcedMarkers, response_bytes_max=LIST_BYTES_MAX
+    20027,
+    "ForceMarkers",
+    ForceMarkers,
+    ForcedMarkers,
+    (BROKER, CONTROLLER),
+    response_bytes_max=LIST_BYTES_MAX,
 )

@@ -18,8 +18,9 @@ import msgspec
 from fencepost.controller.errors import ApiError
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.cursor import Reader, Writer, read
-from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, NEVER_FLEXIBLE, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer
 
 FIELD_BYTES_MAX: Final = 256
@@ -120,6 +121,8 @@ PROVE_SECRET: Final[Api[ProveSecret, SecretProved]] = Api(
     name="ProveSecret",
     versions=range(1),
     flexible_from=NEVER_FLEXIBLE,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # three short fields
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

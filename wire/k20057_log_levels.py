@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from fencepost.controller.levels import LogLevels
+from fencepost.wire.dispatch import CONTROLLER
 from fencepost.wire.json_api import json_api
 
 
@@ -28,4 +29,4 @@ class AskLogLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: int | None = None
 
 
-LOG_LEVELS: Final = json_api(20057, "LogLevels", AskLogLevels, LogLevels)
+LOG_LEVELS: Final = json_api(20057, "LogLevels", AskLogLevels, LogLevels, (CONTROLLER,))

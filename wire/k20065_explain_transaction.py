@@ -20,9 +20,10 @@ import msgspec
 
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.records.invariant import CorruptData
-from fencepost.wire.dispatch import NEVER_FLEXIBLE, Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, NEVER_FLEXIBLE, Api
 from fencepost.wire.errors import message_of, raise_for
 from fencepost.wire.k20066_list_set_aside import SetAside
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer
 
 JSON_BYTES_MAX: Final = 64 * 1024
@@ -111,6 +112,8 @@ EXPLAIN_TRANSACTION: Final[Api[ExplainTransaction, Explanation]] = Api(
     name="ExplainTransaction",
     versions=range(1),
     flexible_from=NEVER_FLEXIBLE,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=2 * SMALL,  # an id of 32 KiB
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.json_api import LIST_BYTES_MAX, json_api
 
 ROWS_MAX: Final = 1_000
@@ -47,5 +47,5 @@ class SetAsideList(msgspec.Struct, frozen=True):
 
 
 LIST_SET_ASIDE: Final[Api[ListSetAside, SetAsideList]] = json_api(
-    20066, "ListSetAside", ListSetAside, SetAsideList, response_bytes_max=LIST_BYTES_MAX
+    20066, "ListSetAside", ListSetAside, SetAsideList, (BROKER, CONTROLLER), response_bytes_max=LIST_BYTES_MAX
 )

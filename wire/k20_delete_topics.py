@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from fencepost.controller.errors import ApiError, InvalidRequest, UnsupportedVersion
 from fencepost.controller.topics import DeleteTopics, DeleteTopicsAnswer, TopicDeleted
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
+from fencepost.wire.request_limits import TOPIC_NAMES
 from fencepost.wire.schema import Buffer, Message
 
 _BY_TOPIC_ID_FROM: Final = 6
@@ -87,6 +88,8 @@ DELETE_TOPICS: Final[Api[DeleteTopics, DeleteTopicsAnswer]] = Api(
     name="DeleteTopics",
     versions=range(1, 7),
     flexible_from=4,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TOPIC_NAMES,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

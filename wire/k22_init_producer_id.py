@@ -12,8 +12,9 @@ from typing import Final
 from fencepost.controller.errors import ApiError
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import gated, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 __all__ = [
@@ -88,6 +89,8 @@ INIT_PRODUCER_ID: Final[Api[InitProducerId, InitProducerIdAnswer]] = Api(
     name="InitProducerId",
     versions=range(6),
     flexible_from=2,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # one transactional id
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -8,7 +8,8 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.wire.cursor import grouped
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 DEBUGGING_REPLICA: Final = -2  # what Kafka takes a replica id for that was not given
@@ -130,6 +131,8 @@ OFFSET_FOR_LEADER_EPOCH: Final[Api[OffsetForLeaderEpoch, OffsetForLeaderEpochAns
     name="OffsetForLeaderEpoch",
     versions=range(2, 5),
     flexible_from=4,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -23,8 +23,9 @@ from fencepost.controller.transactions.add_partitions import (
 from fencepost.records.invariant import invariant
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from fencepost.wire.cursor import Reader, Writer, read
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, gated, raise_for
+from fencepost.wire.request_limits import TRANSACTION_LISTS
 from fencepost.wire.schema import Buffer
 
 _FLEXIBLE_FROM: Final = 3
@@ -180,6 +181,8 @@ ADD_PARTITIONS_TO_TXN: Final[Api[AddPartitionsToTxn, AddPartitionsToTxnAnswer]] 
     name="AddPartitionsToTxn",
     versions=range(6),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TRANSACTION_LISTS,  # up to 5,000 transactions of a broker's, each with topics
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

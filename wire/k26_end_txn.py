@@ -12,8 +12,9 @@ from typing import Final
 from fencepost.controller.errors import ApiError
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.wire.cursor import Reader, Writer, read
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import gated, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer
 
 _FLEXIBLE_FROM: Final = 3
@@ -77,6 +78,8 @@ END_TXN: Final[Api[EndTxn, EndTxnAnswer | None]] = Api(
     name="EndTxn",
     versions=range(5),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # one transactional id
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -14,7 +14,8 @@ import msgspec
 
 from fencepost.controller.errors import ApiError
 from fencepost.wire.cursor import Reader, Writer, read, varint
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import Buffer
 
 IMAGE_VERSION_TAG: Final = 1000
@@ -185,6 +186,8 @@ WRITE_TXN_MARKERS: Final[Api[WriteTxnMarkers, WriteTxnMarkersAnswer]] = Api(
     name="WriteTxnMarkers",
     versions=range(1, 3),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,  # 5,000 partitions, each with a marker of its own at worst
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -11,8 +11,9 @@ from typing import Final
 from fencepost.controller.errors import ApiError
 from fencepost.controller.topics import TopicConfig
 from fencepost.wire.cursor import Writer
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_if_elsewhere
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 TOPIC_RESOURCE: Final = 2
@@ -157,6 +158,8 @@ DESCRIBE_CONFIGS: Final[Api[DescribeConfigs, DescribeConfigsAnswer]] = Api(
     name="DescribeConfigs",
     versions=range(1, 5),
     flexible_from=_FLEXIBLE_FROM,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TOPIC_LISTS,  # 1,000 resources with the names of settings
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

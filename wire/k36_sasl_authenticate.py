@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fencepost.controller.errors import ApiError
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(36, "request")
@@ -59,6 +60,8 @@ SASL_AUTHENTICATE: Final[Api[SaslAuthenticate, SaslAuthenticated]] = Api(
     name="SaslAuthenticate",
     versions=range(3),
     flexible_from=2,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=2 * SMALL,  # a token of 64 KiB
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

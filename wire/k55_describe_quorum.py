@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import NodeId, Offset, Term
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -172,6 +173,8 @@ DESCRIBE_QUORUM: Final[Api[DescribeQuorum, DescribeQuorumAnswer]] = Api(
     name="DescribeQuorum",
     versions=range(3),
     flexible_from=0,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # one partition
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -9,8 +9,9 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import NodeId
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 BROKERS: Final = 1
@@ -119,6 +120,8 @@ DESCRIBE_CLUSTER: Final[Api[DescribeCluster, DescribeClusterAnswer]] = Api(
     name="DescribeCluster",
     versions=range(3),
     flexible_from=0,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=SMALL,  # flags
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -7,8 +7,9 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.wire.cursor import Writer, grouped
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.errors import message_of
+from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 
@@ -155,6 +156,8 @@ DESCRIBE_PRODUCERS: Final[Api[DescribeProducers, DescribeProducersAnswer]] = Api
     name="DescribeProducers",
     versions=range(1),
     flexible_from=0,
+    listeners=(BROKER,),
+    request_bytes_max=TOPIC_LISTS,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

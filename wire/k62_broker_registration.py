@@ -13,8 +13,9 @@ from typing import Any, Final
 from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
 from fencepost.controller.errors import ApiError, InvalidRegistration
 from fencepost.records.types import BrokerEpoch, BrokerId
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 NO_UUID: Final = uuid.UUID(int=0)
@@ -80,6 +81,8 @@ BROKER_REGISTRATION: Final[Api[RegisterBroker, BrokerEpoch]] = Api(
     name="BrokerRegistration",
     versions=range(5),
     flexible_from=0,
+    listeners=(CONTROLLER,),
+    request_bytes_max=2 * SMALL,  # 16 endpoints, 100 features, 255 characters per name
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -12,8 +12,9 @@ from fencepost.controller.errors import ApiError
 from fencepost.records.invariant import invariant
 from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.cursor import Reader, read
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 CLUSTER_VERSION_TAG: Final = 1000
@@ -90,6 +91,8 @@ BROKER_HEARTBEAT: Final[Api[Heartbeat, HeartbeatStatus]] = Api(
     name="BrokerHeartbeat",
     versions=range(2),
     flexible_from=0,
+    listeners=(CONTROLLER,),
+    request_bytes_max=SMALL,  # numbers, and the ids of directories
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

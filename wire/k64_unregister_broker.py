@@ -5,8 +5,9 @@ from typing import Final
 from fencepost.controller.brokers import UnregisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = Message(64, "request")
@@ -42,6 +43,8 @@ UNREGISTER_BROKER: Final[Api[UnregisterBroker, None]] = Api(
     name="UnregisterBroker",
     versions=range(1),
     flexible_from=0,
+    listeners=(CONTROLLER,),
+    request_bytes_max=SMALL,  # one number
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -11,8 +11,9 @@ from fencepost.controller.transactions.describe import (
 )
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.cursor import Writer
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of
+from fencepost.wire.request_limits import TRANSACTION_LISTS
 from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _TIMES: Final = struct.Struct(">iqqh")  # timeout ms | start ms | producer id | epoch
@@ -87,6 +88,8 @@ DESCRIBE_TRANSACTIONS: Final[Api[DescribeTransactions, DescribeTransactionsAnswe
     name="DescribeTransactions",
     versions=range(1),
     flexible_from=0,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=TRANSACTION_LISTS,
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

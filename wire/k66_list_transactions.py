@@ -17,8 +17,9 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.wire.cursor import Writer, varint
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _REQUEST: Final = Message(66, "request")
@@ -120,6 +121,8 @@ LIST_TRANSACTIONS: Final[Api[ListTransactions, ListTransactionsAnswer | EncodedL
     name="ListTransactions",
     versions=range(3),
     flexible_from=0,
+    listeners=(BROKER, CONTROLLER),
+    request_bytes_max=4 * SMALL,  # ELEMENTS_MAX producer ids, states, a pattern
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -11,8 +11,9 @@ from typing import Final
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import CONTROLLER, Api
 from fencepost.wire.errors import raise_for
+from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 _REQUEST: Final = struct.Struct(">iqB")  # broker id | broker epoch | no tagged fields
@@ -63,6 +64,8 @@ ALLOCATE_PRODUCER_IDS: Final[Api[AllocateProducerIds, ProducerIdBlock]] = Api(
     name="AllocateProducerIds",
     versions=range(1),
     flexible_from=0,
+    listeners=(CONTROLLER,),
+    request_bytes_max=SMALL,  # two numbers
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

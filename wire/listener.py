@@ -26,13 +26,15 @@ from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE
 from fencepost.wire.k20037_prove_secret import PROVE_SECRET
 from fencepost.wire.limited_log import LimitedLog
 from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
-from fencepost.wire.request_limits import request_limits
+from fencepost.wire.registry import require_registered
 from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.secret_proof import ClusterSecret, serve
 from fencepost.wire.server_connection import ServerConnection
 from fencepost.wire.stalls import Stalls
 
 ACCEPT_BACKLOG: Final = 1024
+OWN_KEYS: Final = frozenset((SASL_HANDSHAKE.key, API_VERSIONS.key, SASL_AUTHENTICATE.key, PROVE_SECRET.key))
+"""The API keys that a listener serves itself; a service must not have them."""
 
 SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
 
@@ -70,12 +72,15 @@ class Listener:
         if secret is not None:
             own[PROVE_SECRET.key] = (PROVE_SECRET, partial(_prove, secret))
         invariant(
-            own.keys().isdisjoint(service), "the listener serves 17, 18, 36, 20037 itself", listener=name
+            OWN_KEYS.isdisjoint(service), f"the listener serves {sorted(OWN_KEYS)} itself", listener=name
         )
         wants_sasl = security_protocol == "SASL_PLAINTEXT"
         invariant(wants_sasl == (credentials is not None), "credentials are for SASL, and SASL for them")
         self.apis: Service = {**service, **own}
-        self.key_limits: Mapping[int, int] = request_limits(self.apis)
+        require_registered(api for api, _ in self.apis.values())
+        self.key_limits: Mapping[int, int] = {
+            key: api.request_bytes_max for key, (api, _) in self.apis.items()
+        }
         self.name = name
         self.log = LimitedLog(log.bind(listener=name))
         self.credentials = credentials

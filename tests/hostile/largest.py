@@ -24,6 +24,7 @@ from tests.wire.sample_messages import SAMPLES
 NAME: Final = "n" * 243
 ID: Final = "i" * 394
 MANY: Final = (1, 500, 5_000, 9_990)
+TEXT_SIZES: Final = (249, 400, 401, 31_000, 32_767)
 LOOKED_UP: Final = (1, 500, 2_490)  # topics with a partition each, in requests that look each of them up
 
 
@@ -58,8 +59,34 @@ def largest(api: Api[Any, Any]) -> Iterator[Largest]:
     """At least one of each API: a sample, and where something in it can be long, the longest."""
     sample = SAMPLES[api.key][0]
     yield Largest("a sample", sample)
-    if api.key not in NOTHING_LONG:
+    if api.key in LONG:
         yield from LONG[api.key](sample)
+    else:
+        yield from stretched(api, sample)
+
+
+def stretched(api: Api[Any, Any], sample: Any) -> Iterator[Largest]:
+    """The sample with each text and each list as long as the API's limit for requests lets it be."""
+    for name in names_of(sample):
+        value = getattr(sample, name)
+        if isinstance(value, str | bytes):
+            longer: list[Any] = [(value[:1] or type(value)()) * size for size in TEXT_SIZES]
+        elif isinstance(value, tuple) and value:
+            longer = [value[:1] * count for count in MANY]
+        else:
+            continue
+        for each in longer:
+            request = changed(sample, **{name: each})
+            if len(api.encode_request(api.versions[-1], request)) <= api.request_bytes_max:
+                yield Largest(f"{name} of {len(each)}", request)
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    if dataclasses.is_dataclass(value):
+        return tuple(field.name for field in dataclasses.fields(value) if field.init)
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    return tuple(getattr(value, "_fields", ()))
 
 
 def _k0(sample: Any) -> Iterator[Largest]:
@@ -95,11 +122,6 @@ def _k10(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} ids", changed(sample, key_type=1, keys=keys))
 
 
-def _k17(sample: Any) -> Iterator[Largest]:
-    for size in (249, 32_767):
-        yield Largest(f"a mechanism of {size}", changed(sample, mechanism="m" * size))
-
-
 def _k36(sample: Any) -> Iterator[Largest]:
     for size in (0, TOKEN_BYTES_MAX, TOKEN_BYTES_MAX + 1):
         yield Largest(f"a token of {size}", changed(sample, token=bytes(size)))
@@ -122,11 +144,6 @@ def _k20021(sample: Any) -> Iterator[Largest]:
     yield Largest("a long command", changed(sample, command="c" * (JSON_BYTES_MAX - 1_000)))
     stopped = Stopped("e" * (JSON_BYTES_MAX - 1_000), 2**63 - 1, is_stopped=False)
     yield Largest("a long ensemble", changed(sample, command="import", stopped=stopped, dry_run=True))
-
-
-def _k20027(sample: Any) -> Iterator[Largest]:
-    for size in (400, 401, JSON_BYTES_MAX - 1_000):
-        yield Largest(f"an id of {size}", changed(sample, transactional_id="i" * size))
 
 
 def _k20037(sample: Any) -> Iterator[Largest]:
@@ -160,11 +177,6 @@ def _k19(sample: Any) -> Iterator[Largest]:
 def _k20(sample: Any) -> Iterator[Largest]:
     for count in (*MANY, 19_000):
         yield Largest(f"{count} names", changed(sample, names=tuple(topic(n) for n in range(count))))
-
-
-def _k22(sample: Any) -> Iterator[Largest]:
-    for size in (400, 401, 31_000):
-        yield Largest(f"an id of {size}", changed(sample, transactional_id="i" * size))
 
 
 def _k23(sample: Any) -> Iterator[Largest]:
@@ -242,23 +254,17 @@ def _add_partitions(sample: Any) -> Iterator[Largest]:
             yield Largest(title, changed(sample, transactions=many, batched=True), 4)
 
 
-NOTHING_LONG: Final = frozenset((60, 63, 64, 67, 20066))
-"""Requests of a few numbers and flags: their sample is as large as they get."""
-
 LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     0: _k0,
     1: _k1,
     2: _k2,
     3: _k3,
     10: _k10,
-    17: _k17,
     18: _k18,
     19: _k19,
     20: _k20,
-    22: _k22,
     23: _k23,
     24: _add_partitions,
-    26: _k22,
     27: _k27,
     32: _k32,
     36: _k36,
@@ -269,8 +275,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     66: _k66,
     20021: _k20021,
     20024: _k20024,
-    20027: _k20027,
     20037: _k20037,
     20057: _k20057,
-    20065: _k22,
 }
+"""By API key, where it takes more than long texts and lists of the same."""

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 from kio.index import load_request_schema
 
 from fencepost.wire.cursor import varint
-from fencepost.wire.dispatch import Api
-from tests.wire.every_api import EVERY_API, PRIVATE_KEY_MIN
+from fencepost.wire.dispatch import PRIVATE_KEY_MIN, Api
+from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
 
 ELEMENTS_MAX: Final = 3  # of a list, where nothing is wrong with it

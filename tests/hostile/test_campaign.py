@@ -10,12 +10,11 @@ import pytest
 
 from tests.harness.nodes import running
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign, transactions_run
-from tests.wire.every_api import EVERY_API
+from tests.wire.every_api import EVERY_API, NEVER_ANSWERED
 
 pytestmark = pytest.mark.slow
 
 FRAMES = 40_000
-NEVER_ANSWERED = {20024}  # an announcement
 
 
 @pytest.mark.row("card.7")

@@ -19,16 +19,16 @@ from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.frame import DETACHED_BYTES_MIN
 from fencepost.wire.limited_log import LINES_MAX
 from fencepost.wire.listener import Listener
+from fencepost.wire.registry import APIS
 from fencepost.wire.server_connection import ServerConnection
 from tests.hostile.largest import largest
 from tests.hostile.messages import Messages
 from tests.secret import known_secret
-from tests.wire.every_api import EVERY_API
+from tests.wire.every_api import EVERY_API, OWN_APIS, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import allocate, capturing_log, framed
 from tests.wire.test_listener import Clock, Wire
 
-OWN = (17, 18, 36, 20037)  # the listener's own
 LOGIN = framed(17, 1, b"\0\5PLAIN", flexible=False) + framed(
     36, 1, b"\0\0\0\x0d\0alice\0secret", flexible=False
 )
@@ -63,7 +63,7 @@ def receive(connection: ServerConnection, clock: Clock, data: bytes) -> None:
 
 def everything() -> Service:
     service: dict[int, tuple[Api[Any, Any], Endpoint]] = {
-        api.key: (api, Echo(api.key)) for api in EVERY_API if api.key not in OWN
+        api.key: (api, Echo(api.key)) for api in SERVICE_APIS
     }
     return service
 
@@ -108,7 +108,7 @@ def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl
 
 
 @pytest.mark.parametrize("login", [False, True], ids=["at-once", "logged-in"])
-@pytest.mark.parametrize("api", [api for api in EVERY_API if api.key in OWN], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", OWN_APIS, ids=lambda api: api.name)
 def test_the_listeners_own_requests_at_their_limits(api: Api[Any, Any], login: bool) -> None:
     """Each is answered or closes its connection."""
     log, events = capturing_log()
@@ -156,7 +156,7 @@ def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool)
 
     log, events = capturing_log()
     failed: list[str] = []
-    broken = dataclasses.replace(next(api for api in EVERY_API if api.key == 67), decode_request=fail)
+    broken = dataclasses.replace(APIS[67], decode_request=fail)
     service: Service = {67: (broken, Echo(67))}
     options: dict[str, Any] = {}
     if sasl:
@@ -198,7 +198,7 @@ def test_hostile_responses_are_corrupt_or_an_error_or_read(api: Api[Any, Any]) -
 READ_BYTES = 65_536  # a frame that comes in pieces is put together
 
 
-@pytest.mark.parametrize("api", [api for api in EVERY_API if api.key not in OWN], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", SERVICE_APIS, ids=lambda api: api.name)
 def test_the_largest_requests_that_fit_are_read(api: Api[Any, Any]) -> None:
     """Put together from many reads: none closes its connection, and each reaches what serves it."""
     log, events = capturing_log()

@@ -19,8 +19,9 @@ from fencepost.wire.limited_log import LINES_MAX
 from fencepost.wire.listener import Listener
 from fencepost.wire.server_connection import ServerConnection
 from fencepost.wire.server_reply import ServerReply
-from tests.hostile.test_decoders import OWN, everything
-from tests.wire.every_api import EVERY_API
+from tests.hostile.largest import names_of
+from tests.hostile.test_decoders import everything
+from tests.wire.every_api import EVERY_API, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import capturing_log
 from tests.wire.test_listener import Clock, Wire
@@ -50,14 +51,6 @@ def variants(value: Any) -> Iterator[Any]:
         for name in names_of(value):
             for other in variants(getattr(value, name)):
                 yield replaced(value, name, other)
-
-
-def names_of(value: Any) -> tuple[str, ...]:
-    if dataclasses.is_dataclass(value):
-        return tuple(field.name for field in dataclasses.fields(value) if field.init)
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    return tuple(getattr(value, "_fields", ()))
 
 
 def replaced(value: Any, name: str, other: Any) -> Any:
@@ -135,7 +128,7 @@ def refusals(message: str) -> Iterator[ApiError]:
     yield listed
 
 
-@pytest.mark.parametrize("api", [api for api in EVERY_API if api.key not in OWN], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", SERVICE_APIS, ids=lambda api: api.name)
 def test_what_a_request_quotes_may_stand_in_its_refusal(api: Api[Any, Any]) -> None:
     """A refusal repeats names of the request: those are what a decoder lets through, so UTF-8 at most."""
     stand = Stand()

@@ -20,9 +20,8 @@ from tests.harness.nodes import Nodes, running, wait_for
 from tests.hostile.campaign import NODE_SETTINGS, assert_clean, campaign
 from tests.hostile.largest import largest
 from tests.hostile.sender import Connection, send
-from tests.hostile.test_campaign import NEVER_ANSWERED
 from tests.secret_files import write_secret
-from tests.wire.every_api import EVERY_API
+from tests.wire.every_api import EVERY_API, NEVER_ANSWERED, OWN_APIS
 from tests.wire.stage import framed
 
 pytestmark = pytest.mark.slow
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.slow
 FRAMES = 8_000
 TRANSACTIONS = 30
 USER, PASSWORD = "broker", "broker-password"
-OWN = (17, 18, 36, 20037)  # the listener's own
 HELLO = framed(17, 1, SASL_HANDSHAKE.encode_request(1, SaslHandshake("PLAIN")), flexible=False)
 TOKEN = SASL_AUTHENTICATE.encode_request(1, SaslAuthenticate(f"\0{USER}\0{PASSWORD}".encode()))
 LOGIN = HELLO + framed(36, 1, TOKEN, flexible=False)
@@ -65,8 +63,7 @@ def test_the_largest_requests_to_the_listener_itself(nodes: Nodes, purpose: str,
     pids = [nodes.pid(node_id) for node_id in nodes.node_ids]
     connections = [
         Connection([framed(api.key, version, body, flexible=version >= api.flexible_from)], login)
-        for api in EVERY_API
-        if api.key in OWN
+        for api in OWN_APIS
         for version in api.versions
         for body in [api.encode_request(version, each.request) for each in largest(api)]
     ]

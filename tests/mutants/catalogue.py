@@ -21,6 +21,7 @@ from tests.mutants.markers import MARKERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.names import NAMES
 from tests.mutants.producer_ids import PRODUCER_IDS
+from tests.mutants.registry import REGISTRY
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
@@ -307,4 +308,5 @@ MUTANTS: Final = (
     *LEVELS,
     *AUDIT,
     *NAMES,
+    *REGISTRY,
 )

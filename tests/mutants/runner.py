@@ -21,7 +21,7 @@ from tests.mutants import imported
 from tests.mutants.mutant import SPARK_TESTS, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = ("fencepost", *FOLDERS, "tests")
+COPIED: Final = ("fencepost", *FOLDERS, "tests", "docs")
 TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
 SPARK_TESTS_S_MAX: Final = (
     480  # a session and the plans of every check, on a machine that does more than that
@@ -36,7 +36,7 @@ class Stale(Exception):
 
 @contextmanager
 def copied_tree() -> Iterator[Path]:
-    """A copy of the product and its tests as they are in the checkout, committed or not."""
+    """A copy of the product, its tests and its pages as they are in the checkout, committed or not."""
     with TemporaryDirectory(prefix="mutants-") as directory:
         copy = Path(directory).resolve()
         for folder in COPIED:

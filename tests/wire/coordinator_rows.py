@@ -18,6 +18,7 @@ from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire import k24_add_partitions_to_txn as k24
+from fencepost.wire import k32_describe_configs as k32
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k26_end_txn import END_TXN
@@ -352,4 +353,60 @@ DELETE = Row(
     flat_response=_flat_deleted,
 )
 
-COORDINATOR_ROWS = (CREATE, DELETE, ADD_PARTITIONS_TO_TXN, END, DESCRIBE, LIST)
+
+# DescribeConfigs
+
+
+def _flat_resources(version: int, entity: Any) -> k32.DescribeConfigs:
+    return k32.DescribeConfigs(
+        tuple(
+            k32.ConfigResource(each.resource_type, each.resource_name, each.configuration_keys)
+            for each in entity.resources
+        )
+    )
+
+
+def _flat_configs(version: int, entity: Any) -> k32.DescribeConfigsAnswer:
+    return k32.DescribeConfigsAnswer(
+        tuple(
+            k32.ConfigsDescribed(
+                each.resource_type,
+                each.resource_name,
+                tuple(
+                    t.TopicConfig(
+                        config.name, config.value, config.config_source, config.read_only, config.is_sensitive
+                    )
+                    for config in each.configs
+                ),
+                each.error_code.value,
+                each.error_message,
+            )
+            for each in entity.results
+        )
+    )
+
+
+CONFIGS = Row(
+    k32.DESCRIBE_CONFIGS,
+    k32.DescribeConfigs(
+        (
+            k32.ConfigResource(k32.TOPIC_RESOURCE, "orders"),
+            k32.ConfigResource(k32.TOPIC_RESOURCE, "none", ()),
+            k32.ConfigResource(k32.BROKER_RESOURCE, "1", ("retention.ms", "x")),
+        )
+    ),
+    k32.DescribeConfigsAnswer(
+        (
+            k32.ConfigsDescribed(
+                k32.TOPIC_RESOURCE,
+                "orders",
+                (t.TopicConfig("retention.ms", "5", 1), t.TopicConfig("secret", None, 5, True, True)),
+            ),
+            k32.ConfigsDescribed(k32.BROKER_RESOURCE, "1", (), ErrorCode.INVALID_REQUEST, "no"),
+        )
+    ),
+    flat_request=_flat_resources,
+    flat_response=_flat_configs,
+)
+
+COORDINATOR_ROWS = (CREATE, DELETE, ADD_PARTITIONS_TO_TXN, END, DESCRIBE, LIST, CONFIGS)

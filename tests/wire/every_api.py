@@ -1,32 +1,21 @@
-"""Every API that wire knows, for tests that hold for all of them: each ``Api`` of each module wire/k*.py."""
+"""Every API, for tests that hold for all of them: those of the registry, wire/registry.py."""
 
-import importlib
-import pkgutil
 from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
-import fencepost.wire
-from fencepost.wire.dispatch import Api
+from fencepost.wire.dispatch import PRIVATE_KEY_MIN, Api
+from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS
+from fencepost.wire.listener import OWN_KEYS
+from fencepost.wire.registry import APIS
 
-
-def _every_api() -> tuple[Api[Any, Any], ...]:
-    names = [
-        name
-        for _, name, _ in pkgutil.iter_modules(fencepost.wire.__path__)
-        if name[0] == "k" and name[1].isdigit()
-    ]
-    modules = [importlib.import_module(f"fencepost.wire.{name}") for name in names]
-    found = {
-        value.key: value for module in modules for value in vars(module).values() if isinstance(value, Api)
-    }
-    return tuple(found[key] for key in sorted(found))
-
-
-EVERY_API: tuple[Api[Any, Any], ...] = _every_api()
-PRIVATE_KEY_MIN = 20_000
+EVERY_API: tuple[Api[Any, Any], ...] = tuple(APIS.values())
 KAFKA_APIS = tuple(api for api in EVERY_API if api.key < PRIVATE_KEY_MIN)  # kio has a schema of these
+PRIVATE_APIS = tuple(api for api in EVERY_API if api.key >= PRIVATE_KEY_MIN)
+OWN_APIS = tuple(api for api in EVERY_API if api.key in OWN_KEYS)
+SERVICE_APIS = tuple(api for api in EVERY_API if api.key not in OWN_KEYS)
+NEVER_ANSWERED = frozenset((ANNOUNCE_PARTITIONS.key,))
 
 
 def kios_request(key: int, version: int, body: bytes) -> tuple[Any, int]:

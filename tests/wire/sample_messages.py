@@ -2,17 +2,7 @@
 
 from typing import Any
 
-from fencepost.controller.errors import ErrorCode
 from fencepost.controller.levels import LogLevels
-from fencepost.controller.topics import TopicConfig
-from fencepost.wire.k32_describe_configs import (
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    ConfigResource,
-    ConfigsDescribed,
-    DescribeConfigs,
-    DescribeConfigsAnswer,
-)
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
@@ -22,23 +12,6 @@ from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explan
 from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
 from tests.wire.test_apis import ROWS
 
-DESCRIBE = DescribeConfigs(
-    (
-        ConfigResource(TOPIC_RESOURCE, "orders"),
-        ConfigResource(TOPIC_RESOURCE, "none", ()),
-        ConfigResource(BROKER_RESOURCE, "1", ("retention.ms", "x")),
-    )
-)
-DESCRIBED = DescribeConfigsAnswer(
-    (
-        ConfigsDescribed(
-            TOPIC_RESOURCE,
-            "orders",
-            (TopicConfig("retention.ms", "5", 1), TopicConfig("secret", None, 5, True, True)),
-        ),
-        ConfigsDescribed(BROKER_RESOURCE, "1", (), ErrorCode.INVALID_REQUEST, "no"),
-    )
-)
 MIGRATED = Migrated(
     phase="quorum",
     next_command="finalize",
@@ -55,7 +28,6 @@ MIGRATED = Migrated(
 
 SAMPLES: dict[int, tuple[Any, Any]] = {
     **{row.api.key: (row.request, row.response) for row in ROWS},
-    32: (DESCRIBE, DESCRIBED),
     20021: (Migrate("status"), MIGRATED),
     20024: (
         AnnouncePartitions(

@@ -286,8 +286,7 @@ CASES = [
 
 
 def test_every_api_has_a_row() -> None:
-    with_tests_of_their_own = {32}
-    assert {row.api.key for row in ROWS} | with_tests_of_their_own == {api.key for api in KAFKA_APIS}
+    assert sorted(row.api.key for row in ROWS) == [api.key for api in KAFKA_APIS]
 
 
 def agrees(entity: Any, ours: Any) -> None:

@@ -1,4 +1,4 @@
-"""DescribeConfigs: what is written is read back at every version, and kio reads the same."""
+"""Refusals of DescribeConfigs, CreateTopics and DeleteTopics: the error stands at each part."""
 
 from typing import Any
 
@@ -10,24 +10,10 @@ from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
-from fencepost.wire.k32_describe_configs import (
-    DESCRIBE_CONFIGS,
-)
-from tests.wire.every_api import kios_request, kios_response
-from tests.wire.sample_messages import DESCRIBE, DESCRIBED
+from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
+from tests.wire.coordinator_rows import CONFIGS
 
-
-@pytest.mark.parametrize("version", DESCRIBE_CONFIGS.versions, ids="v{}".format)
-def test_it_comes_back_and_kio_reads_it(version: int) -> None:
-    request = DESCRIBE_CONFIGS.encode_request(version, DESCRIBE)
-    assert DESCRIBE_CONFIGS.decode_request(version, request) == DESCRIBE
-    theirs, end = kios_request(32, version, request)
-    assert (len(theirs.resources), end) == (3, len(request))
-    response = DESCRIBE_CONFIGS.encode_response(version, DESCRIBED, 7)
-    assert DESCRIBE_CONFIGS.decode_response(version, response) == DESCRIBED
-    theirs, end = kios_response(32, version, response)
-    assert [row.name for row in theirs.results[0].configs] == ["retention.ms", "secret"]
-    assert end == len(response)
+DESCRIBE = CONFIGS.request
 
 
 def test_a_refusal_stands_at_each_resource() -> None:

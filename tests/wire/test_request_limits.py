@@ -1,9 +1,7 @@
 """Every request key has a byte limit, looked at when the key is here and before anything is decoded."""
 
 import asyncio
-import re
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,51 +14,27 @@ from fencepost.wire.k02_list_offsets import OffsetQuery
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from fencepost.wire.listener import Listener
-from fencepost.wire.request_limits import REQUEST_BYTES_MAX, TOPIC_LISTS, TRANSACTION_LISTS, request_limits
+from fencepost.wire.k20037_prove_secret import PROVE_SECRET
+from fencepost.wire.listener import OWN_KEYS, Listener
+from fencepost.wire.registry import APIS
+from fencepost.wire.request_limits import TOPIC_LISTS, TRANSACTION_LISTS
 from fencepost.wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
 from tests.hostile.largest import changed
-from tests.wire.every_api import EVERY_API
+from tests.wire.every_api import EVERY_API, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import RawClient, blocks_service, capturing_log, listening
 
-LIMITS = request_limits(api.key for api in EVERY_API)
+LIMITS = {api.key: api.request_bytes_max for api in EVERY_API}
 LIMITED = [pytest.param(key, most, id=str(key)) for key, most in LIMITS.items() if most < FRAME_BYTES_MAX]
-PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
-OWN = (17, 18, 36, 20037)  # the listener's own
 
 
 def head(size: int, key: int) -> bytes:
     return struct.pack(">ih", size, key)
 
 
-def test_every_key_has_a_limit_and_no_other_key() -> None:
-    assert sorted(REQUEST_BYTES_MAX) == [api.key for api in EVERY_API]
-
-
 def test_only_produce_is_limited_by_the_frame_alone() -> None:
-    assert [key for key, most in REQUEST_BYTES_MAX.items() if most is None] == [0]
+    assert [key for key, most in LIMITS.items() if most == FRAME_BYTES_MAX] == [0]
     assert all(KEYLESS_BYTES_MAX <= most <= TRANSACTION_LISTS for key, most in LIMITS.items() if key != 0)
-
-
-def test_every_key_has_a_sample_of_its_messages() -> None:
-    assert sorted(SAMPLES) == [api.key for api in EVERY_API]
-
-
-def test_a_new_key_without_a_limit_is_noticed_at_start() -> None:
-    stranger = Api(
-        key=30_000,
-        name="New",
-        versions=range(1),
-        flexible_from=0,
-        decode_request=lambda version, body: b"",
-        encode_response=lambda version, response, throttle_ms: b"",
-        refusal=lambda version, request, error, throttle_ms: b"",
-        encode_request=lambda version, request: b"",
-        decode_response=lambda version, body: None,
-    )
-    with pytest.raises(KeyError, match="30000"):
-        Listener({30_000: (stranger, _refuse)}, name="X", log=None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("key", "most"), LIMITED)
@@ -116,9 +90,7 @@ def _refuse(request: Any, context: Context, reply: Reply) -> None:
 
 
 def _everything() -> Service:
-    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {
-        api.key: (api, _refuse) for api in EVERY_API if api.key not in OWN
-    }
+    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {api.key: (api, _refuse) for api in SERVICE_APIS}
     return {**service, **blocks_service()}
 
 
@@ -144,34 +116,8 @@ def test_past_its_limit_a_connection_is_closed_before_the_rest_is_sent() -> None
 def test_a_listener_limits_only_what_it_serves() -> None:
     """The controllers' listener serves no Produce: a large one is refused at once."""
     listener = Listener(blocks_service(), name="CONTROLLER", log=capturing_log()[0])
-    assert set(listener.key_limits) == {ALLOCATE_PRODUCER_IDS.key, *OWN} & set(listener.apis)
+    assert set(listener.key_limits) == {ALLOCATE_PRODUCER_IDS.key} | OWN_KEYS - {PROVE_SECRET.key}
     assert 0 not in listener.key_limits
-
-
-def test_the_page_says_what_the_code_does() -> None:
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in PAGE.read_text("utf-8").splitlines()
-        if line.startswith("| bytes of ") and "(" in line.split("|")[1]
-    ]
-    said: dict[int, str] = {}
-    for limit, setting, default, past in rows:
-        assert past == "the connection is closed"
-        for key in re.findall(r"\((\d+)\)", limit):
-            assert int(key) not in said
-            said[int(key)] = default
-            assert setting == ("`socket.request.max.bytes`" if key == "0" else "-")
-    assert {key: in_bytes(size) for key, size in said.items()} == {
-        key: most for key, most in LIMITS.items() if most != KEYLESS_BYTES_MAX
-    }
-    names = {str(api.key): api.name for api in EVERY_API}
-    for limit, *_ in rows:
-        assert all(names[key] == name for name, key in re.findall(r"(\w+) \((\d+)\)", limit))
-
-
-def in_bytes(size: str) -> int:
-    number, unit = size.split()
-    return int(number) * {"KiB": 1024, "MiB": 1024 * 1024}[unit]
 
 
 LEGAL = [
@@ -196,7 +142,7 @@ def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
 @pytest.mark.parametrize("key", [2, 3, 10, 23, 61])
 @pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
-    (api,) = [each for each in EVERY_API if each.key == key]
+    api = APIS[key]
     count = LOOKED_UP_ELEMENTS_MAX + past
     version = api.versions[-1]
     sample = SAMPLES[key][0]

@@ -1,0 +1,52 @@
+"""The registry of API keys: every API that fencepost speaks, private ones included.
+
+Registered   by its module: each module of wire/ whose name is k, an API key, and a name has exactly one Api
+             of that key. There is no second list. A listener serves registered APIs only; what ApiVersions
+             says is what the listener serves.
+Made of it   the tables of docs/api-keys.md, and what tests know as every API: schema tests, fuzzing, largest
+             requests. An API without its row, its place in the page or its endpoint fails a fast test.
+"""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import fencepost.wire
+from fencepost.records.invariant import InvariantViolation
+from fencepost.wire.dispatch import Api
+
+_MODULE: Final = re.compile(r"k(\d{2,})_[a-z][a-z_]*")
+
+
+def _registered() -> dict[int, Api[Any, Any]]:
+    """By ascending key."""
+    found: dict[int, Api[Any, Any]] = {}
+    for module in pkgutil.iter_modules(fencepost.wire.__path__):
+        named = _MODULE.fullmatch(module.name)
+        if named is None:
+            continue
+        key = int(named[1])
+        contents = vars(importlib.import_module(f"fencepost.wire.{module.name}")).values()
+        own = [each for each in contents if isinstance(each, Api) and each.key == key]
+        if len(own) != 1 or key in found:
+            raise InvariantViolation(
+                f"wire/{module.name}.py has {len(own)} APIs of key {key}; expected one, in one module"
+            )
+        found[key] = own[0]
+    return {key: found[key] for key in sorted(found)}
+
+
+APIS: Final[Mapping[int, Api[Any, Any]]] = _registered()
+"""By API key, ascending."""
+
+
+def require_registered(apis: Iterable[Api[Any, Any]]) -> None:
+    """Raises InvariantViolation for an API whose key and name are not those of a module of wire/."""
+    for api in apis:
+        known = APIS.get(api.key)
+        if known is None or known.name != api.name:
+            raise InvariantViolation(
+                f"API {api.name} ({api.key}) is not registered; expected it in a wire/k{api.key:02}_*.py"
+            )
