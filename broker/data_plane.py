@@ -20,14 +20,16 @@ from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers
 from fencepost.broker.log_care import LogCare
+from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.produce import ProduceEndpoint
-from fencepost.broker.settings import BrokerConfig, cluster_acls, log_config
 from fencepost.broker.topics import TopicCache
 from fencepost.broker.verification import Verifier
+from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
+from fencepost.settings.config import NodeConfig
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k00_produce import PRODUCE
@@ -42,11 +44,12 @@ from fencepost.wire.stalls import Stalls
 
 
 class DataPlane:
-    """All of it. To be made on the event loop. Raises SettingsError."""
+    """All of it. To be made on the event loop."""
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: NodeConfig,
+        acls: Acls,
         topics_client: ControllerClient,
         coordinator_client: ControllerClient,
         listing_client: ControllerClient,
@@ -56,7 +59,7 @@ class DataPlane:
         stalls: Stalls,
         memory: RequestMemory,
     ) -> None:
-        self.acls = cluster_acls(config)
+        self.acls = acls
         self._partitions = Partitions(
             config.directory, BrokerId(config.node_id), log_config(config), clock_ms=_wall_ms, log=log
         )

@@ -1,6 +1,6 @@
-"""A topic's own settings, as the controller tells them, in the settings of its partitions' logs.
+"""The settings of a partition's log: the broker's, and what its topic sets for itself.
 
-What a topic does not set is this broker's (``fencepost.broker.settings.log_config``). The controller has
+What a topic does not set is this broker's. The controller has
 checked names and values; what cannot be read all the same is left at the broker's.
 """
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.controller.topics import TopicConfig
+from fencepost.settings.config import NodeConfig
 
 SET_FOR_THE_TOPIC: Final = 1  # Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG
 
@@ -21,6 +22,19 @@ _READ: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "flush.messages": ("flush_messages", int),
     "message.timestamp.type": ("log_append_time", lambda value: value == "LogAppendTime"),
 }
+
+
+def log_config(config: NodeConfig) -> LogConfig:
+    """The settings of a partition's log whose topic sets none of its own."""
+    return LogConfig(
+        segment_bytes=config.log_segment_bytes,
+        retention_ms=config.log_retention_ms,
+        retention_bytes=config.log_retention_bytes,
+        message_bytes_max=config.message_bytes_max,
+        flush_messages=config.log_flush_messages,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+        verification=config.partition_verification,
+    )
 
 
 def with_topic_settings(config: LogConfig, settings: Iterable[TopicConfig]) -> LogConfig:

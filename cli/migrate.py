@@ -24,26 +24,20 @@ from fencepost.bridge.access import (
     parse_connect,
 )
 from fencepost.bridge.export import Export, write_export
-from fencepost.cli import local_cluster, migrate_source
-from fencepost.cli.contact import Target, find_target, target_options
+from fencepost.bridge.live_port import access_of
+from fencepost.cli import migrate_source
 from fencepost.cli.highest_id import Seen, highest_producer_id
 from fencepost.cli.migrate_call import TIMEOUT_SECONDS, cluster_id, look, send
 from fencepost.cli.migrate_output import print_answer, print_preflight
 from fencepost.cli.migrate_source import FILES, JSON_FILE, LIVE, NOT_STOPPED, Source
-from fencepost.cli.output import (
-    JSON,
-    Command,
-    Failed,
-    Unreadable,
-    WrongUsage,
-    echo_json,
-    format_option,
-    progress,
-)
+from fencepost.cli.output import JSON, Command, echo_json, format_option
 from fencepost.cli.storage import read_config
-from fencepost.cli.zookeeper_port import access_of
-from fencepost.quorum.config import ConfigError
+from fencepost.cli.target_options import find_target, target_options
+from fencepost.cluster import local_cluster
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage, progress
+from fencepost.cluster.target import Target
 from fencepost.records.invariant import CorruptData
+from fencepost.settings.config import ConfigError
 from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 
 T = TypeVar("T")

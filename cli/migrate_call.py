@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.cli.contact import Target, errors_explained
-from fencepost.cli.output import Unreadable, WrongUsage, progress
+from fencepost.cluster.console import Unreadable, WrongUsage, progress
+from fencepost.cluster.controllers import errors_explained
+from fencepost.cluster.target import Target
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.quorum.crash_points import Reach, reach_in
 from fencepost.wire.client import ConnectionLost, ControllerClient, RequestTimeout
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
 
-TIMEOUT_SECONDS: Final = 120.0  # longer than a fence may take (quorum/upgrade.py FENCE_S_MAX)
+TIMEOUT_SECONDS: Final = 120.0  # longer than a fence may take (bridge/upgrade.py FENCE_S_MAX)
 ATTEMPT_SECONDS: Final = 10.0  # without an answer the leader may be gone: ask again, whoever leads
 LOOK_SECONDS: Final = 10.0  # for commands that only look
 POLL_SECONDS: Final = 0.5
@@ -106,7 +107,7 @@ async def _watch(target: Target, command: str, show: Callable[[str], None]) -> N
 
 def _client(target: Target, attempt_s: float) -> ControllerClient:
     return ControllerClient(
-        target.controllers,
+        target.addresses,
         sasl=target.sasl,
         rng=random.Random(),
         client_id="fencepost-cli",

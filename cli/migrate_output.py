@@ -7,7 +7,8 @@ from msgspec.structs import asdict
 
 from fencepost.cli.highest_id import Seen
 from fencepost.cli.migrate_source import Source
-from fencepost.cli.output import JSON, echo_json, lines, table
+from fencepost.cli.output import JSON, echo_json
+from fencepost.cluster.console import lines, table
 from fencepost.wire.k20021_migrate import Migrated
 
 

@@ -26,11 +26,11 @@ from fencepost.bridge.kafka_znodes import (
     parse_feature,
     parse_migration,
 )
+from fencepost.bridge.live_port import ensemble_name
 from fencepost.bridge.strict_json import Misshaped
 from fencepost.bridge.writers import Observation, observe_writers
 from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
 from fencepost.bridge.zookeeper import ZooKeeper
-from fencepost.cli.zookeeper_port import ensemble_name
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
 from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout

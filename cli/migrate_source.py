@@ -16,11 +16,11 @@ from fencepost.bridge.ensemble import members, read_ensemble
 from fencepost.bridge.export import read_export
 from fencepost.bridge.files import ServerFiles
 from fencepost.bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
+from fencepost.bridge.live_port import cluster_name
 from fencepost.bridge.strict_json import Misshaped
 from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
 from fencepost.cli.highest_id import Seen
-from fencepost.cli.output import Failed, Unreadable, WrongUsage
-from fencepost.cli.zookeeper_port import cluster_name
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.controller.migration import NO_BLOCK
 from fencepost.records.invariant import CorruptData
 

@@ -14,18 +14,13 @@ from typing import Any, Final
 import click
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from fencepost.cli.broker_contact import BrokerTarget, broker_options, find_brokers
-from fencepost.cli.client_settings import (
-    explained,
-    is_true,
-    pairs,
-    partitions_of,
-    require_known,
-    settings_of,
-    unescaped,
-)
-from fencepost.cli.output import JSON, Failed, WrongUsage, echo_json, format_option
-from fencepost.cli.transactional_producer import PATIENCE_SECONDS
+from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
+from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.target_options import broker_options, find_brokers
+from fencepost.client.transactional_producer import PATIENCE_SECONDS
+from fencepost.cluster.console import Failed, WrongUsage
+from fencepost.cluster.librdkafka import explained, partitions_of, settings_of
+from fencepost.cluster.target import Target
 
 PROPERTIES: Final = {
     "parse.key": "false",
@@ -239,7 +234,7 @@ def _or_null(value: bytes, marker: bytes) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _errors_explained(target: BrokerTarget) -> Iterator[None]:
+def _errors_explained(target: Target) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:

@@ -10,10 +10,13 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli.contact import TIMEOUT_SECONDS, find_target, run, target_options
 from fencepost.cli.images import newest_image
-from fencepost.cli.local_cluster import LocalCluster, open_cluster
-from fencepost.cli.output import JSON, Unreadable, WrongUsage, dir_option, echo_json, format_option, lines
+from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.target_options import find_target, target_options
+from fencepost.cluster.console import Unreadable, WrongUsage, lines
+from fencepost.cluster.controllers import run
+from fencepost.cluster.local_cluster import LocalCluster, open_cluster
+from fencepost.cluster.target import GUEST_ID_FIRST, GUEST_ID_LAST, TIMEOUT_SECONDS
 from fencepost.controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
@@ -28,8 +31,6 @@ from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 
 COUNT_MAX: Final = 1_000_000
-GUEST_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id
-GUEST_ID_LAST: Final = 2**31 - 1
 
 _ROW: Final = "{:>10}  {:>6}  {:<24}  {:>10}  {:>12}  {:>19}  {:>19}"
 

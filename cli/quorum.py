@@ -11,10 +11,13 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli.contact import TIMEOUT_SECONDS, Target, find_target, run, target_options
-from fencepost.cli.output import JSON, Unreadable, WrongUsage, echo_json, format_option, lines, table
-from fencepost.quorum.config import Address
-from fencepost.quorum.node_identity import id_text
+from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.target_options import find_target, target_options
+from fencepost.cluster.console import Unreadable, WrongUsage, lines, table
+from fencepost.cluster.controllers import run
+from fencepost.cluster.target import TIMEOUT_SECONDS, Target
+from fencepost.settings.config import Address
+from fencepost.settings.node_identity import id_text
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,

@@ -14,21 +14,13 @@ import click
 import msgspec
 
 from fencepost.cli.images import SNAPSHOTS, read_image
-from fencepost.cli.local_cluster import LocalNode, open_cluster
-from fencepost.cli.output import (
-    JSON,
-    Failed,
-    Unreadable,
-    WrongUsage,
-    dir_option,
-    echo_json,
-    format_option,
-    lines,
-)
-from fencepost.quorum.node_identity import read_identity
+from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
+from fencepost.cluster.local_cluster import LocalNode, open_cluster
 from fencepost.records.invariant import CorruptData
 from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord
 from fencepost.records.types import Log
+from fencepost.settings.node_identity import read_identity
 from fencepost.snapshots import snapshot as directories
 from fencepost.snapshots.reader import Reader
 from fencepost.snapshots.snapshot import CorruptSnapshot

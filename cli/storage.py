@@ -14,22 +14,15 @@ from uuid import UUID
 import click
 
 from fencepost.cli.images import read_image
-from fencepost.cli.local_cluster import SECRET_BYTES, open_cluster
-from fencepost.cli.output import (
-    JSON,
-    Failed,
-    Unreadable,
-    WrongUsage,
-    dir_option,
-    echo_json,
-    format_option,
-    lines,
-)
+from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
+from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
 from fencepost.controller import levels
 from fencepost.controller.producer_ids import PRODUCER_IDS
-from fencepost.quorum.config import ConfigError, NodeConfig, parse_properties
-from fencepost.quorum.config_checks import EVERY_NODE_PROVES
-from fencepost.quorum.node_identity import (
+from fencepost.records.types import Log, NodeId
+from fencepost.settings.config import ConfigError, NodeConfig, parse_properties
+from fencepost.settings.config_checks import EVERY_NODE_PROVES
+from fencepost.settings.node_identity import (
     Identity,
     StorageError,
     format_directory,
@@ -39,7 +32,6 @@ from fencepost.quorum.node_identity import (
     read_identity,
     write_durably,
 )
-from fencepost.records.types import Log, NodeId
 from fencepost.snapshots.reader import Reader
 from fencepost.wire.secret_proof import parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file

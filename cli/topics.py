@@ -14,13 +14,15 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli import contact
-from fencepost.cli.contact import TIMEOUT_SECONDS, Target, errors_explained, find_target, target_options
-from fencepost.cli.output import JSON, Failed, NotAuthorized, WrongUsage, echo_json, format_option
-from fencepost.cli.topic_route import ask_a_broker, brokers_at
+from fencepost.cli.output import JSON, echo_json, format_option
+from fencepost.cli.target_options import find_brokers, find_target, target_options
+from fencepost.cluster.brokers import ask_a_broker
+from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
+from fencepost.cluster.controllers import ask, errors_explained
+from fencepost.cluster.target import TIMEOUT_SECONDS, Target
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated
-from fencepost.quorum.node_identity import id_text
+from fencepost.settings.node_identity import id_text
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.errors import raise_for
 from fencepost.wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata
@@ -48,7 +50,7 @@ class Route:
     def ask(self, api: Api[Q, R], request: Q) -> R:
         """One answer; what stands in its way becomes an exit status."""
         if not self.to_brokers:
-            return contact.ask(self.target, api, request)
+            return ask(self.target, api, request)
         with errors_explained(self.target):
             return ask_a_broker(self.target, api, request, timeout_s=TIMEOUT_SECONDS)
 
@@ -72,7 +74,7 @@ def _route_options(command: Callable[..., Any]) -> Any:
         if bootstrap_server is not None and bootstrap_controller is not None:
             raise WrongUsage("expected one of --bootstrap-server and --bootstrap-controller")
         if bootstrap_server is not None:
-            route = Route(brokers_at(bootstrap_server, command_config), to_brokers=True)
+            route = Route(find_brokers(directory, bootstrap_server, command_config), to_brokers=True)
         else:
             route = Route(find_target(directory, bootstrap_controller, command_config), to_brokers=False)
         return command(route=route, **options)

@@ -7,7 +7,7 @@ Those that coordinate none say NOT_COORDINATOR here; that some broker does is re
 import asyncio
 from typing import Final, NamedTuple
 
-from fencepost.cli.broker_contact import Brokers
+from fencepost.cluster.brokers import Brokers
 from fencepost.controller.errors import (
     ApiError,
     ErrorCode,

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from fencepost.cli.broker_contact import Brokers
-from fencepost.cli.output import Failed, WrongUsage
 from fencepost.cli.transaction_calls import describe_if_known, list_transactions
+from fencepost.cluster.brokers import Brokers
+from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.describe import DescribedTransaction, ListTransactions
 from fencepost.records.types import ProducerId

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import click
 
-from fencepost.cli.broker_contact import Brokers, BrokerTarget, broker_options, find_brokers, run
-from fencepost.cli.output import JSON, Command, Unreadable, WrongUsage, echo_json, format_option, table
+from fencepost.cli.output import JSON, Command, echo_json, format_option
+from fencepost.cli.target_options import broker_options, find_brokers
 from fencepost.cli.transaction_calls import (
     describe_transaction,
     force_terminate,
@@ -37,6 +37,9 @@ from fencepost.cli.transaction_partitions import (
     producers_of,
     write_marker,
 )
+from fencepost.cluster.brokers import Brokers, run
+from fencepost.cluster.console import Unreadable, WrongUsage, table
+from fencepost.cluster.target import Target
 from fencepost.controller.transactions.describe import ListTransactions
 from fencepost.records.types import ProducerId
 from fencepost.wire.connection import ConnectionLost, RequestTimeout
@@ -120,7 +123,7 @@ _dry_run_option: Final = click.option(
 @_cluster_options
 @format_option
 def list_(
-    target: BrokerTarget,
+    target: Target,
     duration_ms: int,
     pattern: str | None,
     states: tuple[str, ...],
@@ -150,7 +153,7 @@ def list_(
 @_transactional_id_option
 @_cluster_options
 @format_option
-def describe(target: BrokerTarget, transactional_id: str, output_format: str) -> None:
+def describe(target: Target, transactional_id: str, output_format: str) -> None:
     """Describe the transaction of one id, and say why it is where it is.
 
     TopicPartitions of a transaction that is ending are those that still lack their marker.
@@ -174,7 +177,7 @@ def describe(target: BrokerTarget, transactional_id: str, output_format: str) ->
 @_cluster_options
 @format_option
 def describe_producers(
-    target: BrokerTarget, topic: str, partition: int, broker_id: int | None, output_format: str
+    target: Target, topic: str, partition: int, broker_id: int | None, output_format: str
 ) -> None:
     """Describe the producers that a partition remembers."""
     rows = [
@@ -214,7 +217,7 @@ def describe_producers(
 @_cluster_options
 @format_option
 def find_hanging_(
-    target: BrokerTarget,
+    target: Target,
     broker_id: int | None,
     minutes: int,
     topic: str | None,
@@ -301,7 +304,7 @@ def _is_of(row: SetAside, topic: str | None, partition: int | None) -> bool:
 @_cluster_options
 @format_option
 def abort(
-    target: BrokerTarget,
+    target: Target,
     topic: str,
     partition: int,
     start_offset: int | None,
@@ -351,7 +354,7 @@ def abort(
 @_dry_run_option
 @_cluster_options
 @format_option
-def force_terminate_(target: BrokerTarget, transactional_id: str, dry_run: bool, output_format: str) -> None:
+def force_terminate_(target: Target, transactional_id: str, dry_run: bool, output_format: str) -> None:
     """Abort the transaction of one id and fence its producer.
 
     One that is prepared already keeps its outcome: where a partition refuses its marker, that is forced.

@@ -19,9 +19,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fencepost.quorum.node_identity import id_text
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
+from fencepost.settings.node_identity import id_text
 
 PROTOCOL: Final = "fencepost-raft-1"
 HELLO_BYTES_MAX: Final = 4096

@@ -39,10 +39,10 @@ from fencepost.quorum.handshake import (
 )
 from fencepost.quorum.link_events import Events
 from fencepost.quorum.messages import FRAME_BYTES_MAX, decode
-from fencepost.quorum.node_identity import id_text
 from fencepost.quorum.refusal_log import RefusalLog
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import NodeId
+from fencepost.settings.node_identity import id_text
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.descriptors import sockets_end
 

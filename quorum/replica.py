@@ -1,6 +1,6 @@
 """One voter without sockets or timers: journal, Raft core, image, proposer, archive, snapshots.
 
-The caller (quorum/driver.py) owns time and bytes. It calls ``received``, ``connected``, ``submit`` and others
+The caller (node/driver.py) owns time and bytes. It calls ``received``, ``connected``, ``submit`` and others
 as things happen, ``turn`` after them (again while it says there is more), and ``beat`` on a timer.
 
 The order inside ``turn`` is the safety argument:
@@ -32,7 +32,6 @@ from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
 from fencepost.quorum.journal import NO_OP, Journal
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
-from fencepost.quorum.node_identity import id_text
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
@@ -45,6 +44,7 @@ from fencepost.records.control import ControlRecord
 from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import LogIndex, NodeId, Term
+from fencepost.settings.node_identity import id_text
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import ImageLost, Store
 

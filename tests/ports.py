@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from fencepost.cli.bench_cluster import BENCH_PORT_OFFSETS
+from fencepost.bench.own_cluster import BENCH_PORT_OFFSETS
 
 CLUSTERS: Final = [first + step for first in range(20_000, 30_000, 500) for step in range(0, 100, 10)]
 OF_A_CLUSTER: Final = [offset + node for offset in BENCH_PORT_OFFSETS for node in range(9)]

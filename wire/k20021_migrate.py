@@ -27,7 +27,7 @@ Again       every command may be sent again, at any time, to any active controll
             connection and on REQUEST_TIMED_OUT (7: nobody knows); on COORDINATOR_LOAD_IN_PROGRESS (14:
             ZooKeeper does not answer, or rivals were faster) after a while. Other refusals are final.
 Patience    a command is answered when it is done; a fence against many rivals may take ``FENCE_S_MAX``
-            (quorum/upgrade.py). Meanwhile ``status`` says how far it is.
+            (bridge/upgrade.py). Meanwhile ``status`` says how far it is.
 Allowed     to principals with ALTER on the cluster; status to those with DESCRIBE.
 """
 

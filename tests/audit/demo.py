@@ -18,9 +18,9 @@ from typing import Any
 
 import click
 
-from fencepost.cli.broker_contact import brokers_of
-from fencepost.cli.demo_transactions import Writers
-from fencepost.cli.output import table
+from fencepost.bench.demo_transactions import Writers
+from fencepost.cluster.console import table
+from fencepost.cluster.target import brokers_of
 from tests.audit.faults import cluster as clusters
 from tests.audit.faults.judge import complaints, matched
 from tests.audit.faults.kinds import KINDS, Seeded, one_of_each, seed

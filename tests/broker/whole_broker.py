@@ -9,10 +9,11 @@ from typing import Any
 
 from fencepost.broker.main import Broker
 from fencepost.controller.errors import ApiError, ErrorCode
-from fencepost.quorum.config import Address, ListenerAddress, NodeConfig
-from fencepost.quorum.metrics import NodeMetrics
-from fencepost.quorum.node_identity import Identity
+from fencepost.node.metrics import NodeMetrics
 from fencepost.records.types import NodeId
+from fencepost.settings.config import Address, ListenerAddress, NodeConfig
+from fencepost.settings.credentials import read_credentials
+from fencepost.settings.node_identity import Identity
 from fencepost.wire.connection import Connection
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from fencepost.wire.secret_proof import COORDINATOR, prove
@@ -46,9 +47,10 @@ class Stage:
         identity = Identity(
             cluster_id=CLUSTER_ID, node_id=NodeId(1), directory_id=DIRECTORY_ID, initial_voters=None
         )
+        credentials = read_credentials(config, CLUSTER_ID)
         log, self.logged = captured_log()
         self.controller = controller
-        self.broker = Broker(config, identity, log, NodeMetrics(), rng=Random(9))
+        self.broker = Broker(config, identity, credentials, log, NodeMetrics(), rng=Random(9))
         assert config.client_listener is not None
         self.port = config.client_listener.address.port
         self.itself = ClusterNode(1, "127.0.0.1", self.port)

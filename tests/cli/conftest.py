@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.cli.transaction_load import Mock, start_mock
+from fencepost.bench.transaction_load import Mock, start_mock
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli.images import newest_image
-from fencepost.cli.local_cluster import open_cluster
+from fencepost.cluster.local_cluster import open_cluster
 from fencepost.controller.brokers import BROKERS
 from fencepost.snapshots.history import Allocation, producer_id_history
 from tests.harness.command import TIMEOUT_S, command, environment, fencepost_json, here

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fencepost.cli.bench_audit import Findings, compare
-from fencepost.cli.bench_history import Attempt
-from fencepost.cli.output import Unreadable
+from fencepost.bench.archive_audit import Findings, compare
+from fencepost.bench.history import Attempt
+from fencepost.cluster.console import Unreadable
 from fencepost.records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
 from fencepost.snapshots.history import Allocation
 from fencepost.snapshots.segments import Hole

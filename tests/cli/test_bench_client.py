@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.cli.bench_client import PAUSE_S, PAUSE_S_MAX, Client, Course
+from fencepost.bench.load_client import PAUSE_S, PAUSE_S_MAX, Client, Course
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.frame import parse_request_header, response_frame

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.cli.bench_history import (
+from fencepost.bench.history import (
     Attempt,
     Slice,
     count_duplicates,
@@ -17,7 +17,7 @@ from fencepost.cli.bench_history import (
     percentile,
     read_history,
 )
-from fencepost.cli.output import Unreadable
+from fencepost.cluster.console import Unreadable
 
 
 def granted(start: int, length: int = 10, *, sent: int = 1, received: int = 2, client: int = 0) -> Attempt:

@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.cli import bench_stalls, bench_stalls_load
-from fencepost.cli.bench_cluster import own_cluster
-from fencepost.cli.bench_stalls import STALL_MS, Stalled, figures, lines
-from fencepost.cli.bench_stalls_load import SMALL
-from fencepost.cli.output import Failed
+from fencepost.bench import stalls as bench_stalls
+from fencepost.bench import stalls_load
+from fencepost.bench.own_cluster import own_cluster
+from fencepost.bench.stalls import STALL_MS, Stalled, figures, lines
+from fencepost.bench.stalls_load import SMALL
+from fencepost.cluster.console import Failed
 from tests.ports import cluster_port
 
 FOUND = {1: {"Fetch": 3.0, "turn": 7.0}, 2: {"Fetch": 5.0}, 3: {"turn": 9.0, "received": 4.0}}
@@ -50,8 +51,8 @@ def test_a_cluster_without_a_leader_is_an_error(monkeypatch: pytest.MonkeyPatch)
     async def none(cluster: Any) -> None:
         return None
 
-    monkeypatch.setattr(bench_stalls_load, "find_leader", none)
-    monkeypatch.setattr(bench_stalls_load, "LEADER_SECONDS", 0.0)
+    monkeypatch.setattr(stalls_load, "find_leader", none)
+    monkeypatch.setattr(stalls_load, "LEADER_SECONDS", 0.0)
     own = SimpleNamespace(cluster=SimpleNamespace(directory="here", nodes=()))
     with pytest.raises(Failed, match="no leader"):
         bench_stalls.measure(cast(Any, own), lambda _: None)

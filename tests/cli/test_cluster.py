@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from fencepost.cli.cluster import bring_up
-from fencepost.cli.local_cluster import LocalCluster
+from fencepost.cluster.lifecycle import bring_up
+from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.wire.connection import Connection
 from fencepost.wire.k03_metadata import METADATA, Metadata
 from tests.harness.command import TIMEOUT_S, command, environment, fencepost, in_process, in_process_json

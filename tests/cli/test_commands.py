@@ -9,11 +9,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from fencepost.cli.local_cluster import LocalCluster, LocalNode, create_cluster
+from fencepost.cluster.local_cluster import LocalCluster, LocalNode, create_cluster
 from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import REGULAR, Journal
-from fencepost.quorum.node_identity import id_text, parse_id, read_identity
 from fencepost.records.entry import Entry, encode_entry
 from fencepost.records.schema import AllocateProducerIdsRecord
 from fencepost.records.types import (
@@ -27,6 +26,7 @@ from fencepost.records.types import (
     ProposalNumber,
     Term,
 )
+from fencepost.settings.node_identity import id_text, parse_id, read_identity
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.snapshot import listed
 from fencepost.snapshots.store import Store

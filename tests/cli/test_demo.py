@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from fencepost.cli.demo_transactions import RECORDS, Name, _records, judge
-from fencepost.cli.read_back import Seen
-from fencepost.cli.transactional_producer import Outcome
+from fencepost.bench.demo_transactions import RECORDS, Name, _records, judge
+from fencepost.client.read_back import Seen
+from fencepost.client.transactional_producer import Outcome
 from tests.harness.command import fencepost
 
 ONE = Name(0, 7)

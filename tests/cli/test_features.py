@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import fencepost.cli.features
 from fencepost.cli.features import features
-from fencepost.cli.local_cluster import create_cluster
+from fencepost.cluster.local_cluster import create_cluster
 from fencepost.controller.levels import LogLevels, VoterLevel
 from fencepost.wire.k20057_log_levels import AskLogLevels
 from tests.ports import cluster_port

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.local_cluster import create_cluster
+from fencepost.cluster.local_cluster import create_cluster
 from fencepost.controller.features import FEATURES, FeatureLevel
 from fencepost.controller.levels import LOG_LEVEL
 from fencepost.controller.view import ImageHeader

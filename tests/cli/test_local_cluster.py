@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.local_cluster import (
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
+from fencepost.cluster.local_cluster import (
     CLUSTER,
     SECRET,
     LocalCluster,
@@ -17,9 +18,8 @@ from fencepost.cli.local_cluster import (
     open_cluster,
     require_startable,
 )
-from fencepost.cli.output import Failed, Unreadable, WrongUsage
-from fencepost.quorum.config import VOTERS_MAX, Address
-from fencepost.quorum.node_identity import META_PROPERTIES, read_identity
+from fencepost.settings.config import VOTERS_MAX, Address
+from fencepost.settings.node_identity import META_PROPERTIES, read_identity
 from tests.ports import cluster_port, free_port
 
 PORT = 9092

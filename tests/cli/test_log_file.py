@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.log_file import rotate_if_full, rotated_names
-from fencepost.cli.node_process import LOG, log_tail
+from fencepost.cluster.node_process import LOG, log_tail
+from fencepost.settings.log_file import rotate_if_full, rotated_names
 
 KIB = 1024
 
@@ -81,7 +81,7 @@ def test_what_a_crash_prints_is_in_the_newest_file(tmp_path: Path) -> None:
     """The interpreter writes to descriptor 2, whatever Python's own objects are."""
     file = tmp_path / LOG
     code = (
-        "import os, pathlib, sys; from fencepost.cli.log_file import rotate_if_full\n"
+        "import os, pathlib, sys; from fencepost.settings.log_file import rotate_if_full\n"
         "print('before' * 300, file=sys.stderr)\n"
         f"assert rotate_if_full(pathlib.Path({str(file)!r}), 1024, 3)\n"
         "os.write(2, b'from C\\n'); raise RuntimeError('crash')\n"

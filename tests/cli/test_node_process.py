@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli import node_process
-from fencepost.cli.node_process import LOG, RECORD, NodeProcess, forget, log_tail, recorded, start, wait_until
+from fencepost.cluster import node_process
+from fencepost.cluster.node_process import (
+    LOG,
+    RECORD,
+    NodeProcess,
+    forget,
+    log_tail,
+    recorded,
+    start,
+    wait_until,
+)
 
 
 @pytest.fixture

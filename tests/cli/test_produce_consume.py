@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli.output import Failed
 from fencepost.cli.produce import PROPERTIES, Line, parse_line
+from fencepost.cluster.console import Failed
 from tests.harness.command import Result, here
 
 Capture = pytest.CaptureFixture[str]

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from fencepost.broker import settings
-from fencepost.cli.contact import read_credentials
-from fencepost.cli.output import Unreadable
-from fencepost.cli.zookeeper_port import access_of
-from fencepost.quorum import credentials
-from fencepost.quorum.config import ConfigError
+from fencepost.bridge.live_port import access_of
+from fencepost.cluster.console import Unreadable
+from fencepost.cluster.target import read_credentials
+from fencepost.settings import credentials
+from fencepost.settings.config import ConfigError
+from fencepost.settings.credentials import Credentials
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 from tests.secret_files import write_secret
 
@@ -30,6 +30,7 @@ def config(folder: Path) -> Any:
         acls_file=folder / "acls",
         super_users=(),
         client_listener=SimpleNamespace(name="CLIENTS"),
+        listeners=(SimpleNamespace(name="CLIENTS"), SimpleNamespace(name="CONTROLLER")),
         security_protocol=lambda name: "SASL_PLAINTEXT",
         zookeeper_connect="a:1",
         zookeeper_sasl_username="me",
@@ -41,20 +42,14 @@ def config(folder: Path) -> Any:
     )
 
 
-IDENTITY = cast(settings.BrokerIdentity, SimpleNamespace(cluster_id="c", directory_id=None))
+def read_node(found: Any) -> Credentials:
+    return credentials.read_credentials(found, "cluster")
+
+
 READERS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
-    "the-controllers-secret": ("secret", "quorum.secret.file", credentials.read_secret),
-    "the-brokers-secret": (
-        "secret", "quorum.secret.file", lambda found: settings.cluster_secret(found, IDENTITY)
-    ),
-    "the-controllers-users": (
-        "users", "sasl.plain.users.file", lambda found: credentials.read_users(found, "CONTROLLER")
-    ),
-    "the-brokers-users": (
-        "users", "sasl.plain.users.file", lambda found: settings.client_credentials(found, "CLIENTS")
-    ),
-    "the-controllers-password": ("password", "sasl.password.file", credentials.read_own),
-    "the-brokers-password": ("password", "sasl.password.file", settings.own_credentials),
+    "the-secret": ("secret", "quorum.secret.file", read_node),
+    "the-users": ("users", "sasl.plain.users.file", read_node),
+    "the-nodes-password": ("password", "sasl.password.file", read_node),
     "zookeepers-password": ("zookeeper", "zookeeper.sasl.password.file", access_of),
     "zookeepers-key": ("key.pem", "zookeeper.ssl.keystore.location", access_of),
     "a-commands-password": (
@@ -89,7 +84,7 @@ def test_a_file_of_its_owner_is_read(folder: Path, reader: str, mode: int) -> No
 def test_a_file_that_others_may_use_is_refused_with_what_to_do(folder: Path, reader: str, mode: int) -> None:
     name, setting, read = READERS[reader]
     (folder / name).chmod(mode)
-    with pytest.raises((ConfigError, settings.SettingsError, Unreadable)) as refused:
+    with pytest.raises((ConfigError, Unreadable)) as refused:
         read(config(folder))
     said = str(refused.value)
     assert f"{setting}={folder / name}" in said
@@ -100,8 +95,7 @@ def test_a_file_that_others_may_use_is_refused_with_what_to_do(folder: Path, rea
 
 def test_an_acl_file_is_no_secret(folder: Path) -> None:
     (folder / "acls").chmod(0o644)
-    credentials.read_acls(config(folder))
-    settings.cluster_acls(config(folder))
+    assert read_node(config(folder)).acls.allowed
 
 
 def test_a_link_is_judged_by_the_file_it_leads_to(folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli.local_cluster import LocalCluster, create_cluster
+from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from tests.harness.command import here, in_process, in_process_json
 from tests.harness.nodes import Nodes, running, wait_for
 

@@ -3,11 +3,12 @@
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from fencepost.cli import read_back, transaction_load
-from fencepost.cli.bench_transactions import lines
-from fencepost.cli.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
-from fencepost.cli.transaction_load import Load, load_cluster
-from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.bench import transaction_load
+from fencepost.bench.transaction_load import Load, load_cluster
+from fencepost.bench.transactions import lines
+from fencepost.client import read_back
+from fencepost.client.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
+from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ class Cluster:
 @pytest.fixture
 def cluster(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr("fencepost.cli.transactions._now_ms", lambda: NOW_MS)
-    monkeypatch.setattr("fencepost.cli.broker_contact.TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr("fencepost.cluster.brokers.TIMEOUT_SECONDS", 3.0)
     with ExitStack() as stack:
         yield Cluster(stack, capsys)
 
@@ -280,7 +280,7 @@ def test_a_description_that_is_refused(cluster: Cluster, code: ErrorCode, status
 
 
 def test_nobody_there_is_status_3(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.cli.broker_contact.TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("fencepost.cluster.brokers.TIMEOUT_SECONDS", 0.0)
     said = here(capsys, "transactions", "list", "--bootstrap-server", "127.0.0.1:1")
     assert (said.status, "no broker at 127.0.0.1:1" in said.stderr) == (3, True)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from fencepost.cli.read_back import READ_COMMITTED, read_topic
+from fencepost.client.read_back import READ_COMMITTED, read_topic
 from tests.clients.hanging import leave_hanging
 from tests.harness.command import TIMEOUT_S, command, environment, in_process
 from tests.harness.nodes import Nodes, running, wait_for

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from fencepost.bridge import access
 from fencepost.bridge.access import Connect, Identity, ZooKeeperRefused, ZooKeeperUnavailable
 from fencepost.bridge.data_tree import Znode as Found
-from fencepost.bridge.znodes import BLOCK_PATH, parse_block
-from fencepost.bridge.zookeeper import ZooKeeper
-from fencepost.cli.zookeeper_port import (
+from fencepost.bridge.live_port import (
     LivePort,
     access_of,
     block_content,
@@ -22,10 +20,9 @@ from fencepost.cli.zookeeper_port import (
     fence_content,
     seen,
 )
-from fencepost.controller.migration_phase import Intent
-from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.config import ConfigError, NodeConfig, parse_properties
-from fencepost.quorum.zookeeper_port import (
+from fencepost.bridge.znodes import BLOCK_PATH, parse_block
+from fencepost.bridge.zookeeper import ZooKeeper
+from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
     NoZnode,
@@ -35,7 +32,10 @@ from fencepost.quorum.zookeeper_port import (
     Written,
     Znode,
 )
+from fencepost.controller.migration_phase import Intent
+from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
+from fencepost.settings.config import ConfigError, NodeConfig, parse_properties
 from tests.secret_files import write_secret
 
 versions = st.integers(0, 2**31 - 2)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from fencepost.cli.output import table
+from fencepost.cluster.console import table
 from tests.clients import admin, dump_log, java_tools, storms
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.clients.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed

@@ -8,7 +8,7 @@ import itertools
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from fencepost.cli.demo_clients import CLIENTS
+from fencepost.bench.demo_clients import CLIENTS
 
 
 def main(library: str, count: str, threads: str, *bootstraps: str) -> None:

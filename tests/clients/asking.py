@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencepost.cli.broker_contact import Brokers, brokers_of
+from fencepost.cluster.brokers import Brokers
+from fencepost.cluster.target import brokers_of
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions.init_producer_id import InitProducerId
 from fencepost.records.types import ProducerId

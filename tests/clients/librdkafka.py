@@ -18,7 +18,7 @@ from typing import Final
 
 import click
 
-from fencepost.cli.output import table
+from fencepost.cluster.console import table
 from tests.clients.players import FETCHED, NotHere, need
 
 PACKAGE: Final = "node-rdkafka@3.6.1"  # librdkafka 2.12.0

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from fencepost.cli.broker_contact import brokers_of
-from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
-from fencepost.cli.transactional_producer import Outcome
+from fencepost.bench.demo_transactions import PARTITIONS, TOPIC, Writers, check
+from fencepost.client.transactional_producer import Outcome
+from fencepost.cluster.target import brokers_of
 from tests.clients.players import CONFLUENT
 from tests.clients.stories import Killed, StoryFailed
 from tests.harness.nodes import Nodes

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.cli.demo_clients import CLIENTS
+from fencepost.bench.demo_clients import CLIENTS
 from fencepost.controller.errors import CoordinatorLoadInProgress
 from fencepost.wire.connection import Connection
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId

@@ -18,10 +18,9 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, TypeVar
 
-from fencepost.cli import cluster as commands
-from fencepost.cli import cluster_state, node_process
-from fencepost.cli.local_cluster import LocalCluster, LocalNode, open_cluster
-from fencepost.cli.output import Failed
+from fencepost.cluster import lifecycle, node_process, state
+from fencepost.cluster.console import Failed
+from fencepost.cluster.local_cluster import LocalCluster, LocalNode, open_cluster
 from fencepost.records.types import NodeId
 from tests.harness.command import fencepost, in_process, stdout_of
 from tests.ports import cluster_port
@@ -131,13 +130,13 @@ class Nodes:
     def start(self, *node_ids: int) -> None:
         """Start dead nodes again; returns when their controller listeners answer."""
         nodes = [self.node(node_id) for node_id in node_ids]
-        children = commands.start_nodes(self.cluster, nodes)
+        children = lifecycle.start_nodes(self.cluster, nodes)
         self._children += children.values()
-        cluster_state.await_answering(nodes, children)
+        state.await_answering(nodes, children)
 
     def up(self) -> None:
         """Start what does not run; returns when every broker is live."""
-        self._children += commands.bring_up(self.cluster).values()
+        self._children += lifecycle.bring_up(self.cluster).values()
 
     def down(self) -> None:
         """End whatever still runs, stopped processes included, and reap it."""
@@ -158,7 +157,7 @@ class Nodes:
 
     def leader(self) -> NodeId:
         """Who leads, as ``ps`` says it: a node that just answered with a committed entry."""
-        return wait_for("a node leads", lambda: cluster_state.leader_id(self.cluster))
+        return wait_for("a node leads", lambda: state.leader_id(self.cluster))
 
     def followers(self) -> list[NodeId]:
         leader = self.leader()

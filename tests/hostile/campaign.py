@@ -11,13 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from fencepost.cli.broker_contact import brokers_of
-from fencepost.cli.cluster_state import leader_id
-from fencepost.cli.demo import SETTINGS
-from fencepost.cli.demo_transactions import Writers, check
-from fencepost.cli.transactional_producer import Outcome
-from fencepost.quorum.credentials import read_secret
-from fencepost.quorum.node_identity import read_identity
+from fencepost.bench.demo import SETTINGS
+from fencepost.bench.demo_transactions import Writers, check
+from fencepost.client.transactional_producer import Outcome
+from fencepost.cluster.state import leader_id
+from fencepost.cluster.target import brokers_of
+from fencepost.settings.credentials import read_credentials
+from fencepost.settings.node_identity import read_identity
 from tests.harness.nodes import NO_QUOTA, Nodes, wait_for
 from tests.hostile.messages import Known, Messages
 from tests.hostile.sender import STRANGERS_AT_ONCE, Tally, kafka_connections, send
@@ -94,7 +94,7 @@ def campaign(nodes: Nodes, frames: int, seed: int, say: Say, login: bytes = b"")
 def voters_run(nodes: Nodes, rng: Random, frames: int) -> Counter[str]:
     """Damaged frames of a peer that holds the cluster's secret, as one voter after the other."""
     endings: Counter[str] = Counter()
-    secret = read_secret(nodes.node(nodes.node_ids[0]).config)
+    secret = read_credentials(nodes.node(nodes.node_ids[0]).config, nodes.cluster.cluster_id).secret.secret
     for node_id in nodes.node_ids:
         directory_id = read_identity(nodes.home(node_id)).directory_id
         address = nodes.address(node_id, "controller")

@@ -10,10 +10,10 @@ from random import Random
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from fencepost.cli.broker_contact import brokers_of
-from fencepost.cli.client_settings import settings_of
-from fencepost.cli.read_back import READ_COMMITTED, consumer_settings
-from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.client.read_back import READ_COMMITTED, consumer_settings
+from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.cluster.librdkafka import settings_of
+from fencepost.cluster.target import brokers_of
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from tests.harness.nodes import Nodes, running, wait_for

@@ -93,7 +93,7 @@ COORDINATOR: Final = (
     Mutant(
         "verified-from-a-stale-image",
         "a verification is answered when an entry of its batch is applied",
-        "quorum/transaction_server.py",
+        "coordinator/transaction_server.py",
         "        self._submit(partial(_decide_batch, request), partial(self._tell, reply), closing=reply)\n",
         "        reply(_decide_batch(request, self._image(), 0).response)\n",
         (LATE + "test_a_deposed_coordinator_verifies_nothing",),
@@ -183,7 +183,7 @@ COORDINATOR: Final = (
     Mutant(
         "complete-before-the-markers",
         "a transaction is complete when its last marker is written",
-        "quorum/marker_sender.py",
+        "coordinator/marker_sender.py",
         "        if job.missing:\n            self._route(job, tuple(sorted(job.missing)))\n        else:\n",
         "        self._route(job, tuple(sorted(job.missing)))\n        if job.missing:\n",
         (SENDER + "test_a_partition_without_a_leader_waits_for_one", CALM),
@@ -191,7 +191,7 @@ COORDINATOR: Final = (
     Mutant(
         "complete-after-one-marker",
         "a transaction is complete when every partition has its marker",
-        "quorum/marker_sender.py",
+        "coordinator/marker_sender.py",
         "        self.wedges.ended(job, part)\n        if not job.missing:\n",
         "        self.wedges.ended(job, part)\n        if True:\n",
         (CALM, STORM),
@@ -199,7 +199,7 @@ COORDINATOR: Final = (
     Mutant(
         "failover-forgets-markers",
         "a new leader sends every marker of what is prepared",
-        "quorum/marker_sender.py",
+        "coordinator/marker_sender.py",
         "        self._active = True\n        self.walk()\n",
         "        self._active = True\n",
         (SENDER + "test_a_new_leadership_sends_all_markers_again_with_its_own_epoch",),
@@ -271,7 +271,7 @@ COORDINATOR: Final = (
     Mutant(
         "unknown-is-request-timed-out",
         "an outcome that nobody knows is 15 to a client, never 7 (KAFKA-14417)",
-        "quorum/transaction_server.py",
+        "coordinator/transaction_server.py",
         "        elif isinstance(outcome, RequestTimedOut | StorageFull):\n",
         "        elif isinstance(outcome, StorageFull):\n",
         (BUGS + "test_kafka_14417_init_producer_id_is_never_told_request_timed_out",),
@@ -279,7 +279,7 @@ COORDINATOR: Final = (
     Mutant(
         "held-out-of-order",
         "what waits for a transaction to complete is asked again in the order in which it came",
-        "quorum/held.py",
+        "coordinator/parked.py",
         "self._by_id.setdefault(waiting.transactional_id, []).append(waiting)",
         "self._by_id.setdefault(waiting.transactional_id, []).insert(0, waiting)",
         (LATE + "test_ends_that_wait_inside_end_no_later_transaction",),

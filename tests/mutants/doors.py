@@ -162,7 +162,7 @@ DOORS: Final = (
     Mutant(
         "head-without-end",
         "the head of a scrape is bounded",
-        "quorum/metrics_port.py",
+        "node/metrics_port.py",
         "        if len(self._head) > HEAD_BYTES_MAX:\n",
         "        if False:\n",
         (METRICS_PORT + "test_what_is_answered[many-at-once-past-the-bound]",),
@@ -242,7 +242,7 @@ DOORS: Final = (
     Mutant(
         "names-take-all-room",
         "topics that are created by being asked for have a limit of their own",
-        "quorum/topic_server.py",
+        "coordinator/topic_server.py",
         ", partitions_max=AUTO_CREATED_PARTITIONS_MAX",
         "",
         ("tests/quorum/test_topic_server.py::test_names_alone_do_not_take_all_room",),
@@ -250,7 +250,7 @@ DOORS: Final = (
     Mutant(
         "rotated-under-the-node",
         "after a rotation the node writes to the new file",
-        "cli/log_file.py",
+        "settings/log_file.py",
         "            os.dup2(descriptor, output)\n",
         "            pass\n",
         ("tests/cli/test_log_file.py::test_it_rotates_at_the_limit[at-the-limit]",),

@@ -25,7 +25,7 @@ DRIVER: Final = (
     Mutant(
         "frames-of-a-failed-event",
         "an event that raises says nothing to anyone",
-        "quorum/driver.py",
+        "node/driver.py",
         "            self.stop()\n            return [Halt(where, error)]",
         "            self.stopped = True\n            return [*self._out, Halt(where, error)]",
         (DRIVEN + "test_an_event_that_raises_halts_and_says_nothing[OSError-turn]",),
@@ -33,7 +33,7 @@ DRIVER: Final = (
     Mutant(
         "events-after-a-halt",
         "after a halt and after a stop no event does anything",
-        "quorum/driver.py",
+        "node/driver.py",
         "        if self.stopped:\n            return NOTHING\n        self._running = True",
         "        self._running = True",
         (
@@ -44,7 +44,7 @@ DRIVER: Final = (
     Mutant(
         "a-stop-that-replies",
         "after a stop no request is decided or refused",
-        "quorum/driver.py",
+        "node/driver.py",
         "            if self.stopped:\n                return NOTHING\n            if proposer.active:",
         "            if proposer.active:",
         (DRIVEN + "test_after_a_stop_nothing_leaves",),
@@ -52,7 +52,7 @@ DRIVER: Final = (
     Mutant(
         "received-without-a-turn",
         "a frame that is waited for gets its turn at once",
-        "quorum/driver.py",
+        "node/driver.py",
         "            self._take_turn()\n\n    def _hand_over",
         "            pass\n\n    def _hand_over",
         (DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it",),
@@ -60,7 +60,7 @@ DRIVER: Final = (
     Mutant(
         "received-before-the-turn-that-is-out",
         "a frame does not overtake the turn that is out",
-        "quorum/driver.py",
+        "node/driver.py",
         "message) and not self._turn_given:",
         "message):",
         (DRIVEN + "test_a_frame_that_comes_while_a_turn_is_out_waits_for_it",),
@@ -68,7 +68,7 @@ DRIVER: Final = (
     Mutant(
         "turn-without-the-next",
         "a turn that proposed is followed by the one that flushes",
-        "quorum/driver.py",
+        "node/driver.py",
         "        if self.replica.turn():\n            self._turn_wanted = True\n",
         "        if self.replica.turn():\n            pass\n",
         (DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it",),
@@ -76,7 +76,7 @@ DRIVER: Final = (
     Mutant(
         "turn-first",
         "frames are with the sockets before the turn that flushes",
-        "quorum/driver.py",
+        "node/driver.py",
         "            out.append(TURN)",
         "            out.insert(0, TURN)",
         (DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it",),
@@ -84,7 +84,7 @@ DRIVER: Final = (
     Mutant(
         "linger-timer-lost",
         "requests that wait for company are proposed when the linger is over",
-        "quorum/driver.py",
+        "node/driver.py",
         "            self._out.append(TickAfter(GATHER_S))",
         "            pass",
         (DRIVEN + "test_requests_that_wait_for_company_are_proposed_without_a_periodic_tick",),
@@ -92,7 +92,7 @@ DRIVER: Final = (
     Mutant(
         "obligations-inside-an-event",
         "what a reply submits is carried out when the event is over",
-        "quorum/driver.py",
+        "node/driver.py",
         "            if not self._running and not self._turn_given:",
         "            if not self._turn_given:",
         (DRIVEN + "test_what_a_reply_submits_is_obliged_to_by_the_event_that_replied",),
@@ -100,7 +100,7 @@ DRIVER: Final = (
     Mutant(
         "full-disk-decides",
         "a leader whose disk is full refuses",
-        "quorum/driver.py",
+        "node/driver.py",
         "        if self.disk_full or self.stopped:",
         "        if self.stopped:",
         (
@@ -113,7 +113,7 @@ DRIVER: Final = (
     Mutant(
         "full-disk-for-ever",
         "a leader goes on when there is room again",
-        "quorum/driver.py",
+        "node/driver.py",
         "            self.disk_full = full\n",
         "            self.disk_full = True\n",
         (
@@ -124,7 +124,7 @@ DRIVER: Final = (
     Mutant(
         "full-disk-off-by-one",
         "just enough room is enough",
-        "quorum/driver.py",
+        "node/driver.py",
         "        full = free_bytes < self._disk_free_bytes_min",
         "        full = free_bytes <= self._disk_free_bytes_min",
         (DRIVEN + "test_a_leader_decides_while_there_is_room[just-enough]",),
@@ -132,7 +132,7 @@ DRIVER: Final = (
     Mutant(
         "full-follower-keeps-clients",
         "a follower sends clients to the leader, also when its disk is full",
-        "quorum/driver.py",
+        "node/driver.py",
         "            if proposer.active:\n                least",
         "            if True:\n                least",
         (DRIVEN + "test_a_follower_without_room_sends_clients_to_the_leader",),
@@ -140,7 +140,7 @@ DRIVER: Final = (
     Mutant(
         "deposed-in-silence",
         "services hear that the leadership is over",
-        "quorum/driver.py",
+        "node/driver.py",
         "        for service in self.services:\n            service.deposed()",
         "        for service in self.services:\n            del service",
         (DRIVEN + "test_services_hear_of_the_leadership_and_its_timers_while_it_lasts",),
@@ -148,7 +148,7 @@ DRIVER: Final = (
     Mutant(
         "timers-without-a-leadership",
         "services' timers run while this node decides",
-        "quorum/driver.py",
+        "node/driver.py",
         "            if proposer.active:\n                self._step(",
         "            if True:\n                self._step(",
         (DRIVEN + "test_services_hear_of_the_leadership_and_its_timers_while_it_lasts",),
@@ -156,7 +156,7 @@ DRIVER: Final = (
     Mutant(
         "a-failing-timer-halts",
         "a service's timer that fails stops nothing else",
-        "quorum/driver.py",
+        "node/driver.py",
         "        except HALTING:\n            raise",
         "        except Exception:\n            raise",
         (DRIVEN + "test_a_services_timer_that_fails_stops_nothing_else[failure0-maintain]",),
@@ -164,7 +164,7 @@ DRIVER: Final = (
     Mutant(
         "a-failing-disk-goes-on",
         "a disk that fails halts, also in a service's timer",
-        "quorum/driver.py",
+        "node/driver.py",
         "        except HALTING:\n            raise",
         "        except MemoryError:\n            raise",
         (DRIVEN + "test_a_disk_or_a_machine_that_fails_halts_also_in_a_services_timer[OSError()]",),
@@ -172,7 +172,7 @@ DRIVER: Final = (
     Mutant(
         "a-failing-step-is-not-counted",
         "a step of a service that fails is counted as a decision that failed",
-        "quorum/driver.py",
+        "node/driver.py",
         "            self.replica.proposer.violations[name] += 1\n",
         "",
         (DRIVEN + "test_a_services_timer_that_fails_stops_nothing_else[failure0-maintain]",),
@@ -180,7 +180,7 @@ DRIVER: Final = (
     Mutant(
         "a-service-timer-lost",
         "a service's timer is set",
-        "quorum/driver.py",
+        "node/driver.py",
         "        self._out.append(CallAfter(seconds, call))\n",
         "",
         (
@@ -191,7 +191,7 @@ DRIVER: Final = (
     Mutant(
         "completed-twice",
         "a transaction whose marker was sent twice is completed once",
-        "quorum/marker_sender.py",
+        "coordinator/marker_sender.py",
         "        if part not in job.missing:\n            return",
         "        if False:\n            return",
         ("tests/quorum/test_wedges.py::test_a_marker_that_waits_twice_completes_its_transaction_once",),
@@ -199,7 +199,7 @@ DRIVER: Final = (
     Mutant(
         "bootstrap-lost",
         "a new cluster's first leader writes its features",
-        "quorum/driver.py",
+        "node/driver.py",
         "        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)",
         "        del now_ms",
         (DRIVEN + "test_the_first_leader_writes_the_features",),
@@ -208,7 +208,7 @@ DRIVER: Final = (
     Mutant(
         "turn-within-the-obligations",
         "the turn that flushes comes after every obligation of the event before",
-        "quorum/active_controller.py",
+        "node/active_controller.py",
         "                self._loop.call_soon(self._turn)",
         "                self._turn()",
         (SHELL + "test_obligations_are_carried_out_in_order_and_to_the_last",),
@@ -216,7 +216,7 @@ DRIVER: Final = (
     Mutant(
         "work-on-the-loop",
         "work for another thread is done by one",
-        "quorum/active_controller.py",
+        "node/active_controller.py",
         "            future = self._loop.run_in_executor(None, work)",
         "            future = self._loop.create_future()\n            future.set_result(work())",
         (SHELL + "test_obligations_are_carried_out_in_order_and_to_the_last",),
@@ -224,7 +224,7 @@ DRIVER: Final = (
     Mutant(
         "a-turn-that-is-lost",
         "what cannot be carried out halts, or the driver would wait for its turn for ever",
-        "quorum/active_controller.py",
+        "node/active_controller.py",
         '            self._halt("obligations", error)',
         "            del error",
         (SHELL + "test_an_obligation_that_cannot_be_carried_out_halts",),
@@ -232,7 +232,7 @@ DRIVER: Final = (
     Mutant(
         "a-halt-that-is-logged-only",
         "a halt ends the process",
-        "quorum/active_controller.py",
+        "node/active_controller.py",
         "        os._exit(EXIT_HALTED)",
         "        pass",
         (SHELL + "test_a_halt_ends_the_process_and_nothing_comes_after_it",),
@@ -240,7 +240,7 @@ DRIVER: Final = (
     Mutant(
         "disk-never-looked-at",
         "the process says how much room its disk has",
-        "quorum/active_controller.py",
+        "node/active_controller.py",
         '        self._every("sweep", SWEEP_S, self._sweep)\n',
         "",
         (SHELL + "test_one_life_of_a_controller", SHELL + "test_timers_are_events"),

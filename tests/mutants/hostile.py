@@ -65,7 +65,7 @@ HOSTILE: Final = (
     Mutant(
         "bench-without-pauses",
         "a client of the bench pauses where no node grants",
-        "cli/bench_client.py",
+        "bench/load_client.py",
         "        if self._failures > 0:\n            self._pause_and_ask()\n            return\n",
         "",
         ("tests/cli/test_bench_client.py::test_where_no_node_grants_the_pauses_double[hung-up]",),

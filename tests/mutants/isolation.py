@@ -263,7 +263,7 @@ ISOLATION: Final = (
     Mutant(
         "markers-routed-at-once",
         "partitions are routed in slices",
-        "quorum/marker_sender.py",
+        "coordinator/marker_sender.py",
         "        for part in sorted(parts[:ROUTED_MAX]):\n",
         "        for part in sorted(parts):\n",
         (SENDER + "test_markers_are_routed_in_slices_and_none_is_forgotten[one-transaction]",),

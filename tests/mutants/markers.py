@@ -11,8 +11,8 @@ WEDGED: Final = "tests/quorum/test_wedges.py::"
 ANNOUNCED: Final = "tests/broker/test_announcements.py::"
 PRODUCER_STATE: Final = "broker/log/producer_state.py"
 ENDPOINT: Final = "broker/markers.py"
-SENDER: Final = "quorum/marker_sender.py"
-WEDGES: Final = "quorum/wedges.py"
+SENDER: Final = "coordinator/marker_sender.py"
+WEDGES: Final = "coordinator/wedges.py"
 SECRET: Final = "wire/secret_proof.py"
 
 MARKERS: Final = (
@@ -241,7 +241,7 @@ MARKERS: Final = (
     Mutant(
         "wedged-not-shown",
         "a transaction whose marker is refused does not claim that markers are being written",
-        "quorum/set_aside.py",
+        "coordinator/set_aside.py",
         "(each.partition, each.code, each.since_ms) for each in rows if each.partition)\n",
         "(each.partition, each.code, each.since_ms) for each in ())\n",
         (
@@ -252,7 +252,7 @@ MARKERS: Final = (
     Mutant(
         "wedged-not-listed",
         "what is wedged is listed with partition, code and time",
-        "quorum/set_aside.py",
+        "coordinator/set_aside.py",
         "        rows = (*islice(self._markers.wedges.rows(), ROWS_MAX), *quarantined)[:ROWS_MAX]\n",
         "        rows = quarantined[:ROWS_MAX]\n",
         (WEDGED + "test_it_is_shown_with_partition_code_and_time[code-47]",),
@@ -279,7 +279,7 @@ MARKERS: Final = (
     Mutant(
         "anybody-forces",
         "forcing a marker needs ALTER",
-        "quorum/set_aside.py",
+        "coordinator/set_aside.py",
         "        self._acls.require(context.principal, Operation.ALTER)\n",
         "        self._acls.require(context.principal, Operation.DESCRIBE)\n",
         (WEDGED + "test_who_may_look_and_who_may_force[User:looker]",),

@@ -89,7 +89,7 @@ PRODUCER_IDS: Final = (
     Mutant(
         "adopted-after-unknown",
         "what the znode holds after a write of unknown outcome is never taken for ours",
-        "quorum/migrator.py",
+        "bridge/migrator.py",
         WRITTEN,
         "            if not isinstance(outcome, Written):\n"
         "                there = yield from self._zookeeper.look()\n"
@@ -103,7 +103,7 @@ PRODUCER_IDS: Final = (
     Mutant(
         "bridge-answers-early",
         "a block of the bridge is answered when its record is applied",
-        "quorum/migrator.py",
+        "bridge/migrator.py",
         "        self._submit(self._charged(asked.request, decide), applied)\n",
         "        self._submit(self._charged(asked.request, decide), lambda _outcome, _throttle_ms: None)\n"
         "        applied(block, 0)\n",
@@ -126,7 +126,7 @@ PRODUCER_IDS: Final = (
     Mutant(
         "fence-before-intent",
         "the intent is applied before the fence is written",
-        "quorum/upgrade.py",
+        "bridge/upgrade.py",
         "        yield from self._applied(partial(migration.decide_fence_intent, intent=intent, ",
         "        (partial(migration.decide_fence_intent, intent=intent, ",
         (UPGRADE + "test_an_intent_of_unknown_fate_fences_nothing",),
@@ -142,7 +142,7 @@ PRODUCER_IDS: Final = (
     Mutant(
         "rollback-without-a-write",
         "a rollback writes the znode, so that a fence on its way cannot be written after it",
-        "quorum/upgrade.py",
+        "bridge/upgrade.py",
         "            self._require_ours(znode.fence)\n            block = migration.block_to_hand_back("
         "self._image(), znode.block_end)\n            outcome",
         "            if znode.fence is None:\n"

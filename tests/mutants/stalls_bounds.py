@@ -29,7 +29,7 @@ STALLS_BOUNDS: Final = (
     Mutant(
         "announces-all",
         "a wide transaction is not announced: looking up its leaders would stall the loop",
-        "quorum/announcer.py",
+        "coordinator/announcer.py",
         "> ANNOUNCED_MAX:",
         "> 10**9:",
         ("tests/quorum/test_announcer.py::test_a_wide_transaction_is_not_announced[1-0]",),
@@ -45,7 +45,7 @@ STALLS_BOUNDS: Final = (
     Mutant(
         "transactions-of-a-broker-without-end",
         "the transactions of one request of a broker are bounded: all are decided in one step",
-        "quorum/transaction_server.py",
+        "coordinator/transaction_server.py",
         " or len(ids) > ADDED_MAX:",
         ":",
         (SERVER + "test_the_transactions_of_one_request_of_a_broker_are_bounded[3-True]",),

@@ -31,7 +31,7 @@ BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta
 
 FOREIGN = """
 from fencepost.records.types import BrokerId
-from fencepost.quorum.config import NodeConfig
+from fencepost.settings.config import NodeConfig
 
 def use(config: NodeConfig) -> str:
     reveal_type(BrokerId(1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.local_cluster import CONFIG, create_cluster
+from fencepost.cluster.local_cluster import CONFIG, create_cluster
 from tests.modules import FOLDERS, LINKS, LOADED_TWICE, loaded_twice
 from tests.ports import cluster_port
 
@@ -119,8 +119,8 @@ def test_no_file_is_loaded_twice_in_tests() -> None:
     "arguments",
     [
         pytest.param(["fencepost.cli.main", "--help"], id="every-command"),
-        pytest.param(["fencepost.cli.bench_load"], id="load"),
-        pytest.param(["fencepost.cli.transaction_load"], id="transactions"),
+        pytest.param(["fencepost.bench.load"], id="load"),
+        pytest.param(["fencepost.bench.transaction_load"], id="transactions"),
     ],
 )
 def test_no_file_is_loaded_twice_by_a_program(arguments: list[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.static.primitive import i8
 
-from fencepost.cli import node_process
+from fencepost.cluster import node_process
 from tests.harness.command import in_process, stdout_of
 from tests.harness.nodes import (
     CALM,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.cli.read_back import READ_COMMITTED, read_topic
+from fencepost.client.read_back import READ_COMMITTED, read_topic
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.types import NodeId
 from fencepost.wire.connection import Connection

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
 from fencepost.wire.descriptors import RESERVE_MIN
 from fencepost.wire.request_memory import SMALL_FRAME_BYTES_MAX
 from tests.harness.nodes import CALM, NO_QUOTA, Nodes, running, wait_for

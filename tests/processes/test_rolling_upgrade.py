@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fencepost.cli.broker_contact import brokers_of
-from fencepost.cli.demo_transactions import PARTITIONS, TOPIC, Writers, check
+from fencepost.bench.demo_transactions import PARTITIONS, TOPIC, Writers, check
 from fencepost.cli.main import fencepost
-from fencepost.cli.output import Failed, Unreadable
-from fencepost.cli.transactional_producer import Outcome
+from fencepost.client.transactional_producer import Outcome
+from fencepost.cluster.console import Failed, Unreadable
+from fencepost.cluster.target import brokers_of
 from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 from tests.processes import archive_reader, versions
 from tests.processes.checks import await_equal_archives, check_run

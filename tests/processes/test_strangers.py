@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli import node_process
+from fencepost.cluster import node_process
 from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
 from fencepost.controller.errors import ApiError
-from fencepost.quorum.node_identity import read_identity
 from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.settings.node_identity import read_identity
 from fencepost.wire.client import Connection, ConnectionLost
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from tests.harness.nodes import (

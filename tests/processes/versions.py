@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from fencepost.cli import cluster_state, node_process
-from fencepost.cli.local_cluster import open_cluster
+from fencepost.cluster import node_process, state
+from fencepost.cluster.local_cluster import open_cluster
 from tests.harness.nodes import COMMAND_SECONDS_MAX, JSON_LOGS, Nodes
 from tests.ports import cluster_port
 
@@ -108,7 +108,7 @@ def earlier_cluster(directory: Path, tree: Path, *overrides: str) -> Iterator[No
     try:
         start(nodes, tree, *nodes.node_ids)
         # A listener answers before its broker is registered, and a topic needs brokers.
-        cluster_state.await_live(nodes.cluster, {}, lambda _words: None)
+        state.await_live(nodes.cluster, {}, lambda _words: None)
         yield nodes
         complaints = nodes.complaints()
     finally:

@@ -22,10 +22,10 @@ from fencepost.controller.transactions.add_partitions import AddPartitions, AddP
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.init_producer_id import InitProducerId
 from fencepost.controller.transactions.states import Transaction
-from fencepost.quorum.marker_sender import Done
+from fencepost.coordinator.marker_sender import Done
+from fencepost.coordinator.transaction_server import TransactionServer
+from fencepost.coordinator.transaction_timers import TransactionTimes
 from fencepost.quorum.proposer import PATIENCE_S
-from fencepost.quorum.transaction_server import TransactionServer
-from fencepost.quorum.transaction_timers import TransactionTimes
 from fencepost.records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerId, ProducerId

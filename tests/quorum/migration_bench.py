@@ -6,6 +6,8 @@ the next leader starts on the same image and the same znode.
 
 from typing import Any
 
+from fencepost.bridge.migrator import Migrator
+from fencepost.bridge.zookeeper_port import ZookeeperPort
 from fencepost.controller import migration_phase, producer_ids
 from fencepost.controller.errors import ApiError, NotController
 from fencepost.controller.migration_phase import Migration, Phase
@@ -13,8 +15,6 @@ from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.replay import replay_record
 from fencepost.controller.view import Overlay
 from fencepost.quorum.draft import Decide, Reply
-from fencepost.quorum.migrator import Migrator
-from fencepost.quorum.zookeeper_port import ZookeeperPort
 from fencepost.records.logged import StateRecord
 from fencepost.records.schema import ZkMigrationStateRecord
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
 from fencepost.controller.view import View
-from fencepost.quorum.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
+from fencepost.node.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
 from fencepost.quorum.messages import Message, decode
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig

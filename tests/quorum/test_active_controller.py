@@ -16,11 +16,12 @@ from structlog.testing import capture_logs
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
-from fencepost.quorum.active_controller import EXIT_HALTED, Controller
-from fencepost.quorum.config import parse_properties
-from fencepost.quorum.driver import Background, CallAfter, Driver, Halt, Obligations, Send, TickAfter, Turn
-from fencepost.quorum.node_identity import format_directory, id_text, random_id
+from fencepost.node.active_controller import EXIT_HALTED, Controller
+from fencepost.node.driver import Background, CallAfter, Driver, Halt, Obligations, Send, TickAfter, Turn
 from fencepost.records.types import NodeId
+from fencepost.settings.config import parse_properties
+from fencepost.settings.credentials import read_credentials
+from fencepost.settings.node_identity import format_directory, id_text, random_id
 from tests.ports import free_port
 from tests.quorum.stage import ONE, TWO, Replies
 from tests.secret_files import write_secret
@@ -95,7 +96,7 @@ def controller_of(tmp_path: Path) -> Callable[[], Controller]:
             directory_id=directory,
             initial_voters={ONE: directory},
         )
-        return Controller(config, identity)
+        return Controller(config, identity, read_credentials(config, identity.cluster_id))
 
     return make
 
@@ -204,7 +205,7 @@ def test_an_obligation_that_cannot_be_carried_out_halts(
 ) -> None:
     """Or what is behind it, the turn, would never come."""
     statuses: list[int] = []
-    monkeypatch.setattr("fencepost.quorum.active_controller.os._exit", statuses.append)
+    monkeypatch.setattr("fencepost.node.active_controller.os._exit", statuses.append)
 
     async def story() -> None:
         controller = controller_of()
@@ -229,7 +230,7 @@ def test_a_halt_ends_the_process_and_nothing_comes_after_it(
         statuses.append(status)
         raise Ended
 
-    monkeypatch.setattr("fencepost.quorum.active_controller.os._exit", end)
+    monkeypatch.setattr("fencepost.node.active_controller.os._exit", end)
 
     async def story() -> None:
         controller = controller_of()
@@ -263,7 +264,7 @@ def test_one_life_of_a_controller(
 ) -> None:
     """It leads, decides, refuses while its disk is full, goes on, and after a stop replies to no one."""
     free = [10**12]
-    monkeypatch.setattr("fencepost.quorum.active_controller.shutil.disk_usage", lambda _path: Usage(free[0]))
+    monkeypatch.setattr("fencepost.node.active_controller.shutil.disk_usage", lambda _path: Usage(free[0]))
 
     async def story() -> None:
         controller = controller_of()

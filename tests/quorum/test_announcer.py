@@ -2,7 +2,7 @@
 
 import pytest
 
-import fencepost.quorum.announcer
+import fencepost.coordinator.announcer
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
@@ -41,7 +41,7 @@ def test_it_is_sent_before_the_producer_is_answered(bench: Bench) -> None:
 def test_a_wide_transaction_is_not_announced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, most: int, announced: int
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.announcer, "ANNOUNCED_MAX", most)
+    monkeypatch.setattr(fencepost.coordinator.announcer, "ANNOUNCED_MAX", most)
     bench.begun("alice", 0, 1)
     assert len(bench.announced) == announced
 

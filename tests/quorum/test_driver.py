@@ -10,7 +10,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import NotController, StorageFull
 from fencepost.controller.features import FEATURES, METADATA_VERSION
 from fencepost.controller.view import View
-from fencepost.quorum.driver import (
+from fencepost.node.driver import (
     SERVICE_LOG_S,
     TURN,
     CallAfter,

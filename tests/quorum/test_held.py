@@ -2,9 +2,9 @@
 
 import pytest
 
-import fencepost.quorum.held
+import fencepost.coordinator.parked
 from fencepost.controller.decision import Decision
-from fencepost.quorum.held import Held, Waiting
+from fencepost.coordinator.parked import Held, Waiting
 from tests.wire.answering import Answering
 
 
@@ -34,7 +34,7 @@ def test_who_waited_long_enough_is_given_back_once() -> None:
 
 
 def test_one_past_the_bound_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.held, "HELD_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.parked, "HELD_MAX", 2)
     held = Held()
     assert [held.hold(waiting("alice")) for _ in range(3)] == [True, True, False]
     held.release("alice")

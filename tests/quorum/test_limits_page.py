@@ -6,7 +6,8 @@ import pytest
 
 from fencepost.controller import topic_creation, topic_deletion
 from fencepost.controller.transactions import add_partitions, states
-from fencepost.quorum import draft, held, proposer, quarantine, transaction_server
+from fencepost.coordinator import parked, transaction_server
+from fencepost.quorum import draft, proposer, quarantine
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 LIMITS = {
@@ -31,7 +32,7 @@ LIMITS = {
     "records of one decision": (draft.DECISION_BYTES_MAX,),
     "decisions that share an entry": (draft.DECISIONS_MAX,),
     "requests that wait for a decision": (proposer.PENDING_MAX,),
-    "requests parked until a transaction completes": (held.HELD_MAX,),
+    "requests parked until a transaction completes": (parked.HELD_MAX,),
     "rows that timers have set aside": (quarantine.QUARANTINED_MAX,),
 }
 

@@ -43,7 +43,7 @@ def leader_changes(rig: Rig, node: int) -> list[int]:
 
 
 def bootstrap(rig: Rig, node: int) -> None:
-    """As a node does in its first leadership (quorum/active_controller.py)."""
+    """As a node does in its first leadership (node/active_controller.py)."""
     formatted = rig[node].log_level_formatted
     ask(
         rig,

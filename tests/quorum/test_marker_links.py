@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import structlog
 
-import fencepost.quorum.marker_links
+import fencepost.coordinator.marker_links
 from fencepost.controller.authorization import Operation
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
-from fencepost.quorum.marker_links import AnnouncementLinks, MarkerLinks
+from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.records.types import BrokerId
 from fencepost.wire.connection import ConnectionLost, RequestTimeout
 from fencepost.wire.dispatch import Context, Endpoint, Reply
@@ -120,7 +120,7 @@ def test_a_broker_that_restarted_is_connected_again() -> None:
 
 
 def test_silence_is_told_and_others_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.marker_links, "MARKERS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(fencepost.coordinator.marker_links, "MARKERS_TIMEOUT_S", 0.2)
 
     async def story(links: MarkerLinks) -> None:
         silent = await broker(lambda request, context, reply: None)
@@ -206,7 +206,7 @@ class Announced:
 def test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.marker_links, "REOPEN_S", 0.0)
+    monkeypatch.setattr(fencepost.coordinator.marker_links, "REOPEN_S", 0.0)
 
     async def story() -> None:
         links, broker = AnnouncementLinks(None, known_secret()), Announced()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import fencepost.quorum.completions
-import fencepost.quorum.marker_sender
+import fencepost.coordinator.completions
+import fencepost.coordinator.marker_sender
 from fencepost.controller import brokers, topics
 from fencepost.controller.brokers import UnregisterBroker
 from fencepost.controller.decision import Decision
@@ -13,9 +13,9 @@ from fencepost.controller.errors import NotController
 from fencepost.controller.topics import TOPICS, Partition
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.view import View
+from fencepost.coordinator.marker_job import Job
+from fencepost.coordinator.marker_sender import RETRY_S_MAX, MarkerSender
 from fencepost.quorum.draft import Decide, Reply
-from fencepost.quorum.marker_job import Job
-from fencepost.quorum.marker_sender import RETRY_S_MAX, MarkerSender
 from fencepost.records.schema import RemoveTopicRecord
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerId, ProducerId
@@ -186,7 +186,7 @@ def test_many_prepared_transactions_are_walked_in_slices(
 ) -> None:
     prepared(bench, *(f"id-{n}" for n in range(9)), indexes=(0,))
     bench.take_sent()
-    monkeypatch.setattr(fencepost.quorum.marker_sender, "WALK_ROWS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.marker_sender, "WALK_ROWS_MAX", 2)
     bench.server.deposed()
     bench.server.activated(0)
     bench.settle()
@@ -200,7 +200,7 @@ def test_many_prepared_transactions_are_walked_in_slices(
 
 
 def test_past_the_bound_the_rest_waits_for_its_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.marker_sender, "JOBS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.marker_sender, "JOBS_MAX", 2)
     prepared(bench, *(f"id-{n}" for n in range(5)), indexes=(0,))
     assert bench.server.markers.waiting == 2
     for _ in range(6):
@@ -211,7 +211,7 @@ def test_past_the_bound_the_rest_waits_for_its_turn(bench: Bench, monkeypatch: p
 
 
 def test_a_request_has_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.marker_sender, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.marker_sender, "PARTITIONS_MAX", 2)
     prepared(bench, "alice", "bob", "carol", indexes=(0,))
     (first,) = bench.take_sent()
     assert len(first.partitions) == 2
@@ -222,7 +222,7 @@ def test_a_request_has_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_decision_completes_no_more_than_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.completions, "COMPLETIONS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.completions, "COMPLETIONS_MAX", 2)
     prepared(bench, *(f"id-{n}" for n in range(5)), indexes=(0,))
     entries = bench.entries
     bench.take_sent()[0].answer()
@@ -237,7 +237,7 @@ def test_markers_are_routed_in_slices_and_none_is_forgotten(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Of a transaction with many partitions, and of many that a new leader finds."""
-    monkeypatch.setattr(fencepost.quorum.marker_sender, "ROUTED_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.marker_sender, "ROUTED_MAX", 2)
     bench.create("wide", *[1] * 5)
     names = ["alice"] if how == "one-transaction" else ["alice", "bob", "carol"]
     routed: list[int] = []

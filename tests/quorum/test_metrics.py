@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import generate_latest
 
-from fencepost.quorum.metrics import NodeMetrics, watch_loop
-from fencepost.quorum.transaction_counts import TransactionCounts
+from fencepost.coordinator.transaction_counts import TransactionCounts
+from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.records.types import NodeId, Offset, Term
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from fencepost.quorum.metrics import NodeMetrics
-from fencepost.quorum.metrics_port import HEAD_BYTES_MAX, METRICS_CONNECTIONS_MAX, RENDERED_S, MetricsPort
+from fencepost.node.metrics import NodeMetrics
+from fencepost.node.metrics_port import HEAD_BYTES_MAX, METRICS_CONNECTIONS_MAX, RENDERED_S, MetricsPort
 from fencepost.records.types import Term
 from fencepost.wire.admission import PACE_SWEEPS
 from fencepost.wire.limits import ListenerLimits

@@ -2,12 +2,12 @@
 
 import pytest
 
-import fencepost.quorum.migrator
-from fencepost.cli.zookeeper_port import block_content, fence_content
+import fencepost.bridge.migrator
+from fencepost.bridge.live_port import block_content, fence_content
+from fencepost.bridge.zookeeper_port import Fence, Unavailable, Written
 from fencepost.controller.migration import DIRECT_WRITERS
 from fencepost.controller.migration_phase import Intent, Phase
 from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.zookeeper_port import Fence, Unavailable, Written
 from fencepost.records.schema import AllocateProducerIdsRecord
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 from tests.quorum.migration_bench import CLUSTER, Bench
@@ -76,7 +76,7 @@ def test_a_rival_was_faster_so_its_block_comes_first(bridged: Bench, looks: bool
 def test_rivals_that_are_always_faster_do_not_hold_anybody_up(
     bridged: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.migrator, "RANGE_TRIES_MAX", 3)
+    monkeypatch.setattr(fencepost.bridge.migrator, "RANGE_TRIES_MAX", 3)
     bridged.port.before_write = lambda: take_directly(bridged.znode)
     assert bridged.allocate(1) == ["CoordinatorLoadInProgress"]
     assert bridged.port.writes == 3
@@ -87,7 +87,7 @@ def test_rivals_that_are_always_faster_do_not_hold_anybody_up(
 def test_no_further_try_after_the_time_is_over(bridged: Bench) -> None:
     def slow_rival() -> None:
         take_directly(bridged.znode)
-        bridged.now += fencepost.quorum.migrator.RANGE_S_MAX
+        bridged.now += fencepost.bridge.migrator.RANGE_S_MAX
 
     bridged.port.before_write = slow_rival
     assert bridged.allocate(1) == ["CoordinatorLoadInProgress"]
@@ -198,7 +198,7 @@ def test_no_ids_are_wasted_on_a_broker_of_an_old_epoch(bridged: Bench) -> None:
 
 
 def test_one_request_too_many_is_sent_away(bridged: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.migrator, "WAITING_MAX", 2)
+    monkeypatch.setattr(fencepost.bridge.migrator, "WAITING_MAX", 2)
     bridged.port.holding = True
     asked = bridged.ask(1, 1, 1, 1)
     assert [a.codes for a in asked] == [[], [], [], ["CoordinatorLoadInProgress"]]
@@ -218,7 +218,7 @@ def test_one_request_too_many_is_sent_away(bridged: Bench, monkeypatch: pytest.M
 def test_a_range_is_so_long_and_no_longer(
     bridged: Bench, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, ranges: list[int]
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.migrator, name, limit)
+    monkeypatch.setattr(fencepost.bridge.migrator, name, limit)
     bridged.port.holding = True
     asked = bridged.ask(1, 2, 1, 2)
     before = len(bridged.znode.writes)

@@ -13,8 +13,8 @@ from fencepost.controller.replay import REPLAY
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.states import State
+from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
 from fencepost.quorum.quarantine import Quarantine
-from fencepost.quorum.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.logged import ENTRY_COST_MAX
 from fencepost.records.schema import BrokerRegistrationChangeRecord

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.controller.transactions import states
-from fencepost.quorum.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
+from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import Bench
 from tests.quorum.rig import Rig

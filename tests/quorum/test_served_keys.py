@@ -6,11 +6,11 @@ from pathlib import Path
 import structlog
 
 from fencepost.broker.main import Broker
-from fencepost.quorum.active_controller import Controller
-from fencepost.quorum.config import parse_properties
-from fencepost.quorum.metrics import NodeMetrics
-from fencepost.quorum.node_identity import format_directory, id_text, random_id
+from fencepost.node.active_controller import Controller
+from fencepost.node.metrics import NodeMetrics
 from fencepost.records.types import NodeId
+from fencepost.settings.config import parse_properties
+from fencepost.settings.node_identity import format_directory, id_text, random_id
 from fencepost.wire.dispatch import BROKER, CONTROLLER, ListenerKind
 from fencepost.wire.registry import APIS
 from tests.ports import free_port

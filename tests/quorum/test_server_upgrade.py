@@ -14,13 +14,13 @@ from fencepost.controller.errors import ClusterAuthorizationFailed
 from fencepost.controller.migration_phase import MIGRATION, Migration, Phase
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.view import EmptyView, Overlay
-from fencepost.quorum.config import NodeConfig, parse_properties
+from fencepost.node.metrics import NodeMetrics
+from fencepost.node.server import ControllerServer
 from fencepost.quorum.draft import Decide
-from fencepost.quorum.metrics import NodeMetrics
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
-from fencepost.quorum.server import ControllerServer
 from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.settings.config import NodeConfig, parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
 from tests.quorum.rig import Answers, Silence

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-import fencepost.quorum.topic_server
+import fencepost.coordinator.topic_server
 from fencepost.controller.authorization import Acls
 from fencepost.controller.errors import (
     ApiError,
@@ -21,14 +21,14 @@ from fencepost.controller.errors import (
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
-from fencepost.quorum.config import parse_properties
+from fencepost.coordinator.topic_server import RESOURCES_MAX
+from fencepost.node.metrics import NodeMetrics
+from fencepost.node.server import ControllerServer
 from fencepost.quorum.draft import Decide
-from fencepost.quorum.metrics import NodeMetrics
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
-from fencepost.quorum.server import ControllerServer
-from fencepost.quorum.topic_server import RESOURCES_MAX
 from fencepost.records.types import NodeId
+from fencepost.settings.config import parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import ConfigResource, DescribeConfigs
@@ -143,7 +143,7 @@ def test_what_was_said_of_all_topics_is_not_said_again_when_it_is_wrong() -> Non
 
 
 def test_names_alone_do_not_take_all_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.topic_server, "AUTO_CREATED_PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.topic_server, "AUTO_CREATED_PARTITIONS_MAX", 2)
     stage = Stage()
     codes = [each.error_code for each in stage.ask(asked("a", "b", "c", create=True)).topics]
     assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]

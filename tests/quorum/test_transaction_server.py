@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import fencepost.quorum.transaction_lists
-import fencepost.quorum.transaction_server
+import fencepost.coordinator.transaction_lists
+import fencepost.coordinator.transaction_server
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -17,9 +17,9 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX
+from fencepost.coordinator.transaction_lists import LISTS_MAX
 from fencepost.quorum.draft import Decide, Reply
-from fencepost.quorum.held import HOLD_END_S_MAX, HOLD_S_MAX
-from fencepost.quorum.transaction_lists import LISTS_MAX
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
@@ -275,7 +275,7 @@ def test_the_transactions_of_one_request_of_a_broker_are_bounded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int, refused: bool
 ) -> None:
     """Each is decided in the same step, whether it writes or not."""
-    monkeypatch.setattr(fencepost.quorum.transaction_server, "ADDED_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.transaction_server, "ADDED_MAX", 2)
     pairs = {f"t{number}": bench.begun(f"t{number}", 0) for number in range(count)}
     told = verify(bench, *(part(each, pair, 0) for each, pair in pairs.items()))
     assert (told == ErrorCode.INVALID_REQUEST) is refused
@@ -390,7 +390,7 @@ def sent_and_read(answer: Answer) -> ListTransactionsAnswer:
 
 
 def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.transaction_lists, "LIST_ROWS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.transaction_lists, "LIST_ROWS_MAX", 2)
     names = [f"id-{n}" for n in range(7)]
     for name in names:
         bench.init(name)
@@ -405,7 +405,7 @@ def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.Monkey
 def test_a_list_has_a_bound(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, bytes_max: int, told: str | ErrorCode
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.transaction_lists, "LIST_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(fencepost.coordinator.transaction_lists, "LIST_BYTES_MAX", bytes_max)
     bench.begun("twelve-bytes", 0)
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()

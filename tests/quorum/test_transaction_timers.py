@@ -3,10 +3,10 @@
 import pytest
 
 import fencepost.controller.transactions.expiry
-import fencepost.quorum.transaction_timers
+import fencepost.coordinator.transaction_timers
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions import states
-from fencepost.quorum.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
+from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
 from tests.quorum.conftest import MakeRig
 from tests.quorum.coordinator import TOPIC, Bench
 
@@ -35,7 +35,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
 
 
 def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.transaction_timers, "WALK_S", 1_000.0)
+    monkeypatch.setattr(fencepost.coordinator.transaction_timers, "WALK_S", 1_000.0)
     bench.server.activated(bench.rig[1].proposer.now_ms())
     bench.begun("alice", 0, timeout_ms=1_000)
     bench.wait(3.0)

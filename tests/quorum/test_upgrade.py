@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import fencepost.quorum.migrator
-import fencepost.quorum.upgrade
-from fencepost.cli.zookeeper_port import fence_content
+import fencepost.bridge.migrator
+import fencepost.bridge.upgrade
+from fencepost.bridge.live_port import fence_content
+from fencepost.bridge.zookeeper_port import Conflict, Fence
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest, RequestTimedOut
 from fencepost.controller.migration_phase import Intent, Phase
 from fencepost.quorum.crash_points import CONTROLLER_POINTS
-from fencepost.quorum.zookeeper_port import Conflict, Fence
 from fencepost.wire.k20021_migrate import LoggedFence
 from tests.quorum.migration_bench import CLUSTER, Bench, Crash
 from tests.zookeeper.model import (
@@ -145,7 +145,7 @@ def test_among_rivals_the_fence_is_written_right_behind_a_write_of_ours(bench: B
 def test_a_fence_that_never_gets_through_says_so_and_can_be_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.upgrade, "FENCE_TRIES_MAX", 3)
+    monkeypatch.setattr(fencepost.bridge.upgrade, "FENCE_TRIES_MAX", 3)
     bench.go_to(Phase.IMPORTED)
     bench.port.before_write = lambda: take_directly(bench.znode)
     with pytest.raises(CoordinatorLoadInProgress, match=r"fence: 3 tries in .* run fence again, or rollback"):
@@ -272,7 +272,7 @@ def test_a_rollback_whose_write_is_not_heard_of_writes_again(bench: Bench, spoil
 
 
 def test_a_rollback_against_rivals_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.upgrade, "WRITE_TRIES_MAX", 3)
+    monkeypatch.setattr(fencepost.bridge.upgrade, "WRITE_TRIES_MAX", 3)
     bench.go_to(Phase.IMPORTED)
     bench.crash_at = "fence:intent-applied"
     with pytest.raises(Crash):

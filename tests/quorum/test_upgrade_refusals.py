@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-import fencepost.quorum.migrator
-import fencepost.quorum.upgrade
-from fencepost.cli.zookeeper_port import block_content, fence_content
+import fencepost.bridge.migrator
+import fencepost.bridge.upgrade
+from fencepost.bridge.live_port import block_content, fence_content
+from fencepost.bridge.zookeeper_port import Fence, Unavailable, Unreadable
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
 from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.zookeeper_port import Fence, Unavailable, Unreadable
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 from fencepost.wire.k20021_migrate import LoggedFence, SeenZnode
 from tests.quorum.migration_bench import Bench, Crash, stopped
@@ -145,7 +145,7 @@ def test_an_outage_in_the_middle_of_a_fence_is_said_and_waited_for(bench: Bench)
 
 
 def test_one_command_too_many_is_sent_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.migrator, "COMMANDS_MAX", 2)
+    monkeypatch.setattr(fencepost.bridge.migrator, "COMMANDS_MAX", 2)
     asked = [bench.command("bridge") for _ in range(3)]
     others = [bench.command("import"), bench.command("fence")]
     looks = [bench.command("status") for _ in range(3)]

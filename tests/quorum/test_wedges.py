@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-import fencepost.quorum.marker_sender
-import fencepost.quorum.set_aside
-import fencepost.quorum.wedges
+import fencepost.coordinator.marker_sender
+import fencepost.coordinator.set_aside
+import fencepost.coordinator.wedges
 from fencepost.controller.authorization import Acls
 from fencepost.controller.errors import ErrorCode
-from fencepost.quorum.marker_sender import RETRY_S_MAX
-from fencepost.quorum.wedges import RETRY_S
+from fencepost.coordinator.marker_sender import RETRY_S_MAX
+from fencepost.coordinator.wedges import RETRY_S
 from fencepost.wire.dispatch import Context
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation
@@ -133,7 +133,7 @@ def test_it_is_tried_again_ever_more_slowly_and_ends_when_it_may(bench: Bench) -
     gaps = [after - before for before, after in pairwise(tries)]
     assert 8 <= len(tries) <= 13
     assert all(after > 1.5 * before for before, after in pairwise(gaps) if after < 500)
-    bench.wait(fencepost.quorum.wedges.RETRY_S_MAX, step_s=5.0)
+    bench.wait(fencepost.coordinator.wedges.RETRY_S_MAX, step_s=5.0)
     (sent,) = bench.take_sent()
     sent.answer()
     bench.settle()
@@ -311,7 +311,7 @@ def told_51(bench: Bench) -> bool:
 
 
 def test_wedged_transactions_keep_no_others_waiting(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencepost.quorum.marker_sender, "JOBS_MAX", 2)
+    monkeypatch.setattr(fencepost.coordinator.marker_sender, "JOBS_MAX", 2)
     wedge(bench, OLD, "alice", "bob")
     prepared(bench, "carol", "dave", indexes=(1,))
     for sent in bench.take_sent():
@@ -324,7 +324,7 @@ def test_wedged_transactions_keep_no_others_waiting(bench: Bench, monkeypatch: p
 def test_past_the_bound_the_oldest_is_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, past: int
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.wedges, "WEDGED_MAX", 3 - past)
+    monkeypatch.setattr(fencepost.coordinator.wedges, "WEDGED_MAX", 3 - past)
     wedge(bench, OLD, "alice", "bob", "carol")
     assert [each.key for each in listed(bench).rows] == ["alice", "bob", "carol"][past:]
     bench.wait(1.1)  # the walk
@@ -335,7 +335,7 @@ def test_past_the_bound_the_oldest_is_tried_again(
 def test_a_list_has_a_bound_and_says_how_many_there_are(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fencepost.quorum.set_aside, "ROWS_MAX", 3)
+    monkeypatch.setattr(fencepost.coordinator.set_aside, "ROWS_MAX", 3)
     wedge(bench)
     for n, total in ((1, 2), (2, 3), (3, 4)):
         bench.rig[1].quarantine.add("transaction timeout", f"id-{n}", "why")

@@ -10,7 +10,7 @@ from fencepost.controller.brokers import Heartbeat, RegisterBroker
 from fencepost.controller.errors import ClusterAuthorizationFailed
 from fencepost.controller.migration_phase import Phase
 from fencepost.controller.producer_ids import AllocateProducerIds
-from fencepost.quorum.server import ControllerServer
+from fencepost.node.server import ControllerServer
 from fencepost.records.types import BrokerEpoch, BrokerId
 from tests.quorum.test_server_upgrade import Stage
 

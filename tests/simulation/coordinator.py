@@ -14,9 +14,9 @@ from fencepost.controller.transactions.add_partitions import AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.init_producer_id import InitProducerId
-from fencepost.quorum.driver import Service
-from fencepost.quorum.transaction_server import TransactionServer
-from fencepost.quorum.transaction_timers import TransactionTimes
+from fencepost.coordinator.transaction_server import TransactionServer
+from fencepost.coordinator.transaction_timers import TransactionTimes
+from fencepost.node.driver import Service
 from fencepost.records.types import BrokerId, ProducerId
 from fencepost.wire.dispatch import Context, Endpoint
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
@@ -126,7 +126,7 @@ class Coordinator(Process):
     def _send_announcements(
         self, _life: int, broker_id: BrokerId, _host: str, _port: int, request: AnnouncePartitions
     ) -> None:
-        """As quorum/marker_links.py: nobody hears what becomes of it."""
+        """As coordinator/marker_links.py: nobody hears what becomes of it."""
         broker = self.brokers.get(broker_id)
         if broker is not None:
             self.post.carry(partial(broker.announce, request, _nobody))
@@ -134,7 +134,7 @@ class Coordinator(Process):
     def _send_to_broker(
         self, life: int, broker_id: BrokerId, deliver: Callable[[Broker, Told], None], done: Told
     ) -> None:
-        """As quorum/marker_links.py: one answer or one failure. What was given up on may still arrive."""
+        """As coordinator/marker_links.py: one answer or one failure. What was given up may still arrive."""
         waiting = [True]
 
         def tell(outcome: Any) -> None:

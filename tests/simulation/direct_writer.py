@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from fencepost.bridge.zookeeper_port import Conflict, Unavailable, Unknown, Written
 from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.zookeeper_port import Conflict, Unavailable, Unknown, Written
 from fencepost.records.types import NodeId, ProducerId
 from tests.simulation.agenda import Agenda
 from tests.simulation.ensemble import SimulatedEnsemble

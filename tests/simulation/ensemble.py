@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.cli.zookeeper_port import block_content, fence_content, seen
-from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.zookeeper_port import (
+from fencepost.bridge.live_port import block_content, fence_content, seen
+from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
     Outcome,
@@ -24,6 +23,7 @@ from fencepost.quorum.zookeeper_port import (
     Written,
     Znode,
 )
+from fencepost.controller.producer_ids import ProducerIdBlock
 from tests.simulation.agenda import Agenda
 from tests.zookeeper.model import ZnodeModel
 

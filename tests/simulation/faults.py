@@ -7,8 +7,8 @@ log binds its new directory (docs/design.md 4).
 
 from typing import TYPE_CHECKING
 
-from fencepost.quorum.active_controller import HAND_OVER_S
-from fencepost.quorum.driver import TICK_S
+from fencepost.node.active_controller import HAND_OVER_S
+from fencepost.node.driver import TICK_S
 from fencepost.records.types import NodeId
 from tests.simulation.process import DISK_FREE_MIN, Process
 
@@ -147,7 +147,7 @@ class Faults:
         self.restart_later(victim)
 
     def _hand_over(self) -> None:
-        """A clean stop: hand leadership over, as quorum/active_controller.py; start again later."""
+        """A clean stop: hand leadership over, as node/active_controller.py; start again later."""
         victim = self._victim()
         if victim.up:
             self._sim.said(f"{victim.node_id} hands over")

@@ -1,4 +1,4 @@
-"""Sessions of brokers, as quorum/server.py keeps them."""
+"""Sessions of brokers, as node/server.py keeps them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """One voter's process under virtual time: a real driver on a real directory, its timers, its deaths.
 
-In the place of quorum/active_controller.py: events go into the driver (quorum/driver.py), its obligations are
+In the place of node/active_controller.py: events go into the driver (node/driver.py), its obligations are
 carried out on the simulated network and agenda. A flush takes time and holds up everything else.
 A stopped process hears nothing until it continues; then it hears everything at once, late.
 A killed one loses the open LMDB transaction and what its archive had not written, and comes back from
@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.controller.brokers import Contacts
-from fencepost.quorum.draft import Decide, Reply
-from fencepost.quorum.driver import (
+from fencepost.node.driver import (
     MAINTAIN_S,
     SWEEP_S,
     TICK_S,
@@ -30,6 +29,7 @@ from fencepost.quorum.driver import (
     Service,
     TickAfter,
 )
+from fencepost.quorum.draft import Decide, Reply
 from fencepost.quorum.messages import Vote, decode
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig

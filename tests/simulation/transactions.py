@@ -19,7 +19,7 @@ import fencepost.controller.transactions.end_txn
 import fencepost.controller.transactions.fencing
 import fencepost.controller.transactions.init_producer_id
 import fencepost.controller.transactions.states
-import fencepost.quorum.transaction_timers
+import fencepost.coordinator.transaction_timers
 from fencepost.controller.decision import Decision
 from fencepost.controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
 from fencepost.controller.view import View
@@ -53,7 +53,7 @@ SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (fencepost.controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
     (fencepost.controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (fencepost.controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
-    (fencepost.quorum.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
+    (fencepost.coordinator.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
 )
 
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import fencepost.quorum.migrator
+import fencepost.bridge.migrator
+from fencepost.bridge.migrator import Migrator
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.controller.migration_phase import Phase, current
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from fencepost.quorum.driver import Service
-from fencepost.quorum.migrator import Migrator
+from fencepost.node.driver import Service
 from fencepost.records.types import BrokerEpoch, NodeId
 from fencepost.wire.k20021_migrate import Migrate, Migrated
 from tests.simulation.agenda import Agenda
@@ -50,7 +50,7 @@ class Block(NamedTuple):
 
 
 class Migrating:
-    """The migrator as a service, as quorum/server.py makes it one."""
+    """The migrator as a service, as node/server.py makes it one."""
 
     def __init__(self, migrator: Migrator) -> None:
         self._migrator = migrator
@@ -71,7 +71,7 @@ class Migrating:
 
 
 class UpgradingProcess(Process):
-    """A process with a migrator, as quorum/server.py has one."""
+    """A process with a migrator, as node/server.py has one."""
 
     migrating = True
     ensemble: SimulatedEnsemble
@@ -215,8 +215,8 @@ class UpgradeSimulation(Simulation):
         *,
         node_count: int = 3,
     ) -> None:
-        self._ranges = fencepost.quorum.migrator.RANGE_BLOCKS_MAX
-        fencepost.quorum.migrator.RANGE_BLOCKS_MAX = RANGE_BLOCKS  # type: ignore[misc]
+        self._ranges = fencepost.bridge.migrator.RANGE_BLOCKS_MAX
+        fencepost.bridge.migrator.RANGE_BLOCKS_MAX = RANGE_BLOCKS  # type: ignore[misc]
         invariants = (*INVARIANTS, self._new_eras_begin_after_fences)
         super().__init__(seed, node_count, weather, clients=CLIENTS, invariants=invariants)
         self.ensemble = SimulatedEnsemble(self.agenda, self.rng, zookeeper or ZookeeperWeather())
@@ -242,7 +242,7 @@ class UpgradeSimulation(Simulation):
         return self
 
     def close(self) -> None:
-        fencepost.quorum.migrator.RANGE_BLOCKS_MAX = self._ranges  # type: ignore[misc]
+        fencepost.bridge.migrator.RANGE_BLOCKS_MAX = self._ranges  # type: ignore[misc]
         super().close()
 
     # -- what must hold ---------------------------------------------------------------------------

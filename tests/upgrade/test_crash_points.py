@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fencepost.cli import node_process
-from fencepost.cli.output import Failed
+from fencepost.cluster import node_process
+from fencepost.cluster.console import Failed
 from fencepost.quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE
 from tests.harness.nodes import Nodes, wait_for
 from tests.upgrade.world import (

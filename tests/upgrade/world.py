@@ -20,8 +20,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from fencepost.cli.contact import target_of
-from fencepost.cli.local_cluster import LocalCluster
+from fencepost.cluster.local_cluster import LocalCluster
+from fencepost.cluster.target import controllers_of
 from fencepost.controller.brokers import Endpoint, RegisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import AllocateProducerIds
@@ -117,7 +117,7 @@ class Askers:
     """Brokers that ask the active controller for blocks, at full speed; each keeps what it was answered."""
 
     def __init__(self, cluster: LocalCluster, count: int, pause_s: float = 0.0) -> None:
-        self._target = target_of(cluster)
+        self._target = controllers_of(cluster)
         self._cluster_id = cluster.cluster_id
         self._pause_s = pause_s
         self._ids = range(ASKER_FIRST, ASKER_FIRST + count)
@@ -151,7 +151,7 @@ class Askers:
     async def _ask(self, broker_id: int) -> None:
         rng = random.Random(broker_id)
         client = ControllerClient(
-            self._target.controllers, rng=rng, client_id=f"asker-{broker_id}", attempt_timeout_s=ASK_SECONDS
+            self._target.addresses, rng=rng, client_id=f"asker-{broker_id}", attempt_timeout_s=ASK_SECONDS
         )
         epoch: BrokerEpoch | None = None
         try:

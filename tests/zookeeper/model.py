@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.cli.zookeeper_port import block_content, fence_content, seen
-from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.zookeeper_port import (
+from fencepost.bridge.live_port import block_content, fence_content, seen
+from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
     NoZnode,
@@ -24,6 +23,7 @@ from fencepost.quorum.zookeeper_port import (
     Written,
     Znode,
 )
+from fencepost.controller.producer_ids import ProducerIdBlock
 
 KAFKA_BLOCK_LENGTH = 1000
 KAFKA_EXHAUSTED_AFTER = 2**63 - 1 - KAFKA_BLOCK_LENGTH

@@ -12,10 +12,10 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Final
 
-from fencepost.cli.cluster import bring_up, send, start_nodes, stop_nodes
-from fencepost.cli.cluster_state import await_live, leader_id
-from fencepost.cli.local_cluster import LocalCluster, create_cluster
-from fencepost.cli.output import progress
+from fencepost.cluster.console import progress
+from fencepost.cluster.lifecycle import bring_up, send, start_nodes, stop_nodes
+from fencepost.cluster.local_cluster import LocalCluster, create_cluster
+from fencepost.cluster.state import await_live, leader_id
 from fencepost.records.types import NodeId
 from tests.audit.kafka.fixture import pack, unpack
 from tests.audit.kafka.traffic import CODECS, OPEN_MS, Traffic

@@ -1,0 +1,208 @@
+"""The quorum's port to ZooKeeper, by way of bridge/: the words of one side in those of the other.
+
+A live ensemble does what ``LivePort`` is asked in tasks of the loop; the quorum is told when they are done.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import fencepost.bridge.znodes as kafka
+from fencepost.bridge import access
+from fencepost.bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
+from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
+from fencepost.bridge.zookeeper_port import (
+    Conflict,
+    Fence,
+    NoZnode,
+    Outcome,
+    Seen,
+    Unavailable,
+    Unknown,
+    Unreadable,
+    Written,
+    Znode,
+)
+from fencepost.controller.migration import NO_BLOCK
+from fencepost.controller.migration_phase import Intent
+from fencepost.controller.producer_ids import ProducerIdBlock
+from fencepost.records.types import ProducerId
+from fencepost.settings.config import ConfigError, NodeConfig
+from fencepost.wire.setting_files import SettingFileError, read_setting_file, require_private
+
+if TYPE_CHECKING:
+    from fencepost.bridge.zookeeper import ZooKeeper  # it needs kazoo, which only those who upgrade install
+
+T = TypeVar("T")
+
+FAILURES: Final = (ZooKeeperUnavailable, ZooKeeperRefused)
+
+
+def access_of(config: NodeConfig) -> Access:
+    """How to reach the ZooKeeper that the settings ``zookeeper.*`` name. Raises ConfigError."""
+    try:
+        connect = access.parse_connect(config.zookeeper_connect or "")
+    except access.ConnectStringInvalid as error:
+        raise ConfigError(f"zookeeper.connect: {error}") from error
+    sasl = None
+    if config.zookeeper_sasl_username is not None and config.zookeeper_sasl_password_file is not None:
+        sasl = {
+            "mechanism": "DIGEST-MD5",
+            "username": config.zookeeper_sasl_username,
+            "password": _password(config.zookeeper_sasl_password_file),
+        }
+    store = _keystore(config.zookeeper_keystore)
+    tls = access.Tls(ca=config.zookeeper_truststore, certificate=store, key=store)
+    return Access(
+        connect=connect,
+        session_timeout_s=config.zookeeper_session_timeout_ms / 1000,
+        sasl=sasl,
+        tls=tls if config.zookeeper_tls else None,
+    )
+
+
+def _password(file: Path) -> str:
+    try:
+        return read_setting_file("zookeeper.sasl.password.file", file, is_secret=True).strip()
+    except SettingFileError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _keystore(file: Path | None) -> Path | None:
+    """The file of this client's key, which the TLS library reads."""
+    if file is None:
+        return None
+    try:
+        require_private("zookeeper.ssl.keystore.location", file)
+    except SettingFileError as error:
+        raise ConfigError(str(error)) from error
+    return file
+
+
+def seen(content: bytes | None, version: int) -> Znode | Unreadable:
+    """What the znode of the current block says."""
+    try:
+        held = kafka.parse_block(content, version)
+    except Misshaped as error:
+        return Unreadable(str(error))
+    if held is None:
+        return Znode(version)
+    if isinstance(held, ZnodeBlock):
+        return Znode(version, held.last)
+    block_end = NO_BLOCK if held.block_last is None else held.block_last
+    return Znode(version, block_end, Fence(held.cluster_id, Intent(block_end, held.zk_version)))
+
+
+def block_content(block: ProducerIdBlock) -> bytes:
+    """A block without a broker: see ``ON_BEHALF``."""
+    return kafka.format_block(ZnodeBlock(ON_BEHALF, block.first, ProducerId(block.first + block.length - 1)))
+
+
+def fence_content(fence: Fence) -> bytes:
+    """Our fence. Inverse of ``seen``."""
+    block_end = fence.intent.block_end
+    last = None if block_end == NO_BLOCK else ProducerId(block_end)
+    return kafka.format_fence(kafka.Fence(fence.cluster_id, fence.intent.zk_version, last))
+
+
+def outcome(of: access.Outcome) -> Outcome:
+    """What came of a write."""
+    if isinstance(of, access.Written):
+        return Written(of.version)
+    return Conflict(of.reason) if isinstance(of, access.Conflict) else Unknown(of.reason)
+
+
+def ensemble_name(identity: Identity) -> str:
+    """The name that the log keeps; see ``cluster_name``."""
+    members = None if identity.members is None else sorted(identity.members.values())
+    place = (identity.servers if members is None else ",".join(members)) + identity.chroot
+    return cluster_name(identity.cluster_id, identity.created_zxid, place)
+
+
+def cluster_name(cluster_id: str | None, created_zxid: int | None, place: str) -> str:
+    """Kafka's cluster id and the transaction that wrote it; without /cluster/id only a ``place`` is left."""
+    if cluster_id is None or created_zxid is None:
+        return f"unnamed@{place}"
+    return f"{cluster_id}@{created_zxid:#x}"
+
+
+class LivePort:
+    """A quorum.zookeeper_port.ZookeeperPort to a live ensemble. ``start`` before use, ``stop`` at the end."""
+
+    def __init__(self, zookeeper: "ZooKeeper") -> None:
+        self._zookeeper = zookeeper
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to connect; returns at once."""
+        await self._zookeeper.start()
+
+    async def stop(self) -> None:
+        """End the session. No further results are given."""
+        for task in self._tasks:
+            task.cancel()
+        await self._zookeeper.stop()
+
+    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+        """See ZookeeperPort."""
+        self._ask(self._identity(), told)
+
+    def read(self, told: Callable[[Seen], None]) -> None:
+        """See ZookeeperPort."""
+        self._ask(self._read(), told)
+
+    def create(self, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._ask(self._write(self._zookeeper.create(BLOCK_PATH, None)), told)
+
+    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._ask(self._set(block_content(block), version), told)
+
+    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+        """See ZookeeperPort."""
+        self._ask(self._set(fence_content(fence), fence.intent.zk_version), told)
+
+    def _ask(self, answer: Coroutine[Any, Any, T], told: Callable[[T], None]) -> None:
+        async def ask() -> None:
+            told(await answer)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._tasks.add(task)
+        task.add_done_callback(self._asked)
+
+    def _asked(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.result()  # what is raised here is our bug: it goes to the loop's exception handler
+
+    async def _identity(self) -> str | Unreadable | Unavailable:
+        try:
+            return ensemble_name(await self._zookeeper.identity())
+        except FAILURES as error:
+            return Unavailable(str(error))
+        except Misshaped as error:
+            return Unreadable(str(error))
+
+    async def _read(self, *, is_synced: bool = True) -> Seen:
+        try:
+            znode = await self._zookeeper.get(BLOCK_PATH, is_synced=is_synced)
+        except FAILURES as error:
+            return Unavailable(str(error))
+        return NoZnode() if znode is None else seen(znode.data, znode.version)
+
+    async def _set(self, content: bytes, version: int) -> Outcome:
+        """A conditional write, with a look sent right behind it: among rivals that is half the way."""
+        write = self._write(self._zookeeper.conditional_set(BLOCK_PATH, content, version))
+        written, seen = await asyncio.gather(write, self._read(is_synced=False))
+        if isinstance(written, Conflict) and isinstance(seen, Znode):
+            return Conflict(written.reason, seen)
+        return written
+
+    async def _write(self, written: Coroutine[Any, Any, access.Outcome]) -> Outcome:
+        try:
+            return outcome(await written)
+        except FAILURES as error:
+            return Unavailable(str(error))

@@ -1,0 +1,109 @@
+"""The ZooKeeper of an upgrade as steps ask it: the answer is what is needed, or an ApiError says why not."""
+
+from typing import Final, TypeVar
+
+from fencepost.bridge.steps import Steps
+from fencepost.bridge.zookeeper_port import (
+    Conflict,
+    NoZnode,
+    Outcome,
+    Seen,
+    Unavailable,
+    Unreadable,
+    Znode,
+    ZookeeperPort,
+)
+from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
+
+CREATE_TRIES_MAX: Final = 5
+
+T = TypeVar("T")
+
+
+class Ensemble:
+    """What ``zookeeper.connect`` names, or nothing."""
+
+    def __init__(self, port: ZookeeperPort | None) -> None:
+        self._port = port
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is a port."""
+        return self._port is not None
+
+    @property
+    def port(self) -> ZookeeperPort:
+        """Raises InvalidRequest if there is none."""
+        if self._port is None:
+            raise InvalidRequest("zookeeper.connect is not set on the active controller")
+        return self._port
+
+    def name(self) -> Steps[str]:
+        """Raises CoordinatorLoadInProgress, InvalidRequest."""
+        name: str | Unreadable | Unavailable = yield self.port.identity
+        if isinstance(name, Unreadable):
+            raise InvalidRequest(name.reason)
+        return require_available(name)
+
+    def look(self) -> Steps[Znode]:
+        """The znode now. Raises as ``znode``."""
+        seen: Seen = yield self.port.read
+        return self.znode(seen)
+
+    @staticmethod
+    def znode(seen: Seen) -> Znode:
+        """Raises InvalidRequest if it cannot be read, CoordinatorLoadInProgress if no server answers."""
+        if isinstance(seen, NoZnode):
+            raise InvalidRequest(
+                "the znode /latest_producer_id_block is gone, and with it which ids brokers took themselves; "
+                "bring it back, or run bridge again if no broker writes it itself"
+            )
+        if isinstance(seen, Unreadable):
+            raise InvalidRequest(seen.reason)
+        return require_available(seen)
+
+    def make_znode(self) -> Steps[None]:
+        """Make the znode, unless it is there. Raises CoordinatorLoadInProgress."""
+        for _ in range(CREATE_TRIES_MAX):
+            require_available((yield self.port.create))
+            seen: Seen = yield self.port.read
+            if not isinstance(seen, NoZnode):
+                return
+        raise CoordinatorLoadInProgress("the znode /latest_producer_id_block could not be made; try again")
+
+
+def require_available(told: T | Unavailable) -> T:
+    """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
+    if isinstance(told, Unavailable):
+        raise unavailable(told)
+    return told
+
+
+def unavailable(told: Unavailable) -> CoordinatorLoadInProgress:
+    """Come back later."""
+    return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
+
+
+def seen_after(outcome: Outcome) -> Znode | None:
+    """What a write that conflicted found there."""
+    return outcome.seen if isinstance(outcome, Conflict) else None
+
+
+def require_unfenced(znode: Znode) -> Znode:
+    """Raises InvalidRequest."""
+    if znode.fence is not None:
+        raise InvalidRequest(
+            f"ZooKeeper is fenced by fencepost cluster {znode.fence.cluster_id} since version {znode.version}"
+        )
+    return znode
+
+
+def require_block(znode: Znode) -> Znode:
+    """Raises InvalidRequest unless Kafka's own loop would go on from here."""
+    require_unfenced(znode)
+    if znode.is_exhausted:
+        raise InvalidRequest(
+            f"the block in ZooKeeper ends at {znode.block_end}, where all producer ids end, and no fence of "
+            "this cluster explains it: there is nothing to go on from. Is it another program's fence?"
+        )
+    return znode

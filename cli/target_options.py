@@ -1,0 +1,58 @@
+"""Options by which a command learns which nodes to contact, and the target that they name."""
+
+from pathlib import Path
+
+import click
+
+from fencepost.cli.output import Command, dir_option
+from fencepost.cluster.local_cluster import open_cluster
+from fencepost.cluster.target import Target, brokers_of, controllers_of, read_credentials, target_at
+
+
+def target_options(command: Command) -> Command:
+    """Add ``--bootstrap-controller``, ``--command-config`` and ``--dir``; ``find_target`` reads them."""
+    for option in (
+        dir_option,
+        click.option(
+            "--bootstrap-controller", help="HOST:PORT[,..] of controller listeners, instead of --dir."
+        ),
+        click.option(
+            "--command-config",
+            type=click.Path(path_type=Path),
+            help="Properties file with sasl.username and sasl.password.file (a node's own file will do).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def find_target(directory: Path, bootstrap_controller: str | None, command_config: Path | None) -> Target:
+    """What the options of ``target_options`` name. Raises WrongUsage or Unreadable."""
+    sasl = None if command_config is None else read_credentials(command_config)
+    if bootstrap_controller is not None:
+        return target_at("--bootstrap-controller", bootstrap_controller, sasl)
+    found = controllers_of(open_cluster(directory))
+    return found if sasl is None else Target(found.addresses, sasl, found.cluster)
+
+
+def broker_options(command: Command) -> Command:
+    """Add ``--bootstrap-server``, ``--command-config`` and ``--dir``; ``find_brokers`` reads them."""
+    for option in (
+        dir_option,
+        click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers, instead of --dir."),
+        click.option(
+            "--command-config",
+            type=click.Path(path_type=Path),
+            help="Properties file with sasl.username and sasl.password.file (a node's own file will do).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def find_brokers(directory: Path, bootstrap_server: str | None, command_config: Path | None) -> Target:
+    """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable."""
+    sasl = None if command_config is None else read_credentials(command_config)
+    if bootstrap_server is None:
+        return brokers_of(open_cluster(directory), sasl)
+    return target_at("--bootstrap-server", bootstrap_server, sasl)

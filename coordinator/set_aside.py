@@ -1,0 +1,137 @@
+"""What the active controller does not get done: listed, explained, and ended where an operator asks for it.
+
+Kinds       wedged: a partition refuses the marker of a prepared transaction (coordinator/wedges.py).
+            quarantined: a row whose timers fail. Both are soft, of one leadership, and retried.
+APIs        ListSetAside (20066, DESCRIBE), ExplainTransaction (20065, DESCRIBE), ForceMarkers (20027, ALTER).
+Answers     leave with an entry, which proves that this node leads.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, TransactionalIdNotFound
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.explain import CAUSES, explain
+from fencepost.controller.view import View
+from fencepost.coordinator.completions import COMPLETION
+from fencepost.coordinator.marker_sender import MarkerSender
+from fencepost.coordinator.transaction_timers import EXPIRY, TIMEOUT
+from fencepost.quorum.draft import Reply as Told
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.quarantine import Quarantine
+from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
+from fencepost.wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ExplainTransaction,
+    Explanation,
+    FenceTold,
+)
+from fencepost.wire.k20066_list_set_aside import (
+    LIST_SET_ASIDE,
+    QUARANTINED,
+    ROWS_MAX,
+    ListSetAside,
+    SetAside,
+    SetAsideList,
+)
+
+EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the codec's bound
+
+_OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
+"""The concerns whose rows are transactional ids."""
+
+Tell = Callable[[Told, Any, int], None]
+"""Replies in a coordinator's words."""
+
+
+class SetAsideServer:
+    """See the module."""
+
+    def __init__(
+        self, submit: Submit, acls: Acls, markers: MarkerSender, quarantine: Quarantine, tell: Tell
+    ) -> None:
+        self._submit = submit
+        self._acls = acls
+        self._markers = markers
+        self._tell = tell
+        self._quarantine = quarantine
+
+    @property
+    def service(self) -> Service:
+        """API key to (codec, endpoint)."""
+        return {
+            EXPLAIN_TRANSACTION.key: (EXPLAIN_TRANSACTION, self.explain),
+            LIST_SET_ASIDE.key: (LIST_SET_ASIDE, self.list_set_aside),
+            FORCE_MARKERS.key: (FORCE_MARKERS, self.force),
+        }
+
+    def explain(self, request: ExplainTransaction, context: Context, reply: Reply) -> None:
+        """API key 20065: why a transaction is where it is."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        self._submit(partial(self._decide_explain, request), partial(self._tell, reply), closing=reply)
+
+    def _decide_explain(self, request: ExplainTransaction, view: View, now_ms: int) -> Decision[Any]:
+        transactional_id = request.transactional_id
+        row = states.get(view, transactional_id)
+        if row is None:
+            raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
+        fences = tuple(
+            FenceTold(each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by)
+            for each in row.fences
+        )
+        wedged = islice(self._markers.wedges.rows(transactional_id), EXPLAINED_MAX)
+        rows = (*wedged, *self._quarantined(transactional_id))
+        refusing = tuple((each.partition, each.code, each.since_ms) for each in rows if each.partition)
+        failing = tuple((each.reason, each.since_ms) for each in rows if not each.partition)
+        said = explain(row, now_ms, refusing=refusing, failing=failing)
+        return Decision((), Explanation(said, fences, rows))
+
+    def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply) -> None:
+        """API key 20066."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        self._submit(
+            lambda _view, _now_ms: Decision((), self._list()), partial(self._tell, reply), closing=reply
+        )
+
+    def _list(self) -> SetAsideList:
+        quarantined = self._quarantined()
+        rows = (*islice(self._markers.wedges.rows(), ROWS_MAX), *quarantined)[:ROWS_MAX]
+        return SetAsideList(rows, self._markers.wedges.partitions + len(quarantined))
+
+    def _quarantined(self, transactional_id: str | None = None) -> tuple[SetAside, ...]:
+        """All of them, or those of one transactional id; the oldest first."""
+        return tuple(
+            SetAside(
+                kind=QUARANTINED,
+                concern=each.concern,
+                key=each.key,
+                reason=each.reason,
+                since_ms=each.since_ms,
+            )
+            for each in self._quarantine.rows()
+            if transactional_id is None or (each.key == transactional_id and each.concern in _OF_TRANSACTIONS)
+        )
+
+    def force(self, request: ForceMarkers, context: Context, reply: Reply) -> None:
+        """API key 20027: the markers that are refused are sent again, forced. What was decided stays so."""
+        self._acls.require(context.principal, Operation.ALTER)
+
+        def proven(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, ApiError):
+                self._tell(reply, outcome, throttle_ms)
+                return
+            parts = self._markers.force(request.transactional_id)
+            reply(ForcedMarkers(tuple(f"{topic}-{index}" for topic, index in parts)), throttle_ms)
+
+        self._submit(partial(_decide_known, request.transactional_id), proven, closing=reply)
+
+
+def _decide_known(transactional_id: str, view: View, _now_ms: int) -> Decision[None]:
+    if states.get(view, transactional_id) is None:
+        raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
+    return Decision((), None)

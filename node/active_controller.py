@@ -1,0 +1,372 @@
+"""A running voter: sockets, timers and threads around the driver (node/driver.py), which does the rest.
+
+An event of the loop is one call of the driver. What it returns is carried out in order and to the last before
+the loop comes to the next one.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from fencepost.bridge.zookeeper_port import Heard, ZookeeperPort
+from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
+from fencepost.coordinator.marker_sender import Done
+from fencepost.coordinator.transaction_server import TransactionServer
+from fencepost.coordinator.transaction_timers import TransactionTimes
+from fencepost.node.driver import (
+    MAINTAIN_S,
+    SWEEP_S,
+    TICK_S,
+    Background,
+    CallAfter,
+    Driver,
+    Halt,
+    Obligations,
+    Send,
+    TickAfter,
+)
+from fencepost.node.metrics import NodeMetrics
+from fencepost.node.server import ControllerServer
+from fencepost.quorum.crash_points import Reach, reach_in
+from fencepost.quorum.draft import Answer, Closing, Decide, Reply
+from fencepost.quorum.handshake import LinkConfig
+from fencepost.quorum.link_events import Events
+from fencepost.quorum.links import Links
+from fencepost.quorum.raft_log import use_clock
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.levels import LevelTooHigh
+from fencepost.records.types import BrokerId, Log, NodeId
+from fencepost.settings.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
+from fencepost.settings.credentials import Credentials
+from fencepost.settings.node_identity import Identity, StoreLost, remember_store
+from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
+from fencepost.wire.listener import Listener
+from fencepost.wire.request_memory import RequestMemory
+
+_STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
+HAND_OVER_S: Final = 1.0  # at most, of a clean stop
+EXIT_HALTED: Final = 1
+EXIT_UNREADABLE: Final = 3  # what is on disk, or comes from the leader, is of a later version
+
+
+class Controller:
+    """The controller role of a node: ``await start()``, later ``await stop()``.
+
+    Raises StoreInUse.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        identity: Identity,
+        credentials: Credentials,
+        log: Any = None,
+        metrics: NodeMetrics | None = None,
+        zookeeper: ZookeeperPort | None = None,
+        memory: RequestMemory | None = None,
+    ) -> None:
+        self._config = config
+        self._identity = identity
+        self._log = log or structlog.get_logger()
+        self._metrics = metrics or NodeMetrics()
+        self._rng = random.Random()
+        self._loop = asyncio.get_running_loop()
+        self.fatal: asyncio.Future[Any] = (
+            self._loop.create_future()
+        )  # a controller halts, it does not give up
+        self._jobs: set[asyncio.Future[Any]] = set()  # on other threads, reading the store
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
+        use_clock(time.monotonic, self._rng)
+        addresses = {voter.node_id: (voter.address.host, voter.address.port) for voter in config.voters}
+        self.driver = Driver(
+            ReplicaConfig(
+                node_id=config.node_id,
+                directory_id=identity.directory_id,
+                cluster_id=identity.cluster_id,
+                voter_ids=frozenset(addresses),
+                initial_voters=identity.initial_voters,
+                log_level_formatted=identity.log_level,
+                directory=Path(config.directory),
+                election_s=(config.election_timeout_ms_min / 1000, config.election_timeout_ms_max / 1000),
+                heartbeat_s=config.raft_heartbeat_interval_ms / 1000,
+                snapshot_entries=config.snapshot_entries_interval,
+                archive_bytes_max=-1
+                if config.archive_retention_bytes is None
+                else config.archive_retention_bytes,
+            ),
+            disk_free_bytes_min=config.disk_free_bytes_min,
+            migrating=config.zookeeper_migration_enabled,
+            clock=time.monotonic,
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            rng=self._rng,
+            on_answering=self._on_answering,
+            stalls=self._metrics.stalls,
+            log=self._log,
+        )
+        self.replica = self.driver.replica
+        self._require_own_store()
+        self.server = ControllerServer(
+            config,
+            identity.cluster_id,
+            self.replica,
+            self.submit,
+            self._metrics,
+            credentials.acls,
+            lambda: self._controllers,
+            zookeeper=None if zookeeper is None else Heard(zookeeper, self._completing),
+            clock=time.monotonic,
+            reach=_crash_points(),
+            rng=self._rng,
+            log=self._log,
+        )
+        secret = credentials.secret
+        self._marker_links = MarkerLinks(credentials.own_for_brokers, secret)
+        self._announcement_links = AnnouncementLinks(credentials.own_for_brokers, secret)
+        self.transactions = TransactionServer(
+            TransactionTimes(
+                timeout_ms_max=config.transaction_timeout_ms_max,
+                timeouts_interval_ms=config.transaction_timeouts_interval_ms,
+                expiration_ms=config.transactional_id_expiration_ms,
+                expiry_interval_ms=config.transactional_id_expiry_interval_ms,
+            ),
+            self.replica,
+            self.submit,
+            credentials.acls,
+            send=self._send_markers,
+            send_announcements=self._announcement_links.tell,
+            call_later=self._call_later,
+            background=self._background,
+            clock=time.monotonic,
+            log=self._log,
+        )
+        self.driver.services = (self.server, self.transactions)
+        listener = config.controller_listener
+        own = ("", 0) if listener is None else (listener.address.host, listener.address.port)
+        self._links = Links(
+            LinkConfig(
+                node_id=config.node_id,
+                directory_id=identity.directory_id,
+                cluster_id=identity.cluster_id,
+                secret=secret.secret,
+                controller=own,
+                addresses=addresses,
+            ),
+            Events(
+                bound=self.replica.electorate.bound,
+                log_level=lambda: self.replica.log_level,
+                met=self._met,
+                connected=lambda peer: self._carry_out(self.driver.connected(peer)),
+                disconnected=lambda peer: self._carry_out(self.driver.disconnected(peer)),
+                lost=lambda peer: self._carry_out(self.driver.lost(peer)),
+                received=lambda peer, message: self._carry_out(self.driver.received(peer, message)),
+            ),
+            self._log,
+            self._rng.random,
+        )
+        self._address = own
+        self._listener = Listener(
+            {**self.server.service, **self.transactions.service},
+            name=CONTROLLER_LISTENER,
+            log=self._log,
+            security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
+            credentials=credentials.users[CONTROLLER_LISTENER],
+            limits=config.listener_limits,
+            memory=memory,
+            secret=secret,
+            stalls=self._metrics.stalls,
+            halting=STORE_FAILURES,
+            count_failed=self._metrics.requests_failed_total,
+        )
+
+    def _require_own_store(self) -> None:
+        """Raises StoreLost: another store in its place would let this voter vote twice in a term."""
+        store, own = self.replica.store, self._identity.directory_id.bytes
+        found = store.meta_get(_STORE_OF)
+        if found != own and (self._identity.has_store or found is not None):
+            store.abandon()
+            raise StoreLost(
+                f"{self._config.directory}/store is not the store of this directory: it was replaced. Put "
+                "the right one there, or remove it: the other voters then take this node in as a new one"
+            )
+        if found is None:
+            store.meta_put(_STORE_OF, own)
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen to peers and brokers, and take part. Raises OSError if a port is taken."""
+        if not self._identity.has_store:
+            self.replica.flush()
+            remember_store(Path(self._config.directory), self._identity)
+        await self._links.start()
+        await self._listener.start(*self._address)
+        self._sweep()
+        self._every("tick", TICK_S, self._tick)
+        self._every("maintain", MAINTAIN_S, self._maintain)
+        self._every("sweep", SWEEP_S, self._sweep)
+        self._log.info("controller_started", applied=self.replica.applied[0], term=self.replica.raft.term)
+
+    async def stop(self) -> None:
+        """Hand leadership over, reply to no one any more, put everything on disk."""
+        deadline = self._loop.time() + HAND_OVER_S
+        while self._loop.time() < deadline and not self.driver.may_stop:
+            self._carry_out(self.driver.hand_over())
+            await asyncio.sleep(TICK_S)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        self.driver.stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        await self._listener.stop()
+        await self._marker_links.stop()
+        await self._announcement_links.stop()
+        await self._links.stop()
+        self.driver.close()
+        self._log.info("controller_stopped", handed_over=self.driver.handed_over)
+
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
+        """See Driver.submit."""
+        self._carry_out(self.driver.submit(decide, reply, patient=patient, closing=closing))
+
+    # -- events -------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._carry_out(self.driver.turn())
+
+    def _tick(self) -> None:
+        self._carry_out(self.driver.tick())
+
+    def _maintain(self) -> None:
+        self._carry_out(self.driver.maintain())
+        self._links.require_level(self.replica.log_level)
+        self._publish()
+
+    def _resume(self, call: Callable[..., None], *outcome: Any) -> None:
+        self._carry_out(self.driver.resume(call, *outcome))
+
+    def _sweep(self) -> None:
+        self._carry_out(self.driver.sweep(shutil.disk_usage(self._config.directory).free))
+
+    def _met(
+        self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int], log_level_max: int
+    ) -> None:
+        self._controllers[peer] = controller
+        self._carry_out(self.driver.met(peer, directory, bound, log_level_max))
+
+    def _completing(self, done: Callable[..., None]) -> Callable[..., None]:
+        """What another system is to call in the place of ``done``."""
+        return lambda *outcome: self._carry_out(self.driver.completed(done, *outcome))
+
+    def _every(self, name: str, period_s: float, call: Callable[[], None]) -> None:
+        def again() -> None:
+            self._timers[name] = self._loop.call_later(period_s, again)
+            call()
+
+        self._timers[name] = self._loop.call_later(period_s, again)
+
+    # -- obligations --------------------------------------------------------------------------------
+
+    def _carry_out(self, obligations: Obligations) -> None:
+        """In order and to the last; none of them calls back before this returns. Halts if one cannot be.
+
+        A driver whose ``Turn`` was lost would wait for it for ever.
+        """
+        try:
+            for each in obligations:
+                if isinstance(each, Send):
+                    self._links.send(each.peer, each.frame)
+                elif isinstance(each, TickAfter):
+                    self._loop.call_later(each.seconds, self._tick)
+                elif isinstance(each, CallAfter):
+                    self._after(each.seconds, each.call)
+                elif isinstance(each, Background):
+                    self._work(each.work, each.done)
+                elif isinstance(each, Halt):
+                    self._halt(each.where, each.error)
+                else:
+                    self._loop.call_soon(self._turn)
+        except Exception as error:  # noqa: BLE001 - halts
+            self._halt("obligations", error)
+
+    def _halt(self, where: str, error: BaseException) -> None:
+        if isinstance(error, LevelTooHigh):
+            self._log.critical("log_level_too_high", where=where, reason=str(error))
+            os._exit(EXIT_UNREADABLE)
+        self._log.critical("node_halted", where=where, error=repr(error), exc_info=error)
+        os._exit(EXIT_HALTED)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        if seconds:
+            self._loop.call_later(seconds, self._resume, call)
+        else:
+            self._loop.call_soon(self._resume, call)
+
+    def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        try:
+            future = self._loop.run_in_executor(None, work)
+        except RuntimeError as error:  # no thread can be started: as if the work had failed
+            self._loop.call_soon(self._completing(done), error)
+            return
+        self._jobs.add(future)
+
+        def finished(ended: "asyncio.Future[Any]") -> None:
+            self._jobs.discard(ended)
+            error = ended.exception()
+            self._carry_out(self.driver.completed(done, error if error is not None else ended.result()))
+
+        future.add_done_callback(finished)
+
+    # -- what the services ask for ------------------------------------------------------------------
+
+    def _on_answering(self, answers: Sequence[Answer]) -> None:
+        self.server.count(answers)
+
+    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self._carry_out(self.driver.background(work, done))
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._carry_out(self.driver.call_later(seconds, call))
+
+    def _send_markers(
+        self, broker_id: BrokerId, host: str, port: int, request: WriteTxnMarkers, done: Done
+    ) -> None:
+        self._marker_links.send(broker_id, host, port, request, partial(self._resume, done))
+
+    # -- metrics ------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        replica, metrics = self.replica, self._metrics
+        metrics.raft_role(("follower", "candidate", "leader")[replica.raft.role])
+        metrics.raft_leader_id(replica.raft.leader_id)
+        metrics.raft_epoch(replica.raft.term)
+        self.server.publish()
+        metrics.transactions(self.transactions.counts)
+        metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
+        if replica.proposer.last_commit_s:
+            metrics.commit_latency_seconds(replica.proposer.last_commit_s)
+            replica.proposer.last_commit_s = 0.0
+
+    def _configured_controllers(self) -> dict[NodeId, tuple[str, int]]:
+        """Where the others' controller listeners should be, until each says so itself."""
+        voters, servers = self._config.voters, self._config.controller_bootstrap
+        if len(voters) != len(servers):
+            return {}
+        return {v.node_id: (a.host, a.port) for v, a in zip(sorted(voters), servers, strict=True)}
+
+
+def _crash_points() -> Reach:
+    try:
+        return reach_in()
+    except ValueError as error:
+        raise ConfigError(str(error)) from error

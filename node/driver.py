@@ -1,0 +1,372 @@
+"""The driver of a voter: events in, obligations out. It has no socket, timer or thread.
+
+The process (node/active_controller.py) and the simulation (tests/simulation/process.py) run this file. They
+call one method for each event, and carry out what it returns, in its order and to the last, before they call
+the next one.
+
+The order is the safety argument
+  event        changes memory and the store's open transaction. What it says of this node's disk (acks, votes,
+               a candidate's request) is parked; entries are not parked, they say nothing of it.
+  turn, first  flushes, synchronously: everything that any earlier event appended or voted is on disk.
+  turn, then   releases acks and votes, ticks the Raft core, applies, replies, proposes (quorum/replica.py).
+               Every tick of the Raft core is in here, so none comes between an append and its flush.
+  obligations  leave after the event has returned: acks and votes that are on disk, and entries that may
+               not be yet. A ``Turn`` is the last, so that entries reach the sockets before the flush that the
+               turn begins with: the followers flush at the same time as this node.
+An event that raises is our bug or a disk that fails. It gives ``Halt`` alone: the frames that it had made
+are dropped with it, and no event does anything any more. A restart recovers from what is on disk.
+
+Obligations are a list of small structs, not calls of a port, so that a test compares lists. A frame costs
+some 0.1 microseconds more so; a Raft entry costs its leader four of them, and half a millisecond.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from fencepost.controller import features, levels, migration
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import StorageFull
+from fencepost.controller.view import View
+from fencepost.quorum.draft import Answer, Closing, Decide, Reply
+from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.messages import Message
+from fencepost.quorum.raft_log import FOLLOWER
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.types import NodeId
+from fencepost.snapshots.store import HALTING
+from fencepost.wire.stalls import Stalls
+
+TICK_S: Final = 0.01
+MAINTAIN_S: Final = 0.05
+SWEEP_S: Final = 0.5  # sessions, disk space
+SERVICE_LOG_S: Final = 30.0  # between two lines on the same step of a service that fails
+
+
+class Send(Struct, frozen=True):
+    """Send a frame to a voter, or lose it if there is no connection."""
+
+    peer: NodeId
+    frame: bytes
+
+
+class TickAfter(Struct, frozen=True):
+    """Call ``tick`` in so many seconds, besides the periodic ones."""
+
+    seconds: float
+
+
+class CallAfter(Struct, frozen=True):
+    """Call ``resume`` with ``call`` in so many seconds; 0: as soon as what has arrived is in."""
+
+    seconds: float
+    call: Callable[[], None]
+
+
+class Background(Struct, frozen=True):
+    """Do ``work`` on another thread; then call ``completed`` with ``done`` and its result or exception."""
+
+    work: Callable[[], Any]
+    done: Callable[[Any], None]
+
+
+class Halt(Struct, frozen=True):
+    """End the process now, without another word to anyone."""
+
+    where: str
+    error: BaseException
+
+
+class Turn(Struct, frozen=True):
+    """Call ``turn`` soon: after what was sent is with the sockets, and what has arrived is received."""
+
+
+Obligation: TypeAlias = Send | TickAfter | CallAfter | Background | Halt | Turn
+Obligations: TypeAlias = Sequence[Obligation]
+
+NOTHING: Final[Obligations] = ()
+TURN: Final = Turn()
+
+
+class Service(Protocol):
+    """What runs on the active controller, on top of the log."""
+
+    def activated(self, now_ms: int) -> None:
+        """This node decides from now on."""
+
+    def deposed(self) -> None:
+        """It does no more."""
+
+    def maintain(self, now_ms: int) -> None:
+        """Every ``MAINTAIN_S`` while this node decides."""
+
+    def sweep(self, now_ms: int) -> None:
+        """Every ``SWEEP_S`` while this node decides."""
+
+
+class Driver:
+    """One voter. ``services`` are set before the first event. All calls come from one thread."""
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        *,
+        disk_free_bytes_min: int,
+        migrating: bool,
+        clock: Callable[[], float],
+        wall_ms: Callable[[], int],
+        rng: random.Random,
+        on_answering: Callable[[Sequence[Answer]], None] = lambda _answers: None,
+        stalls: Stalls | None = None,
+        log: Any = None,
+    ) -> None:
+        self._log = log or structlog.get_logger()
+        self._stalls = stalls or Stalls(clock=clock, cpu_clock=clock)
+        self._clock = clock
+        self._disk_free_bytes_min = disk_free_bytes_min
+        self._migrating = migrating
+        self._out: list[Obligation] = []
+        self._running = False  # inside an event: it returns what the calls that it leads to oblige to
+        self._turn_wanted = False
+        self._turn_given = False  # a ``Turn`` is out, ``turn`` not called yet
+        self._logged_s: dict[str, float] = {}  # step of a service -> when its failure was logged
+        self.disk_full = False
+        self.stopped = False
+        self.handed_over = False
+        self.services: tuple[Service, ...] = ()
+        self.replica = Replica(
+            config,
+            send=self._send,
+            clock=clock,
+            wall_ms=wall_ms,
+            background=self._in_background,
+            rng=rng,
+            on_active=self._activated,
+            on_deposed=self._deposed,
+            on_answering=on_answering,
+            log=self._log,
+        )
+        self.replica.store.around_flush = self._stalls.flush
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def submit(
+        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+    ) -> Obligations:
+        """Decide as active controller, and reply when it is applied; see Proposer.submit.
+
+        While the disk is full the active controller refuses: StorageFull.
+        """
+        proposer = self.replica.proposer
+        if self.disk_full or self.stopped:
+            if self.stopped:
+                return NOTHING
+            if proposer.active:
+                least = self._disk_free_bytes_min
+                reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
+                return NOTHING
+        proposer.submit(decide, reply, patient=patient, closing=closing)
+        if not proposer.in_flight and not patient:  # the turn that settles an entry proposes what waits
+            self._turn_wanted = True
+            if not self._running and not self._turn_given:
+                return self._take()
+        return NOTHING
+
+    # -- peers --------------------------------------------------------------------------------------
+
+    def received(self, peer: NodeId, message: Message) -> Obligations:
+        """A peer's frame. Its turn comes at once, for the peer waits for an acknowledgement."""
+        return self._event("received", self._received, peer, message)
+
+    def met(
+        self, peer: NodeId, directory: UUID, bound: Mapping[NodeId, UUID], log_level_max: int
+    ) -> Obligations:
+        """A peer authenticated; see Replica.met."""
+        return self._event("met", self._then_turn, self.replica.met, peer, directory, bound, log_level_max)
+
+    def connected(self, peer: NodeId) -> Obligations:
+        """Frames can be sent to ``peer``."""
+        return self._event("connected", self._then_turn, self.replica.connected, peer)
+
+    def disconnected(self, peer: NodeId) -> Obligations:
+        """Frames can no longer be sent to ``peer``."""
+        return self._event("disconnected", self._then_turn, self.replica.disconnected, peer)
+
+    def lost(self, peer: NodeId) -> Obligations:
+        """The connection on which ``peer`` speaks closed."""
+        return self._event("lost", self._then_turn, self.replica.lost, peer)
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def turn(self) -> Obligations:
+        """What a ``Turn`` asks for."""
+        self._turn_given = False
+        return self._event("turn", self._take_turn)
+
+    def tick(self) -> Obligations:
+        """Every ``TICK_S``, and when a ``TickAfter`` is due."""
+        return self._event("tick", self._want_turn)
+
+    def maintain(self) -> Obligations:
+        """Every ``MAINTAIN_S``."""
+        return self._event("maintain", self._maintain)
+
+    def sweep(self, free_bytes: int) -> Obligations:
+        """Every ``SWEEP_S``, with the space that is left on the disk."""
+        return self._event("sweep", self._sweep, free_bytes)
+
+    # -- what services wait for ---------------------------------------------------------------------
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Obligations:
+        """A service sets a timer."""
+        self._out.append(CallAfter(seconds, call))
+        return NOTHING if self._running else self._take()
+
+    def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Obligations:
+        """A service wants work done on another thread."""
+        self._in_background(work, partial(self._step, done))
+        return NOTHING if self._running else self._take()
+
+    def resume(self, call: Callable[..., None], *outcome: Any) -> Obligations:
+        """A service's timer is due, or another node answered it. Its failure stops nothing else."""
+        return self._event(_name(call), self._step, call, *outcome)
+
+    def completed(self, done: Callable[..., None], *outcome: Any) -> Obligations:
+        """Work on another thread ended, or ZooKeeper answered."""
+        return self._event(_name(done), self._then_turn, done, *outcome)
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    @property
+    def may_stop(self) -> bool:
+        """There is no leadership to hand over."""
+        return self.replica.raft.role == FOLLOWER or not self.replica.peers
+
+    def hand_over(self) -> Obligations:
+        """Stop deciding, and ask a voter to campaign; again every ``TICK_S`` until ``may_stop``."""
+        return self._event("hand_over", self._hand_over)
+
+    def stop(self) -> None:
+        """From now on no event does anything: no frame and no reply leaves."""
+        self.stopped = True
+        self._out.clear()
+
+    def close(self) -> None:
+        """Put everything on disk."""
+        self.replica.close()
+
+    # -- one event ----------------------------------------------------------------------------------
+
+    def _event(self, where: str, call: Callable[..., object], *facts: Any) -> Obligations:
+        if self.stopped:
+            return NOTHING
+        self._running = True
+        begun = self._stalls.begin()
+        try:
+            call(*facts)
+        except BaseException as error:  # noqa: BLE001 - halts
+            self.stop()
+            return [Halt(where, error)]
+        self._running = False
+        self._stalls.end(where, begun)
+        return self._take()
+
+    def _take(self) -> Obligations:
+        out, self._out = self._out, []
+        if self._turn_wanted and not self._turn_given:
+            self._turn_given = True
+            out.append(TURN)
+        return out
+
+    def _take_turn(self) -> None:
+        self._turn_wanted = False
+        if self.replica.turn():
+            self._turn_wanted = True
+        elif self.replica.proposer.gathering:
+            self._out.append(TickAfter(GATHER_S))
+
+    def _want_turn(self) -> None:
+        self._turn_wanted = True
+
+    def _then_turn(self, call: Callable[..., None], *facts: Any) -> None:
+        call(*facts)
+        self._turn_wanted = True
+
+    def _received(self, peer: NodeId, message: Message) -> None:
+        if self.replica.received(peer, message) and not self._turn_given:
+            self._take_turn()
+
+    def _hand_over(self) -> None:
+        self.handed_over = self.handed_over or self.replica.hand_over()
+        self._turn_wanted = True
+
+    # -- timers -------------------------------------------------------------------------------------
+
+    def _maintain(self) -> None:
+        self.replica.beat()
+        self._timers(service.maintain for service in self.services)
+
+    def _sweep(self, free_bytes: int) -> None:
+        full = free_bytes < self._disk_free_bytes_min
+        if full != self.disk_full:
+            self.disk_full = full
+            event = "disk_full" if full else "disk_has_room"
+            self._log.error(event, free_bytes=free_bytes, needed_bytes=self._disk_free_bytes_min)
+        self._timers(service.sweep for service in self.services)
+
+    def _timers(self, calls: Iterable[Callable[[int], None]]) -> None:
+        proposer = self.replica.proposer
+        for call in calls:
+            if proposer.active:
+                self._step(call, proposer.now_ms())
+
+    def _step(self, call: Callable[..., None], *facts: Any) -> None:
+        """A service looks and decides, as for a request, and nothing is proposed yet: see quorum/draft.py."""
+        try:
+            call(*facts)
+        except HALTING:
+            raise
+        except Exception as error:  # noqa: BLE001 - around one decision of a service
+            name, now_s = _name(call), self._clock()
+            if now_s - self._logged_s.get(name, -SERVICE_LOG_S) >= SERVICE_LOG_S:
+                self._logged_s[name] = now_s
+                self._log.error("service_failed", step=name, error=repr(error), exc_info=error)
+            self.replica.proposer.violations[name] += 1
+            self.replica.proposer.violated = True
+
+    # -- what the replica calls ---------------------------------------------------------------------
+
+    def _send(self, peer: NodeId, frame: bytes) -> None:
+        self._out.append(Send(peer, frame))
+
+    def _in_background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self._out.append(Background(work, done))
+
+    def _activated(self, now_ms: int) -> None:
+        self._log.info("controller_activated", epoch=self.replica.raft.term)
+        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)  # before any service's: see features
+        for service in self.services:
+            service.activated(now_ms)
+
+    def _bootstrap(self, view: View, _now_ms: int) -> Decision[None]:
+        """What a new cluster's first leader writes."""
+        upgrade = migration.bootstrap_records(view, migrating=self._migrating)
+        level = levels.bootstrap_records(view, self.replica.log_level_formatted)
+        return Decision((*features.bootstrap_records(view), *level, *upgrade), None, ends_entry=bool(level))
+
+    def _deposed(self) -> None:
+        for service in self.services:
+            service.deposed()
+
+
+def _name(call: Callable[..., Any]) -> str:
+    """Of a step, for logs and metrics."""
+    while isinstance(call, partial):
+        call = call.func
+    return str(getattr(call, "__qualname__", type(call).__qualname__))

@@ -1,0 +1,255 @@
+"""One node of a cluster, as a process: the composition root, the only place that knows all parts.
+
+Order       identity, loop, metrics, controller, broker; ended in the opposite order. A broker finds the
+            controller over its socket, also the one in this very process.
+Ends        SIGTERM: cleanly, status 0 (leadership is handed over). SIGINT: the same, status 130. A part that
+            cannot go on: its own status, 4 for a broker that is not authorized. A second signal: at once.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import structlog
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.broker.exit_reason import ExitReason
+from fencepost.broker.main import Broker
+from fencepost.node.active_controller import EXIT_HALTED, Controller
+from fencepost.node.metrics import NodeMetrics, watch_loop
+from fencepost.node.metrics_port import MetricsPort
+from fencepost.records.invariant import InvariantViolation
+from fencepost.settings.config import ConfigError, NodeConfig
+from fencepost.settings.credentials import read_credentials
+from fencepost.settings.log_file import keep_rotating
+from fencepost.settings.node_identity import (
+    Identity,
+    StorageError,
+    id_text,
+    without_store,
+)
+from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.wire.garbage import spare_long_lived
+from fencepost.wire.request_memory import RequestMemory
+
+if TYPE_CHECKING:
+    from fencepost.bridge.live_port import LivePort
+
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C."""
+
+STOP_SECONDS_MAX: Final = 10.0
+NO_AUTHORIZER: Final = (
+    "whoever connects may do everything; authorizer.acls.file lists who administers the cluster"
+)
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class Part(Protocol):
+    """A role of a node."""
+
+    @property
+    def fatal(self) -> "asyncio.Future[ExitReason]":
+        """Done when the part cannot go on."""
+
+    async def start(self) -> None:
+        """Returns when the part serves."""
+
+    async def stop(self) -> None:
+        """A clean stop."""
+
+
+def run_node(config: NodeConfig, identity: Identity) -> int:
+    """Run until a signal ends it. Returns the exit status.
+
+    Raises   ConfigError: the configuration, or a file that it names.
+             StorageError, StoreInUse, ImageLost, OSError: the directory, or a port.
+    """
+    log = open_log(config)
+    identity = _with_its_store(config, identity, log)
+    _raise_files_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(config, identity, log))
+
+
+def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> Identity:
+    """The identity to start with. A voter whose store was removed forgot its votes: it is a new one.
+
+    Raises StorageError where no other voter has what it forgot.
+    """
+    directory = config.directory
+    if not (config.is_controller and identity.has_store) or (directory / "store" / "data.mdb").exists():
+        return identity
+    if len(config.voters) == 1:
+        raise StorageError(
+            f"{directory}: the store of this node is gone (store/ was removed), and it is the only voter. "
+            "Put it back, or move the directory away and format a new one: the cluster then begins anew"
+        )
+    renewed = without_store(directory, identity)
+    log.error(
+        "store_lost",
+        directory=str(directory),
+        directory_id=id_text(renewed.directory_id),
+        next="does not vote until the others, a majority without it, have sent everything and readmitted it",
+    )
+    return renewed
+
+
+def _raise_files_limit() -> None:
+    """As many open files as the system allows: a partition takes three, a connection one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def open_log(config: NodeConfig) -> FilteringBoundLogger:
+    """Events on stderr, one line each, the node's id in every one."""
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if config.log_format == "console":
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0, sort_keys=False)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.ExceptionRenderer(),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[config.log_level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    log: FilteringBoundLogger = structlog.get_logger().bind(node_id=config.node_id)
+    return log
+
+
+async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    loop.set_exception_handler(lambda _loop, context: _not_caught(context, log))
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
+        loop.add_signal_handler(number, _end, ended, status)
+    if config.acls_file is None:
+        listeners = ", ".join(str(each.name) for each in config.listeners)
+        log.warning("authorizer_missing", listeners=listeners, next=NO_AUTHORIZER)
+    metrics = NodeMetrics(log)
+    credentials = read_credentials(config, identity.cluster_id)
+    memory = RequestMemory(config.queued_request_bytes_max)
+    async with AsyncExitStack() as stack:
+        stack.callback(keep_rotating(loop, config.log_rotate_bytes, config.log_rotate_files))
+        stack.callback(watch_loop(loop, metrics))
+        if config.metrics_port is not None:
+            port = MetricsPort(
+                metrics.registry, log=log, limits=config.listener_limits, stalls=metrics.stalls
+            )
+            await port.start(config.metrics_port)
+            stack.push_async_callback(port.stop)
+        parts: list[Part] = []
+        controller: Controller | None = None
+        if config.is_controller:
+            zookeeper = await stack.enter_async_context(_zookeeper(config, log))
+            controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory)
+            parts.append(controller)
+        if config.is_broker:
+            coordinator = None if controller is None else controller.transactions.service
+            broker = Broker(
+                config,
+                identity,
+                credentials,
+                log,
+                metrics,
+                coordinator=coordinator,
+                stalls=metrics.stalls,
+                memory=memory,
+                count_failed=metrics.requests_failed_total,
+            )
+            parts.append(broker)
+            if controller is not None:  # clients meet the coordinator here, and its ids are of our block
+                controller.transactions.claim = broker.claim_producer_id
+        for part in parts:
+            part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
+            stack.push_async_callback(_stop, part, log)
+        status = await _serve(parts, ended, log)
+    log.info("node_stopped", status=status)
+    return status
+
+
+@asynccontextmanager
+async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIterator["LivePort | None"]:
+    """The ZooKeeper that the node upgrades from, if it does. It need not answer yet."""
+    if config.zookeeper_connect is None:
+        yield None
+        return
+    from fencepost.bridge.live_port import LivePort, access_of
+
+    try:
+        from fencepost.bridge.zookeeper import ZooKeeper
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"zookeeper.connect: {error}; pip install 'fencepost[zookeeper]'") from error
+    port = LivePort(ZooKeeper(access_of(config), log))
+    await port.start()
+    try:
+        yield port
+    finally:
+        await port.stop()
+
+
+async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger) -> int:
+    """Start the parts and wait for the first reason to end. Returns the exit status."""
+    starting = asyncio.get_running_loop().create_task(_start(parts, log))
+    either: set[asyncio.Future[Any]] = {starting, ended}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()
+    status = await ended
+    starting.cancel()
+    return status
+
+
+async def _start(parts: list[Part], log: FilteringBoundLogger) -> None:
+    for part in parts:
+        await part.start()
+    spare_long_lived()  # a full collection would stall the loop
+    log.info("node_started")
+
+
+async def _stop(part: Part, log: FilteringBoundLogger) -> None:
+    try:
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            await part.stop()
+    except TimeoutError:
+        log.warning("stop_cut_short", part=type(part).__name__.lower(), seconds=STOP_SECONDS_MAX)
+
+
+def _not_caught(context: dict[str, Any], log: FilteringBoundLogger) -> None:
+    """An exception that reached the event loop: a broken invariant halts, and so does what the store raises.
+
+    Anything else has cost the connection or task that raised it, which the loop has ended.
+    """
+    error = context.get("exception")
+    if isinstance(error, (InvariantViolation, *STORE_FAILURES)):
+        log.critical("node_halted", where="event loop", error=repr(error), exc_info=error)
+        os._exit(EXIT_HALTED)
+    log.error("exception_not_caught", where=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _end(ended: "asyncio.Future[int]", status: int) -> None:
+    if ended.done():
+        sys.exit(status)  # asked twice: at once
+    ended.set_result(status)
+
+
+def _fail(ended: "asyncio.Future[int]", reason: ExitReason, log: FilteringBoundLogger) -> None:
+    log.error("node_failed", reason=reason.message)
+    if not ended.done():
+        ended.set_result(reason.exit_code)

@@ -1,0 +1,377 @@
+"""The controller listener's service: Kafka requests in, decisions of the active controller out.
+
+Each endpoint checks the principal, then submits a decision; its answer leaves when the entry of its
+batch is applied (quorum/proposer.py). What is answered at once does not depend on the image: a
+refused principal, and who leads as far as this node knows (DescribeCluster of controllers).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from fencepost.bridge.migrator import Migrator
+from fencepost.bridge.zookeeper_port import ZookeeperPort
+from fencepost.controller import brokers, cluster_version, levels, producer_ids
+from fencepost.controller.authorization import Acls, Operation
+from fencepost.controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, ErrorCode, NotController
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.quota import AllocationQuota
+from fencepost.controller.view import View
+from fencepost.coordinator.topic_server import TopicServer
+from fencepost.node.metrics import OUTCOMES, NodeMetrics
+from fencepost.quorum.crash_points import Reach
+from fencepost.quorum.draft import Answer
+from fencepost.quorum.proposer import Submit
+from fencepost.quorum.replica import Replica
+from fencepost.quorum.sweep import Sweep
+from fencepost.records.types import BrokerId, NodeId, Offset, Term
+from fencepost.settings.config import NodeConfig
+from fencepost.wire.dispatch import Context, Reply, Service, Then
+from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
+from fencepost.wire.k55_describe_quorum import (
+    DESCRIBE_QUORUM,
+    DescribeQuorum,
+    DescribeQuorumAnswer,
+    NodeListener,
+    QuorumNode,
+    QuorumPartition,
+    ReplicaState,
+)
+from fencepost.wire.k60_describe_cluster import (
+    CONTROLLERS,
+    DESCRIBE_CLUSTER,
+    ClusterNode,
+    DescribeCluster,
+    DescribeClusterAnswer,
+)
+from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
+from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
+from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from fencepost.wire.k20021_migrate import MIGRATE, Migrate
+from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
+
+LISTENER_NAME: Final = "CONTROLLER"
+STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second
+
+
+class ControllerServer:
+    """Endpoints of one node. Soft state (contacts, quota) is of one leadership: ``activated`` starts anew."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        replica: Replica,
+        submit: Submit,
+        metrics: NodeMetrics,
+        acls: Acls,
+        controllers: Callable[[], dict[NodeId, tuple[str, int]]],
+        *,
+        zookeeper: ZookeeperPort | None,
+        clock: Callable[[], float],
+        reach: Reach,
+        rng: Random,
+        log: Any,
+    ) -> None:
+        self.topics = TopicServer(config, submit, acls, rng)
+        self._config = config
+        self._cluster_id = cluster_id
+        self._replica = replica
+        self._submit = submit
+        self._metrics = metrics
+        self._acls = acls
+        self._controllers = controllers
+        self._blocks = dict.fromkeys(OUTCOMES, 0)
+        self._sessions = Sweep("broker session", self._decide_expire, submit, replica.quarantine, log)
+        self._begin(0)
+        self.migrator = Migrator(
+            cluster_id,
+            zookeeper,
+            lambda: replica.image,
+            submit,
+            charge=self._charge,
+            clock=clock,
+            reach=reach,
+            log=log,
+        )
+
+    def activated(self, now_ms: int) -> None:
+        """A new leadership: every broker has a whole session, every quota is full."""
+        self._begin(now_ms)
+        self.topics.activated()
+        self.migrator.activated()
+
+    def deposed(self) -> None:
+        """The leadership is over."""
+        self.migrator.deposed()
+
+    def _begin(self, now_ms: int) -> None:
+        config = self._config
+        self.contacts = Contacts(now_ms, config.broker_session_timeout_ms)
+        self._expired_ms = now_ms
+        self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
+
+    @property
+    def service(self) -> Service:
+        """API key to (codec, endpoint)."""
+        own = {
+            api.key: (api, endpoint)
+            for api, endpoint in (
+                (ALLOCATE_PRODUCER_IDS, self.allocate),
+                (BROKER_REGISTRATION, self.register),
+                (BROKER_HEARTBEAT, self.heartbeat),
+                (UNREGISTER_BROKER, self.unregister),
+                (DESCRIBE_QUORUM, self.describe_quorum),
+                (DESCRIBE_CLUSTER, self.describe_cluster),
+                (METADATA, self.metadata),
+                (MIGRATE, self.migrate),
+                (LOG_LEVELS, self.log_levels),
+            )
+        }
+        return {**own, **self.topics.service}
+
+    # -- producer ids -------------------------------------------------------------------------------
+
+    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+        """API key 67."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+        if not self.migrator.is_bridge:
+            self._submit(partial(self._decide_allocate, request), reply, closing=reply)
+            return
+
+        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, ApiError):
+                self._blocks["refused"] += 1
+            reply(outcome, throttle_ms)
+
+        self.migrator.allocate(request, self._config.producer_id_block_size, answer)
+
+    def _decide_allocate(self, request: AllocateProducerIds, view: View, now_ms: int) -> Decision[Any]:
+        try:
+            decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
+        except ApiError:
+            self._blocks["refused"] += 1
+            raise
+        throttle_ms = self._charge(request.broker_id, now_ms)
+        if not throttle_ms:
+            return decided
+        return Decision(decided.records, decided.response, throttle_ms=throttle_ms)
+
+    def _charge(self, broker_id: BrokerId, now_ms: int) -> int:
+        return self._quota.charge(broker_id, now_ms) if self._quota.rate else 0
+
+    def migrate(self, request: Migrate, context: Context, reply: Reply) -> None:
+        """API key 20021: the upgrade from ZooKeeper."""
+        looks = request.command == "status"
+        self._acls.require(context.principal, Operation.DESCRIBE if looks else Operation.ALTER)
+        self.migrator.command(request, reply)
+
+    def log_levels(self, request: AskLogLevels, context: Context, reply: Reply) -> None:
+        """API key 20057: the log level in force, and raising it."""
+        wanted, own = request.log_level, self._config.node_id
+        self._acls.require(context.principal, Operation.DESCRIBE if wanted is None else Operation.ALTER)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            highest = self._replica.highest_levels
+            if wanted is None:
+                return levels.decide_describe(view, own, highest)
+            return levels.decide_upgrade(view, wanted, own, highest)
+
+        self._submit(decide, reply, closing=reply)
+
+    def count(self, answers: Sequence[Answer]) -> None:
+        """Count the blocks among answers that are about to leave: their entries are applied."""
+        for _, response, throttle_ms in answers:
+            if type(response) is ProducerIdBlock:
+                self._blocks["throttled" if throttle_ms else "granted"] += 1
+
+    def publish(self) -> None:
+        """Add what was counted to the metrics: once per maintenance tick, not once per request."""
+        proposer = self._replica.proposer
+        if proposer.violations:
+            violations, proposer.violations = proposer.violations, Counter()
+            for concern, count in violations.items():
+                self._metrics.decisions_failed_total(concern, count)
+        failed, proposer.answers_failed = proposer.answers_failed, 0
+        self._metrics.answers_failed_total(failed)
+        self._metrics.quarantined_rows(len(self._replica.quarantine))
+        for outcome, count in self._blocks.items():
+            if count:
+                self._metrics.producer_id_blocks_total(outcome, count)
+        self._blocks = dict.fromkeys(OUTCOMES, 0)
+
+    # -- brokers ------------------------------------------------------------------------------------
+
+    def register(self, request: RegisterBroker, context: Context, reply: Reply) -> None:
+        """API key 62."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            decided = brokers.decide_register(
+                view, request, cluster_id=self._cluster_id, contacts=self.contacts, now_ms=now_ms
+            )
+            self.contacts.heard(request.broker_id, now_ms)
+            return decided
+
+        self._submit(decide, reply, closing=reply)
+
+    def heartbeat(self, request: Heartbeat, context: Context, reply: Reply) -> None:
+        """API key 63."""
+        self._acls.require(context.principal, Operation.CLUSTER_ACTION)
+
+        def decide(view: View, now_ms: int) -> Decision[Any]:
+            decided = brokers.decide_heartbeat(view, request)
+            self.contacts.heard(request.broker_id, now_ms)
+            status = replace(decided.response, cluster_version=cluster_version.current(view))
+            return Decision(decided.records, status)
+
+        self._submit(decide, reply, closing=reply)
+
+    def unregister(self, request: UnregisterBroker, context: Context, reply: Reply) -> None:
+        """API key 64."""
+        self._acls.require(context.principal, Operation.ALTER)
+        self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply, closing=reply)
+
+    def maintain(self, _now_ms: int) -> None:
+        """See driver.Service: nothing of it is as urgent as that."""
+
+    def sweep(self, now_ms: int) -> None:
+        """Fence brokers whose session timed out. Proposes only when there are any.
+
+        A call that comes late says that this node stood still, not that brokers were silent: what they sent
+        may still wait to be read. So all have a whole session again, as after an activation.
+        """
+        late, self._expired_ms = now_ms - self._expired_ms > STALL_MS, now_ms
+        if late:
+            self.contacts = Contacts(now_ms, self._config.broker_session_timeout_ms)
+            return
+        passed_by = self._sessions.passed_by()
+        silent = brokers.silent(self._replica.image, self.contacts, now_ms)
+        due = tuple(broker_id for broker_id in silent if str(broker_id) not in passed_by)
+        if due:
+            self._sessions.run(due, lambda _outcomes: None)
+
+    def _decide_expire(
+        self, view: View, now_ms: int, broker_ids: tuple[BrokerId, ...]
+    ) -> Decision[tuple[BrokerId, ...]]:
+        return brokers.decide_expire(view, self.contacts, now_ms, broker_ids)
+
+    # -- describing ---------------------------------------------------------------------------------
+
+    def describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
+        """API key 55. A linearizable read: it rides on an entry, so only a real leader answers."""
+        self._acls.require(context.principal, Operation.DESCRIBE)
+        self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply, closing=reply)
+
+    def _quorum(self, now_ms: int) -> DescribeQuorumAnswer:
+        """Offsets are Raft indexes, exclusive: the log of this partition is the Raft log itself."""
+        replica = self._replica
+        own = replica.config.node_id
+        directories = replica.electorate.directories
+        voters = [
+            ReplicaState(own, Offset(replica.journal.last_index + 1), directories.get(own), now_ms, now_ms)
+        ]
+        voters += [
+            ReplicaState(
+                peer,
+                Offset(replica.raft.match_index(peer) + 1),
+                directories.get(peer),
+                replica.wall_of(replica.raft.heard_s(peer)),
+                replica.wall_of(replica.caught_up_s.get(peer)),
+            )
+            for peer in replica.peers
+        ]
+        nodes = tuple(
+            QuorumNode(node, (NodeListener(LISTENER_NAME, host, port),))
+            for node, (host, port) in sorted(self._controllers().items())
+        )
+        partition = QuorumPartition(
+            leader_id=own,
+            leader_epoch=Term(replica.raft.term),
+            high_watermark=Offset(replica.raft.commit_index + 1),
+            current_voters=tuple(voters),
+        )
+        return DescribeQuorumAnswer.of(partition, nodes)
+
+    def describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
+        """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read.
+
+        As in Kafka nothing is required of the principal.
+        """
+        if request.endpoint_type == CONTROLLERS:
+            reply(self._controllers_answer())
+        else:
+            self._submit(
+                lambda view, now_ms: Decision((), self._brokers_answer(view, request)), reply, closing=reply
+            )
+
+    def _controllers_answer(self) -> DescribeClusterAnswer:
+        leader = self._replica.raft.leader_id
+        return DescribeClusterAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=NodeId(-1) if leader is None else leader,
+            brokers=tuple(
+                ClusterNode(node, host, port) for node, (host, port) in sorted(self._controllers().items())
+            ),
+            endpoint_type=CONTROLLERS,
+        )
+
+    def metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+        """API key 3, which Kafka's controllers lack: topics for brokers, and who leads for Kafka's clients.
+
+        kafka-python's admin is one that finds its way by nothing else: only the leader is named, as only
+        the leader can answer what follows, and any node names it. Topics are a linearizable read.
+        """
+        if request.topics == ():
+            reply(self._metadata_answer(()))
+            return
+
+        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            if isinstance(outcome, NotController):
+                asked = tuple(
+                    TopicMetadata(
+                        name=each.name, topic_id=each.topic_id, error_code=ErrorCode.LEADER_NOT_AVAILABLE
+                    )
+                    for each in request.topics or ()
+                )
+                reply(self._metadata_answer(asked, outcome.code), throttle_ms)
+            elif isinstance(outcome, ApiError):
+                reply(outcome, throttle_ms)
+            else:
+                reply(self._metadata_answer(outcome), throttle_ms)
+
+        self.topics.describe(request, context, Then(answer, reply))
+
+    def _metadata_answer(self, topics: tuple[TopicMetadata, ...], error_code: int = 0) -> MetadataAnswer:
+        leader = self._replica.raft.leader_id
+        known = self._controllers()
+        return MetadataAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=leader if leader in known else -1,
+            brokers=(BrokerNode(leader, *known[leader]),) if leader in known else (),
+            topics=topics,
+            error_code=error_code,
+        )
+
+    def _brokers_answer(self, view: View, request: DescribeCluster) -> DescribeClusterAnswer:
+        return DescribeClusterAnswer(
+            cluster_id=self._cluster_id,
+            controller_id=self._replica.config.node_id,
+            brokers=tuple(
+                _cluster_node(broker)
+                for _, broker in view.items(brokers.BROKERS)
+                if request.include_fenced_brokers or not broker.fenced
+            ),
+            endpoint_type=request.endpoint_type,
+        )
+
+
+def _cluster_node(broker: Broker) -> ClusterNode:
+    endpoint = broker.endpoints[0]
+    return ClusterNode(broker.broker_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)

@@ -1,0 +1,348 @@
+"""A node's configuration: a Kafka-style properties file, read strictly.
+
+Spelling    Kafka's names where Kafka has the setting.
+Strict      an unknown key is an error that suggests the nearest; a key given twice is an error; a value
+            out of range is an error that names key, value and what is expected.
+Inverse     ``parse_properties(config.render(), path) == config`` for every config (test_config.py).
+Source      Kafka's broker and controller configs; docs/design.md 9.
+"""
+
+import difflib
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
+from fencepost.records.types import NodeId
+from fencepost.settings.config_checks import CONTROLLER_LISTENER, checks
+from fencepost.settings.config_values import (
+    ADDRESS,
+    BOOLEAN,
+    BYTES,
+    INT32_MAX,
+    INT64_MAX,
+    ITEMS_MAX,
+    LISTENER,
+    MILLISECONDS,
+    PATH,
+    PLAINTEXT,
+    PORT,
+    PRINCIPAL,
+    PROTOCOL,
+    SASL_PLAINTEXT,
+    TEXT,
+    VOTER,
+    Address,
+    Kind,
+    ListenerAddress,
+    Voter,
+    choice,
+    ensure,
+    integer,
+    list_of,
+    number,
+    parse_address,
+)
+from fencepost.wire.frame import FRAME_BYTES_MAX
+from fencepost.wire.limits import (
+    CONNECTIONS_IDLE_MS_MAX,
+    CONNECTIONS_MAX,
+    FAILED_AUTHENTICATION_DELAY_MS,
+    QUEUED_REQUEST_BYTES_MAX,
+    ListenerLimits,
+)
+
+__all__ = [
+    "CONTROLLER_LISTENER",
+    "INT32_MAX",
+    "ITEMS_MAX",
+    "PLAINTEXT",
+    "SASL_PLAINTEXT",
+    "Address",
+    "ListenerAddress",
+    "Voter",
+    "parse_address",
+]
+
+VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
+VALUE_CHARACTERS_MAX: Final = 64 * 1024
+DAY_MS: Final = 24 * 3_600_000
+REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
+SEGMENT_BYTES_MIN: Final = 14  # Kafka's
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used. Says where, which key, what came and what is expected."""
+
+
+def _key(key: str, kind: Kind) -> dict[str, Any]:
+    return {"key": key, "kind": kind}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
+
+    Raises ConfigError when two settings contradict each other.
+    """
+
+    node_id: NodeId = field(metadata=_key("node.id", integer(0, INT32_MAX)))
+    roles: tuple[str, ...] = field(metadata=_key("process.roles", list_of(choice("controller", "broker"))))
+    directory: Path = field(metadata=_key("log.dirs", PATH))
+    listeners: tuple[ListenerAddress, ...] = field(metadata=_key("listeners", list_of(LISTENER)))
+    security_protocols: tuple[tuple[str, str], ...] = field(
+        default=((CONTROLLER_LISTENER, PLAINTEXT), (PLAINTEXT, PLAINTEXT)),
+        metadata=_key("listener.security.protocol.map", list_of(PROTOCOL)),
+    )
+    voters: tuple[Voter, ...] = field(
+        default=(), metadata=_key("controller.quorum.voters", list_of(VOTER, items_max=VOTERS_MAX))
+    )
+    controller_bootstrap: tuple[Address, ...] = field(
+        metadata=_key("controller.quorum.bootstrap.servers", list_of(ADDRESS))
+    )
+    secret_file: Path | None = field(default=None, metadata=_key("quorum.secret.file", PATH))
+    metrics_port: int | None = field(default=None, metadata=_key("metrics.port", PORT))
+
+    producer_id_block_size: int = field(
+        default=1000, metadata=_key("producer.id.block.size", integer(1, INT32_MAX))
+    )
+    producer_id_allocation_rate: float = field(  # blocks per second and broker; 0 = unlimited
+        default=10.0, metadata=_key("producer.id.allocation.rate", number(0, 1e9))
+    )
+    producer_id_allocation_burst: float = field(  # blocks at once
+        default=100.0, metadata=_key("producer.id.allocation.burst", number(1, 1e9))
+    )
+    broker_session_timeout_ms: int = field(
+        default=9000, metadata=_key("broker.session.timeout.ms", MILLISECONDS)
+    )
+    broker_heartbeat_interval_ms: int = field(
+        default=2000, metadata=_key("broker.heartbeat.interval.ms", MILLISECONDS)
+    )
+    election_timeout_ms_min: int = field(
+        default=300, metadata=_key("quorum.election.timeout.ms.min", MILLISECONDS)
+    )
+    election_timeout_ms_max: int = field(
+        default=600, metadata=_key("quorum.election.timeout.ms.max", MILLISECONDS)
+    )
+    raft_heartbeat_interval_ms: int = field(
+        default=50, metadata=_key("quorum.heartbeat.interval.ms", MILLISECONDS)
+    )
+
+    partitions_default: int = field(  # of a topic that does not say how many
+        default=1, metadata=_key("num.partitions", integer(1, PARTITIONS_PER_REQUEST_MAX))
+    )
+    replication_factor_default: int = field(
+        default=1, metadata=_key("default.replication.factor", integer(1, REPLICATION_FACTOR_MAX))
+    )
+    allow_unreplicated: bool = field(  # a topic that wants more replicas gets one, and is not refused
+        default=False, metadata=_key("fencepost.allow.unreplicated", BOOLEAN)
+    )
+    auto_create_topics: bool = field(default=True, metadata=_key("auto.create.topics.enable", BOOLEAN))
+    delete_topics: bool = field(default=True, metadata=_key("delete.topic.enable", BOOLEAN))
+    log_segment_bytes: int = field(
+        default=1024**3, metadata=_key("log.segment.bytes", integer(SEGMENT_BYTES_MIN, INT32_MAX))
+    )
+    log_retention_ms: int = field(  # -1: keep everything
+        default=7 * DAY_MS, metadata=_key("log.retention.ms", integer(-1, INT64_MAX))
+    )
+    log_retention_bytes: int = field(  # of a partition; -1: unlimited
+        default=-1, metadata=_key("log.retention.bytes", integer(-1, INT64_MAX))
+    )
+    log_retention_check_ms: int = field(
+        default=300_000, metadata=_key("log.retention.check.interval.ms", MILLISECONDS)
+    )
+    log_flush_messages: int = field(  # fsync after so many records; the default: never, as Kafka
+        default=INT64_MAX, metadata=_key("log.flush.interval.messages", integer(1, INT64_MAX))
+    )
+    message_bytes_max: int = field(  # of one record batch
+        default=1_048_588, metadata=_key("message.max.bytes", integer(0, INT32_MAX))
+    )
+
+    transaction_timeout_ms_max: int = field(
+        default=900_000, metadata=_key("transaction.max.timeout.ms", MILLISECONDS)
+    )
+    transactional_id_expiration_ms: int = field(
+        default=7 * DAY_MS, metadata=_key("transactional.id.expiration.ms", MILLISECONDS)
+    )
+    transaction_timeouts_interval_ms: int = field(  # Kafka's default is 10000
+        default=1000,
+        metadata=_key("transaction.abort.timed.out.transaction.cleanup.interval.ms", MILLISECONDS),
+    )
+    transactional_id_expiry_interval_ms: int = field(
+        default=3_600_000,
+        metadata=_key("transaction.remove.expired.transaction.cleanup.interval.ms", MILLISECONDS),
+    )
+    transaction_log_replication_factor: int | None = field(  # None: the quorum's voters, whatever they are
+        default=None,
+        metadata=_key("transaction.state.log.replication.factor", integer(1, REPLICATION_FACTOR_MAX)),
+    )
+    transaction_log_isr_min: int | None = field(  # None: the quorum's majority
+        default=None, metadata=_key("transaction.state.log.min.isr", integer(1, REPLICATION_FACTOR_MAX))
+    )
+    partition_verification: bool = field(
+        default=True, metadata=_key("transaction.partition.verification.enable", BOOLEAN)
+    )
+    producer_id_expiration_ms: int = field(
+        default=DAY_MS, metadata=_key("producer.id.expiration.ms", MILLISECONDS)
+    )
+
+    acls_file: Path | None = field(default=None, metadata=_key("authorizer.acls.file", PATH))
+    super_users: tuple[str, ...] = field(
+        default=(), metadata=_key("super.users", list_of(PRINCIPAL, separator=";"))
+    )
+    sasl_users_file: Path | None = field(default=None, metadata=_key("sasl.plain.users.file", PATH))
+    sasl_username: str | None = field(default=None, metadata=_key("sasl.username", TEXT))
+    sasl_password_file: Path | None = field(default=None, metadata=_key("sasl.password.file", PATH))
+
+    zookeeper_migration_enabled: bool = field(  # a cluster that is made for the upgrade; see upgrade.py
+        default=False, metadata=_key("zookeeper.metadata.migration.enable", BOOLEAN)
+    )
+    zookeeper_connect: str | None = field(default=None, metadata=_key("zookeeper.connect", TEXT))
+    zookeeper_session_timeout_ms: int = field(
+        default=6_000, metadata=_key("zookeeper.session.timeout.ms", integer(1_000, 600_000))
+    )
+    zookeeper_tls: bool = field(default=False, metadata=_key("zookeeper.ssl.client.enable", BOOLEAN))
+    zookeeper_truststore: Path | None = field(  # PEM: authorities; None: the system's
+        default=None, metadata=_key("zookeeper.ssl.truststore.location", PATH)
+    )
+    zookeeper_keystore: Path | None = field(  # PEM: this client's key and certificate
+        default=None, metadata=_key("zookeeper.ssl.keystore.location", PATH)
+    )
+    zookeeper_sasl_username: str | None = field(default=None, metadata=_key("zookeeper.sasl.username", TEXT))
+    zookeeper_sasl_password_file: Path | None = field(
+        default=None, metadata=_key("zookeeper.sasl.password.file", PATH)
+    )
+
+    snapshot_entries_interval: int = field(
+        default=50_000, metadata=_key("snapshot.entries.interval", integer(1, INT64_MAX))
+    )
+    archive_retention_bytes: int | None = field(  # None: keep the whole audit log
+        default=None, metadata=_key("log.retention.metadata.bytes", BYTES)
+    )
+    disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=_key("disk.free.min.bytes", BYTES))
+    frame_bytes_max: int = field(
+        default=FRAME_BYTES_MAX, metadata=_key("socket.request.max.bytes", integer(64, INT32_MAX))
+    )
+    queued_request_bytes_max: int = field(  # of all listeners together; Kafka's default is no limit
+        default=QUEUED_REQUEST_BYTES_MAX,
+        metadata=_key("queued.max.request.bytes", integer(1024 * 1024, INT64_MAX)),
+    )
+    connections_max: int = field(  # per listener; Kafka's default is no limit
+        default=CONNECTIONS_MAX, metadata=_key("max.connections", integer(1, 1_000_000))
+    )
+    connections_per_ip_max: int | None = field(
+        default=None, metadata=_key("max.connections.per.ip", integer(1, INT32_MAX))
+    )
+    connections_idle_ms_max: int = field(
+        default=CONNECTIONS_IDLE_MS_MAX, metadata=_key("connections.max.idle.ms", MILLISECONDS)
+    )
+    failed_authentication_delay_ms: int = field(
+        default=FAILED_AUTHENTICATION_DELAY_MS,
+        metadata=_key("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
+    )
+    log_level: str = field(
+        default="info", metadata=_key("log.level", choice("debug", "info", "warning", "error"))
+    )
+    log_rotate_bytes: int = field(  # of a node's own log file, which ``fencepost up`` and ``start`` make
+        default=16 * 1024 * 1024, metadata=_key("log.rotate.bytes", integer(64 * 1024, INT64_MAX))
+    )
+    log_rotate_files: int = field(default=4, metadata=_key("log.rotate.files", integer(1, 1000)))
+    log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
+
+    def __post_init__(self) -> None:
+        for holds, complaint in checks(self):
+            if not holds:
+                raise ConfigError(complaint)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node votes."""
+        return "controller" in self.roles
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node serves clients."""
+        return "broker" in self.roles
+
+    @property
+    def controller_listener(self) -> ListenerAddress | None:
+        """Where the controller APIs are served; None without the controller role."""
+        return next((each for each in self.listeners if each.name == CONTROLLER_LISTENER), None)
+
+    @property
+    def client_listener(self) -> ListenerAddress | None:
+        """Where clients are served; None without the broker role."""
+        return next((each for each in self.listeners if each.name != CONTROLLER_LISTENER), None)
+
+    @property
+    def raft_address(self) -> Address | None:
+        """This node's own Raft address; None if it is no voter."""
+        return next((each.address for each in self.voters if each.node_id == self.node_id), None)
+
+    @property
+    def listener_limits(self) -> ListenerLimits:
+        """What each listener bears."""
+        return ListenerLimits(
+            frame_bytes_max=self.frame_bytes_max,
+            connections_max=self.connections_max,
+            connections_per_ip_max=self.connections_per_ip_max,
+            idle_ms_max=self.connections_idle_ms_max,
+            failed_authentication_delay_ms=self.failed_authentication_delay_ms,
+        )
+
+    def security_protocol(self, listener_name: str) -> str:
+        """``PLAINTEXT`` or ``SASL_PLAINTEXT``: how the listener of that name is spoken to."""
+        return dict(self.security_protocols).get(listener_name, PLAINTEXT)
+
+    def render(self) -> str:
+        """The properties file that says this. Settings at their default are left out."""
+        lines = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.default is MISSING or value != each.default:
+                lines.append(f"{each.metadata['key']}={each.metadata['kind'].render(value)}")
+        return "\n".join(lines) + "\n"
+
+
+def parse_properties(text: str, path: Path) -> NodeConfig:
+    """Read a properties file: ``key=value`` lines; blank lines and lines from ``#`` or ``!`` are skipped.
+
+    ``path`` is named in errors, and relative paths in the file are taken from its folder.
+    Raises ConfigError.
+    """
+    settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
+    values: dict[str, Any] = {}
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.strip()[0] in "#!":
+            continue
+        where = f"{path}: line {line_number}"
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise ConfigError(f"{where}: expected key=value, got {line.strip()!r}")
+        if key not in settings:
+            raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
+        setting = settings[key]
+        if setting.name in values:
+            raise ConfigError(f"{where}: {key} is given twice")
+        values[setting.name] = _parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
+    missing = [key for key, each in settings.items() if each.default is MISSING and each.name not in values]
+    if missing:
+        raise ConfigError(f"{path}: missing {', '.join(missing)}")
+    try:
+        return NodeConfig(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
+    try:
+        ensure(len(text) <= VALUE_CHARACTERS_MAX)
+        value = kind.parse(text)
+    except ValueError:
+        raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None
+    return folder.absolute() / value if isinstance(value, Path) else value
+
+
+def _nearest(key: str, keys: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(keys)}"
