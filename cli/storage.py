@@ -20,8 +20,7 @@ from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
 from fencepost.controller import levels
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.records.types import Log, NodeId
-from fencepost.settings.config import ConfigError, NodeConfig, parse_properties
-from fencepost.settings.config_checks import EVERY_NODE_PROVES
+from fencepost.settings.config import EVERY_NODE_PROVES, ConfigError, NodeConfig
 from fencepost.settings.node_identity import (
     Identity,
     StorageError,
@@ -32,6 +31,7 @@ from fencepost.settings.node_identity import (
     read_identity,
     write_durably,
 )
+from fencepost.settings.properties import parse_properties
 from fencepost.snapshots.reader import Reader
 from fencepost.wire.secret_proof import parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file

@@ -34,7 +34,6 @@ from fencepost.settings.config import (
     ListenerAddress,
     NodeConfig,
     Voter,
-    parse_properties,
 )
 from fencepost.settings.node_identity import (
     StorageError,
@@ -45,6 +44,7 @@ from fencepost.settings.node_identity import (
     require_identity,
     write_durably,
 )
+from fencepost.settings.properties import parse_properties
 
 HOST: Final = "127.0.0.1"
 CLUSTER: Final = "cluster.json"

@@ -1,24 +1,20 @@
-"""A node's configuration: a Kafka-style properties file, read strictly.
+"""A node's configuration: its settings, their keys and defaults, and what must hold between them.
 
-Spelling    Kafka's names where Kafka has the setting.
-Strict      an unknown key is an error that suggests the nearest; a key given twice is an error; a value
-            out of range is an error that names key, value and what is expected.
-Inverse     ``parse_properties(config.render(), path) == config`` for every config (test_config.py).
+Spelling    Kafka's names where Kafka has the setting. Properties files are read by properties.py.
 Source      Kafka's broker and controller configs; docs/design.md 9.
 """
 
-import difflib
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from fencepost.records.types import NodeId
-from fencepost.settings.config_checks import CONTROLLER_LISTENER, checks
 from fencepost.settings.config_values import (
     ADDRESS,
     BOOLEAN,
     BYTES,
+    CONTROLLER_LISTENER,
     INT32_MAX,
     INT64_MAX,
     ITEMS_MAX,
@@ -37,7 +33,6 @@ from fencepost.settings.config_values import (
     ListenerAddress,
     Voter,
     choice,
-    ensure,
     integer,
     list_of,
     number,
@@ -63,6 +58,11 @@ __all__ = [
     "Voter",
     "parse_address",
 ]
+
+EVERY_NODE_PROVES: Final = (
+    "quorum.secret.file is missing: the nodes of a cluster prove to each other that they share a secret; add "
+    "quorum.secret.file=FILE, the same content on every node ('fencepost storage format' writes a new one)"
+)
 
 VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
 VALUE_CHARACTERS_MAX: Final = 64 * 1024
@@ -250,7 +250,7 @@ class NodeConfig:
     log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
 
     def __post_init__(self) -> None:
-        for holds, complaint in checks(self):
+        for holds, complaint in _checks(self):
             if not holds:
                 raise ConfigError(complaint)
 
@@ -304,45 +304,96 @@ class NodeConfig:
         return "\n".join(lines) + "\n"
 
 
-def parse_properties(text: str, path: Path) -> NodeConfig:
-    """Read a properties file: ``key=value`` lines; blank lines and lines from ``#`` or ``!`` are skipped.
+def _checks(config: NodeConfig) -> list[tuple[bool, str]]:
+    """What must hold between settings, with the complaint if it does not."""
+    names = [each.name for each in config.listeners]
+    clients = [name for name in names if name != CONTROLLER_LISTENER]
+    serves_sasl = any(config.security_protocol(name) == SASL_PLAINTEXT for name in names)
+    return [
+        (bool(config.roles), "process.roles: expected controller, broker or both; got none"),
+        (len(set(names)) == len(names), "listeners: a name is there twice"),
+        (
+            config.is_controller == (CONTROLLER_LISTENER in names),
+            "listeners: a CONTROLLER listener is needed with the controller role, and only with it",
+        ),
+        (
+            len(clients) == (1 if config.is_broker else 0),
+            f"listeners: expected one client listener with the broker role, none without; got {clients}",
+        ),
+        (bool(config.controller_bootstrap), "controller.quorum.bootstrap.servers: expected at least one"),
+        (
+            not config.is_controller or config.raft_address is not None,
+            f"controller.quorum.voters: node.id {config.node_id} is not among the voters",
+        ),
+        (
+            len({each.node_id for each in config.voters}) == len(config.voters),
+            "controller.quorum.voters: a node id is there twice",
+        ),
+        (config.secret_file is not None, EVERY_NODE_PROVES),
+        (
+            config.raft_heartbeat_interval_ms < config.election_timeout_ms_min,
+            "quorum.heartbeat.interval.ms must be less than quorum.election.timeout.ms.min",
+        ),
+        (
+            config.election_timeout_ms_min <= config.election_timeout_ms_max,
+            "quorum.election.timeout.ms.min must not be greater than quorum.election.timeout.ms.max",
+        ),
+        (
+            config.broker_heartbeat_interval_ms < config.broker_session_timeout_ms,
+            "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms",
+        ),
+        (
+            not serves_sasl or config.sasl_users_file is not None,
+            "sasl.plain.users.file: a SASL_PLAINTEXT listener needs the users' passwords",
+        ),
+        (
+            (config.sasl_username is None) == (config.sasl_password_file is None),
+            "sasl.username and sasl.password.file: expected both or neither",
+        ),
+        (
+            not config.zookeeper_migration_enabled or config.zookeeper_connect is not None,
+            "zookeeper.metadata.migration.enable: zookeeper.connect must say which ZooKeeper",
+        ),
+        (
+            (config.zookeeper_sasl_username is None) == (config.zookeeper_sasl_password_file is None),
+            "zookeeper.sasl.username and zookeeper.sasl.password.file: expected both or neither",
+        ),
+        (
+            config.zookeeper_tls or not (config.zookeeper_truststore or config.zookeeper_keystore),
+            "zookeeper.ssl.client.enable: stores are given, but TLS is not enabled",
+        ),
+        (
+            config.failed_authentication_delay_ms < config.connections_idle_ms_max,
+            "connection.failed.authentication.delay.ms must be less than connections.max.idle.ms",
+        ),
+        (
+            config.queued_request_bytes_max >= 2 * config.frame_bytes_max,
+            f"queued.max.request.bytes: at least {2 * config.frame_bytes_max}, two of the largest requests",
+        ),
+        *_checks_of_size(config),
+    ]
 
-    ``path`` is named in errors, and relative paths in the file are taken from its folder.
-    Raises ConfigError.
-    """
-    settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
-    values: dict[str, Any] = {}
-    for line_number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.strip()[0] in "#!":
-            continue
-        where = f"{path}: line {line_number}"
-        key, equals, value = (part.strip() for part in line.partition("="))
-        if not equals:
-            raise ConfigError(f"{where}: expected key=value, got {line.strip()!r}")
-        if key not in settings:
-            raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
-        setting = settings[key]
-        if setting.name in values:
-            raise ConfigError(f"{where}: {key} is given twice")
-        values[setting.name] = _parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
-    missing = [key for key, each in settings.items() if each.default is MISSING and each.name not in values]
-    if missing:
-        raise ConfigError(f"{path}: missing {', '.join(missing)}")
-    try:
-        return NodeConfig(**values)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
 
-
-def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
-    try:
-        ensure(len(text) <= VALUE_CHARACTERS_MAX)
-        value = kind.parse(text)
-    except ValueError:
-        raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None
-    return folder.absolute() / value if isinstance(value, Path) else value
-
-
-def _nearest(key: str, keys: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(keys)}"
+def _checks_of_size(config: NodeConfig) -> list[tuple[bool, str]]:
+    """What a cluster of this size can keep. Elsewhere such a setting makes a client's first call hang."""
+    voters = len(config.voters) or len(config.controller_bootstrap)
+    replicas = config.transaction_log_replication_factor
+    in_sync = config.transaction_log_isr_min
+    kept = f"transaction state is kept by the quorum's voters, and there are {voters}"
+    remedy = f"leave the key out, or set it to {voters} or less"
+    unreplicated = "leave the key out, or set fencepost.allow.unreplicated=true"
+    factor = config.replication_factor_default
+    return [
+        (
+            replicas is None or replicas <= voters,
+            f"transaction.state.log.replication.factor={replicas}: {kept}; {remedy}",
+        ),
+        (
+            in_sync is None or in_sync <= voters,
+            f"transaction.state.log.min.isr={in_sync}: {kept}; {remedy}",
+        ),
+        (
+            factor == 1 or config.allow_unreplicated,
+            f"default.replication.factor={factor}: partitions have one replica; {unreplicated}",
+        ),
+    ]

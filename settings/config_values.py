@@ -12,6 +12,8 @@ from fencepost.records.types import NodeId
 
 PLAINTEXT: Final = "PLAINTEXT"
 SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+CONTROLLER_LISTENER: Final = "CONTROLLER"
+"""The listener that serves the controller APIs. Every other name is a client listener."""
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fencepost.controller.authorization import Acls, AclSyntaxError
-from fencepost.settings.config import SASL_PLAINTEXT, ConfigError, NodeConfig
-from fencepost.settings.config_checks import EVERY_NODE_PROVES
+from fencepost.settings.config import EVERY_NODE_PROVES, SASL_PLAINTEXT, ConfigError, NodeConfig
 from fencepost.wire.auth import UsersSyntaxError, parse_users
 from fencepost.wire.secret_proof import ClusterSecret, parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file

@@ -35,7 +35,8 @@ from fencepost.bridge.zookeeper_port import (
 from fencepost.controller.migration_phase import Intent
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
-from fencepost.settings.config import ConfigError, NodeConfig, parse_properties
+from fencepost.settings.config import ConfigError, NodeConfig
+from fencepost.settings.properties import parse_properties
 from tests.secret_files import write_secret
 
 versions = st.integers(0, 2**31 - 2)

@@ -19,9 +19,9 @@ from fencepost.controller.view import View
 from fencepost.node.active_controller import EXIT_HALTED, Controller
 from fencepost.node.driver import Background, CallAfter, Driver, Halt, Obligations, Send, TickAfter, Turn
 from fencepost.records.types import NodeId
-from fencepost.settings.config import parse_properties
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import format_directory, id_text, random_id
+from fencepost.settings.properties import parse_properties
 from tests.ports import free_port
 from tests.quorum.stage import ONE, TWO, Replies
 from tests.secret_files import write_secret

@@ -20,7 +20,8 @@ from fencepost.quorum.draft import Decide
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import BrokerEpoch, BrokerId
-from fencepost.settings.config import NodeConfig, parse_properties
+from fencepost.settings.config import NodeConfig
+from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
 from tests.quorum.rig import Answers, Silence

@@ -28,7 +28,7 @@ from fencepost.quorum.draft import Decide
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
-from fencepost.settings.config import parse_properties
+from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import ConfigResource, DescribeConfigs

@@ -17,8 +17,8 @@ from fencepost.settings.config import (
     ListenerAddress,
     NodeConfig,
     Voter,
-    parse_properties,
 )
+from fencepost.settings.properties import parse_properties
 
 FILE = Path("/etc/fencepost/node.properties")
 WHOLE = {

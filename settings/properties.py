@@ -1,0 +1,58 @@
+"""A node's configuration from a Kafka-style properties file, read strictly.
+
+Strict      an unknown key is an error that suggests the nearest; a key given twice is an error; a value
+            out of range is an error that names key, value and what is expected.
+Inverse     ``parse_properties(config.render(), path) == config`` for every config (test_config.py).
+"""
+
+import difflib
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from fencepost.settings.config import VALUE_CHARACTERS_MAX, ConfigError, NodeConfig
+from fencepost.settings.config_values import Kind, ensure
+
+
+def parse_properties(text: str, path: Path) -> NodeConfig:
+    """Read a properties file: ``key=value`` lines; blank lines and lines from ``#`` or ``!`` are skipped.
+
+    ``path`` is named in errors, and relative paths in the file are taken from its folder.
+    Raises ConfigError.
+    """
+    settings = {each.metadata["key"]: each for each in fields(NodeConfig)}
+    values: dict[str, Any] = {}
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.strip()[0] in "#!":
+            continue
+        where = f"{path}: line {line_number}"
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise ConfigError(f"{where}: expected key=value, got {line.strip()!r}")
+        if key not in settings:
+            raise ConfigError(f"{where}: unknown key {key}{_nearest(key, tuple(settings))}")
+        setting = settings[key]
+        if setting.name in values:
+            raise ConfigError(f"{where}: {key} is given twice")
+        values[setting.name] = _parse_value(setting.metadata["kind"], value, f"{where}: {key}", path.parent)
+    missing = [key for key, each in settings.items() if each.default is MISSING and each.name not in values]
+    if missing:
+        raise ConfigError(f"{path}: missing {', '.join(missing)}")
+    try:
+        return NodeConfig(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
+    try:
+        ensure(len(text) <= VALUE_CHARACTERS_MAX)
+        value = kind.parse(text)
+    except ValueError:
+        raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None
+    return folder.absolute() / value if isinstance(value, Path) else value
+
+
+def _nearest(key: str, keys: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(keys)}"
