@@ -9,8 +9,9 @@ from fencepost.broker.main import Broker
 from fencepost.node.active_controller import Controller
 from fencepost.node.metrics import NodeMetrics
 from fencepost.records.types import NodeId
-from fencepost.settings.config import parse_properties
+from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import format_directory, id_text, random_id
+from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import BROKER, CONTROLLER, ListenerKind
 from fencepost.wire.registry import APIS
 from tests.ports import free_port
@@ -44,11 +45,15 @@ def test_each_listener_serves_the_keys_that_are_registered_for_it(tmp_path: Path
         initial_voters={NodeId(1): directory},
     )
 
+    credentials = read_credentials(config, identity.cluster_id)
+
     async def served() -> tuple[list[int], list[int], list[int]]:
-        node = Controller(config, identity)
+        node = Controller(config, identity, credentials)
         log = structlog.get_logger()
-        both = Broker(config, identity, log, NodeMetrics(), coordinator=node.transactions.service)
-        alone = Broker(config, identity, log, NodeMetrics())
+        both = Broker(
+            config, identity, credentials, log, NodeMetrics(), coordinator=node.transactions.service
+        )
+        alone = Broker(config, identity, credentials, log, NodeMetrics())
         return sorted(node._listener.apis), sorted(both._listener.apis), sorted(alone._listener.apis)
 
     by_controller, by_node, by_broker = asyncio.run(served())
