@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.broker.absent import Absent
 from fencepost.broker.announcements import AnnouncementsEndpoint
 from fencepost.broker.checks import Checks
+from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.describe_producers import DescribeProducersEndpoint
 from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
@@ -30,7 +31,6 @@ from fencepost.broker.verification import Verifier
 from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
-from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
@@ -50,9 +50,7 @@ class DataPlane:
         self,
         config: NodeConfig,
         acls: Acls,
-        topics_client: ControllerClient,
-        coordinator_client: ControllerClient,
-        listing_client: ControllerClient,
+        clients: ControllerClients,
         *,
         rng: Random,
         log: FilteringBoundLogger,
@@ -63,10 +61,10 @@ class DataPlane:
         self._partitions = Partitions(
             config.directory, BrokerId(config.node_id), log_config(config), clock_ms=_wall_ms, log=log
         )
-        self.topics = TopicCache(topics_client, self._partitions, rng=rng, log=log)
+        self.topics = TopicCache(clients.topics, self._partitions, rng=rng, log=log)
         self._absent = Absent(self._partitions, self.topics)
-        self._verifier = Verifier(coordinator_client, rng=rng, log=log)
-        self._foreign = ForeignMarkers(listing_client, coordinator_client, rng=rng, log=log)
+        self._verifier = Verifier(clients.coordinator, rng=rng, log=log)
+        self._foreign = ForeignMarkers(clients.listing, clients.coordinator, rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._care = LogCare(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log

@@ -17,7 +17,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker import foreign_markers
+from fencepost.broker.controller_clients import ControllerClients
 from fencepost.broker.data_plane import DataPlane, after
 from fencepost.broker.exit_reason import EXIT_FAILED, BrokerRefused, ExitReason, Membership
 from fencepost.broker.metadata_cache import MetadataCache
@@ -33,7 +33,6 @@ from fencepost.settings.config import NodeConfig
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_identity import Identity
 from fencepost.snapshots.store import STORE_FAILURES
-from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from fencepost.wire.listener import Listener
@@ -70,72 +69,33 @@ class Broker:
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
-        rng = rng or Random()
-        listener_name, (self._host, self._port) = config.client_listener
-        protocol = config.security_protocol(listener_name)
+        rng, memory = rng or Random(), memory or RequestMemory()
+        self._listener_name, (self._host, self._port) = config.client_listener
         broker_id = BrokerId(config.node_id)
-        sasl = credentials.own
+        sasl, secret = credentials.own, credentials.secret
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
         self._stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
-        secret = credentials.secret
-        # Six clients, as a controller serves one request of a connection at a time: a heartbeat waits
-        # neither for a mute (allocation over quota) nor for what a client of ours wants to read, and a
-        # producer's transaction not for a list of topics.
-        self._clients: tuple[ControllerClient, ...] = tuple(
-            ControllerClient(config.controller_bootstrap, sasl=sasl, rng=rng, secret=secret) for _ in range(5)
-        )
-        membership_client, allocation_client, reading_client, topics_client, coordinator_client = (
-            self._clients
-        )
-        memory = memory or RequestMemory()
-        listing_client = ControllerClient(
-            config.controller_bootstrap,
-            sasl=sasl,
-            rng=rng,
-            secret=secret,
-            attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S,  # a list of all transactions may take long
-        )
-        self._clients += (listing_client,)
+        self._clients = ControllerClients.of(config.controller_bootstrap, sasl=sasl, secret=secret, rng=rng)
         self._data = DataPlane(
             config,
             credentials.acls,
-            topics_client,
-            coordinator_client,
-            listing_client,
+            self._clients,
             rng=rng,
             log=log,
             stalls=self._stalls,
             memory=memory,
         )
+        itself = ClusterNode(broker_id, self._host, self._port)
         self._cache = MetadataCache(
-            reading_client,
-            ClusterNode(broker_id, self._host, self._port),
-            membership,
-            clock_ms=_monotonic_ms,
-            rng=rng,
-            log=log,
+            self._clients.reading, itself, membership, clock_ms=_monotonic_ms, rng=rng, log=log
         )
-        self._registration = Registration(
-            membership_client,
-            RegisterBroker(
-                broker_id=broker_id,
-                cluster_id=identity.cluster_id,
-                incarnation_id=uuid.uuid4(),
-                directory_id=identity.directory_id,
-                endpoints=(Endpoint(listener_name, self._host, self._port, SECURITY_PROTOCOL_IDS[protocol]),),
-            ),
-            membership,
-            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-            on_heartbeat=self._on_heartbeat,
-            rng=rng,
-            log=log,
-        )
+        self._registration = self._made_registration(config, identity, membership, rng)
         self._producer_ids = ProducerIdSource(
             ProducerIdPool(rng),
-            allocation_client,
+            self._clients.allocation,
             self._registration,
             membership,
             broker_id,
@@ -147,20 +107,51 @@ class Broker:
             identity.cluster_id,
             self._cache,
             self._producer_ids,
-            reading_client,
+            self._clients.reading,
             self._data,
             log=log,
             coordinator=coordinator,
         )
-        self._listener = Listener(
+        self._listener = self._made_listener(config, credentials, memory, count_failed)
+
+    def _made_registration(
+        self, config: NodeConfig, identity: Identity, membership: Membership, rng: Random
+    ) -> Registration:
+        protocol = SECURITY_PROTOCOL_IDS[config.security_protocol(self._listener_name)]
+        return Registration(
+            self._clients.membership,
+            RegisterBroker(
+                broker_id=BrokerId(config.node_id),
+                cluster_id=identity.cluster_id,
+                incarnation_id=uuid.uuid4(),
+                directory_id=identity.directory_id,
+                endpoints=(Endpoint(self._listener_name, self._host, self._port, protocol),),
+            ),
+            membership,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            on_heartbeat=self._on_heartbeat,
+            rng=rng,
+            log=self._log,
+        )
+
+    def _made_listener(
+        self,
+        config: NodeConfig,
+        credentials: Credentials,
+        memory: RequestMemory,
+        count_failed: Callable[[str], None],
+    ) -> Listener:
+        name = self._listener_name
+        is_sasl = config.security_protocol(name) == "SASL_PLAINTEXT"
+        return Listener(
             self._server.service(),
-            name=listener_name,
-            log=log,
-            security_protocol="SASL_PLAINTEXT" if protocol == "SASL_PLAINTEXT" else "PLAINTEXT",
-            credentials=credentials.users[listener_name],
+            name=name,
+            log=self._log,
+            security_protocol="SASL_PLAINTEXT" if is_sasl else "PLAINTEXT",
+            credentials=credentials.users[name],
             limits=config.listener_limits,
             memory=memory,
-            secret=secret,
+            secret=credentials.secret,
             stalls=self._stalls,
             halting=STORE_FAILURES,
             count_failed=count_failed,
@@ -192,8 +183,7 @@ class Broker:
         await self._listener.stop()
         await self._server.stop()
         await self._data.stop()
-        for client in self._clients:
-            await client.close()
+        await self._clients.close()
 
     def _on_heartbeat(self) -> None:
         self._cache.refresh()

@@ -3,7 +3,7 @@
 Claims      are answered on the spot, from memory. Asking for blocks goes on beside them, in ``run``.
 Unknown     outcomes (7, a lost connection, silence) are asked again: a wasted block is fine (row 730.9).
 Quota       the throttle time in an answer is waited out. The controller mutes the connection for that
-            long, so blocks are asked for on a connection of their own (broker/main.py).
+            long, so blocks are asked for on a connection of their own (broker/controller_clients.py).
 """
 
 import asyncio

@@ -1,0 +1,55 @@
+"""The broker's connections to the active controller, one for each purpose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Self
+
+from fencepost.broker import foreign_markers
+from fencepost.wire.client import Address, ControllerClient
+from fencepost.wire.secret_proof import ClusterSecret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerClients:
+    """One client of the active controller for each purpose.
+
+    A controller serves one request of a connection at a time, so what must not wait has its own: a heartbeat
+    waits neither for a mute (allocation over its quota) nor for what a client of the broker reads, and a
+    producer's transaction not for a list of topics.
+    """
+
+    membership: ControllerClient  # registration and heartbeats
+    allocation: ControllerClient  # producer-id blocks
+    reading: ControllerClient  # metadata, and what clients of this broker read of the cluster
+    topics: ControllerClient  # creation, and settings
+    coordinator: ControllerClient  # verification of partitions in transactions
+    listing: ControllerClient  # a list of all transactions, which may take long
+
+    @classmethod
+    def of(
+        cls,
+        bootstrap: Sequence[Address],
+        *,
+        sasl: tuple[str, str] | None,
+        secret: ClusterSecret,
+        rng: Random,
+    ) -> Self:
+        """Clients that log in as ``sasl`` says and prove ``secret``. None connects before its first call."""
+        client = partial(ControllerClient, bootstrap, sasl=sasl, secret=secret, rng=rng)
+        return cls(
+            membership=client(),
+            allocation=client(),
+            reading=client(),
+            topics=client(),
+            coordinator=client(),
+            listing=client(attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S),
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for each in (
+            self.membership, self.allocation, self.reading, self.topics, self.coordinator, self.listing,
+        ):  # fmt: skip
+            await each.close()
