@@ -14,13 +14,14 @@ First start   nobody is bound. ``initial`` (written by ``storage format``) binds
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from fencepost.controller import voters
 from fencepost.controller.view import View
 from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.control import Voters
 from fencepost.records.entry import decode_entry, decode_records, holds_controls
 from fencepost.records.invariant import invariant
@@ -36,22 +37,16 @@ class Electorate:
     """The bindings this node knows, and the directories its peers say they have."""
 
     def __init__(
-        self,
-        node_id: NodeId,
-        directory_id: uuid.UUID,
-        voter_ids: frozenset[NodeId],
-        initial: Mapping[NodeId, uuid.UUID] | None,
-        store: Store,
-        journal: Journal,
-        applied_index: Callable[[], LogIndex],
+        self, config: ReplicaConfig, store: Store, journal: Journal, applied_index: Callable[[], LogIndex]
     ) -> None:
+        node_id, voter_ids = config.node_id, config.voter_ids
         invariant(node_id in voter_ids, "a node outside its own quorum", node_id=node_id)
         self._node_id = node_id
         self._voter_ids = voter_ids
         self._store = store
         self._journal = journal
         self._applied_index = applied_index
-        self.directories: Bindings = {node_id: directory_id}  # what each node says it has
+        self.directories: Bindings = {node_id: config.directory_id}  # what each node says it has
         self._unbound_peers: set[NodeId] = set()  # connected, and bound to nothing themselves
         self._scanned: tuple[tuple[int, int | None], list[Bindings]] = ((0, None), [])
         self._row: tuple[object, Bindings] = (None, {})  # the image's row, and what it binds
@@ -59,10 +54,10 @@ class Electorate:
         self._initial: Bindings = {}
         if raw is not None:
             self._initial = msgspec.msgpack.decode(raw, type=dict[NodeId, uuid.UUID], strict=False)
-        elif initial:
-            self._adopt(dict(initial))
+        elif config.initial_voters:
+            self._adopt(dict(config.initial_voters))
         elif voter_ids == {node_id}:
-            self._adopt({node_id: directory_id})
+            self._adopt({node_id: config.directory_id})
 
     @property
     def image(self) -> View:

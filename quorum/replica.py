@@ -75,10 +75,7 @@ class Replica:
         self._clock = clock
         self._wall_ms = wall_ms
         self._flushed_s = clock()
-        config.directory.mkdir(parents=True, exist_ok=True)
-        self.store = Store.open(config.directory / "store", sync=config.sync)
-        if self.store.forget_lost_image():
-            self.log.error("image_lost", store=str(config.directory / "store"))
+        self.store = self._opened_store()
         self._require_level(self.log_level)
         self.journal = Journal(self.store)
         applied = self.store.meta_get(APPLIED)
@@ -87,30 +84,11 @@ class Replica:
         self._seen_clocks = SeenClocks()
         self._saved = None if applied is None else self._applied  # what is on disk of it
         self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
-        self._transport = PeerTransport(send)
-        self.electorate = Electorate(
-            config.node_id,
-            config.directory_id,
-            config.voter_ids,
-            config.initial_voters,
-            self.store,
-            self.journal,
-            lambda: self._applied[0],
-        )
+        self.electorate = Electorate(config, self.store, self.journal, lambda: self._applied[0])
         self.peers = sorted(config.voter_ids - {config.node_id})
-        self.raft = RaftLog(
-            config.node_id,
-            self.peers,
-            self.journal,
-            self._transport,
-            applied_index=self._applied[0],
-            election_s=config.election_s,
-            heartbeat_s=config.heartbeat_s,
-            on_committed=self._on_committed,
-            on_role=self._on_role,
-        )
-        self._transport.firewall = Firewall(self.raft, self.journal, self.electorate)
-        self.firewall = self._transport.firewall
+        self._transport = PeerTransport(send)
+        self.raft = self._made_raft()
+        self.firewall = self._transport.firewall = Firewall(self.raft, self.journal, self.electorate)
         self.connected_peers: set[NodeId] = set()
         self.proposer = Proposer(
             config.node_id,
@@ -136,6 +114,27 @@ class Replica:
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
         self._answers_deferred = False  # until the entry that the last turn proposed has left
+
+    def _opened_store(self) -> Store:
+        directory = self.config.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        store = Store.open(directory / "store", sync=self.config.sync)
+        if store.forget_lost_image():
+            self.log.error("image_lost", store=str(directory / "store"))
+        return store
+
+    def _made_raft(self) -> RaftLog:
+        return RaftLog(
+            self.config.node_id,
+            self.peers,
+            self.journal,
+            self._transport,
+            applied_index=self._applied[0],
+            election_s=self.config.election_s,
+            heartbeat_s=self.config.heartbeat_s,
+            on_committed=self._on_committed,
+            on_role=self._on_role,
+        )
 
     def _require_level(self, level: int) -> None:
         """Raises LevelTooHigh if a level is above what this node reads."""

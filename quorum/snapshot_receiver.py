@@ -8,17 +8,15 @@ next start installs if it is newer than the image.
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fencepost.quorum.messages import REFUSED_MAX, Ack, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.voter import Voter
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.rows import Row
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.wire.limited_log import LimitedLog
-
-if TYPE_CHECKING:
-    from fencepost.quorum.replica import Replica
 
 SNAPSHOT_BYTES_MAX: Final = 1 << 36  # a manifest that claims more is refused
 ROWS_PER_SLICE: Final = 1000
@@ -27,9 +25,9 @@ ROWS_PER_SLICE: Final = 1000
 class Receiver:
     """At most one transfer and one installation at a time."""
 
-    def __init__(self, replica: "Replica", root: Path, refusals: LimitedLog) -> None:
-        self._replica = replica
-        self._log = replica.log
+    def __init__(self, voter: Voter, root: Path, refusals: LimitedLog) -> None:
+        self._voter = voter
+        self._log = voter.log
         self._refusals = refusals
         self._root = root
         self._manifest: Manifest | None = None
@@ -60,11 +58,11 @@ class Receiver:
             self._answer(peer, name=self._installing.name)  # patience: what comes after it will be needed
             return
         manifest = snapshot.decode_manifest(message.manifest, f"snapshot {message.name} of node {peer}")
-        if manifest.cluster_id != self._replica.config.cluster_id or manifest.name != message.name:
+        if manifest.cluster_id != self._voter.config.cluster_id or manifest.name != message.name:
             raise CorruptSnapshot(f"snapshot {message.name} of cluster {manifest.cluster_id}")
         if sum(size for size, _ in manifest.files.values()) > SNAPSHOT_BYTES_MAX:
             raise CorruptSnapshot(f"snapshot {message.name} claims more than {SNAPSHOT_BYTES_MAX} bytes")
-        if manifest.raft_index <= self._replica.applied[0]:
+        if manifest.raft_index <= self._voter.applied[0]:
             self._answer(peer, installed=True, name=manifest.name)
             return
         self._drop_parts()
@@ -125,8 +123,8 @@ class Receiver:
         refused: str = "",
         installed: bool = False,
     ) -> None:
-        term = self._replica.raft.term
-        self._replica.answer(peer, SnapshotAck(term, name, file, position, refused, installed))
+        term = self._voter.raft.term
+        self._voter.answer(peer, SnapshotAck(term, name, file, position, refused, installed))
 
     # -- installing ---------------------------------------------------------------------------------
 
@@ -134,7 +132,7 @@ class Receiver:
         """Begin to fill the next generation with a sound snapshot. Raises CorruptSnapshot."""
         manifest, rows = snapshot.load(directory)
         self._installing = manifest
-        self._generation = self._replica.store.fresh_generation()
+        self._generation = self._voter.store.fresh_generation()
         self._cleared = False  # what is there now goes when this is there
         self._slices = (rows[at : at + ROWS_PER_SLICE] for at in range(0, len(rows), ROWS_PER_SLICE))
 
@@ -145,7 +143,7 @@ class Receiver:
 
     def beat(self) -> None:
         """One slice: put rows, and at the end flip; or clear what earlier images left."""
-        store = self._replica.store
+        store = self._voter.store
         manifest = self._installing
         if manifest is None or self._slices is None:
             self._cleared = self._cleared or store.clear_others(ROWS_PER_SLICE)
@@ -155,18 +153,16 @@ class Receiver:
             store.put_rows(self._generation, rows)
             return
         self._installing = self._slices = None
-        if manifest.raft_index > self._replica.applied[0]:
-            self._replica.installed(
-                manifest.raft_index, manifest.raft_term, manifest.header, self._generation
-            )
+        if manifest.raft_index > self._voter.applied[0]:
+            self._voter.installed(manifest.raft_index, manifest.raft_term, manifest.header, self._generation)
             self._log.info(
                 "snapshot_installed",
                 snapshot=manifest.name,
                 raft_index=manifest.raft_index,
                 version=manifest.version,
             )
-        leader = self._replica.raft.leader_id
-        if leader is not None and leader != self._replica.config.node_id:
+        leader = self._voter.raft.leader_id
+        if leader is not None and leader != self._voter.config.node_id:
             self._answer(leader, name=manifest.name, installed=True)
-            matched = self._replica.applied[0]
-            self._replica.answer(leader, Ack(self._replica.raft.term, matched + 1, reset=False, success=True))
+            matched = self._voter.applied[0]
+            self._voter.answer(leader, Ack(self._voter.raft.term, matched + 1, reset=False, success=True))

@@ -12,17 +12,15 @@ Refusal     a snapshot with a wrong byte is named in the log, set aside, and ano
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fencepost.quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
 from fencepost.quorum.snapshot_receiver import Receiver
+from fencepost.quorum.voter import Voter
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.wire.limited_log import LimitedLog
-
-if TYPE_CHECKING:
-    from fencepost.quorum.replica import Replica
 
 Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Run the first on another thread; give its result, or the exception it raised, to the second on the loop."""
@@ -46,12 +44,12 @@ class Transfer:
 class Snapshotter:
     """Takes, compacts, sends, receives. On the node's thread, except for the writing itself."""
 
-    def __init__(self, replica: "Replica", background: Background, clock: Callable[[], float]) -> None:
-        self._replica = replica
+    def __init__(self, voter: Voter, background: Background, clock: Callable[[], float]) -> None:
+        self._voter = voter
         self._background = background
         self._clock = clock
-        self._log = replica.log
-        self.root = replica.config.directory / "snapshots"
+        self._log = voter.log
+        self.root = voter.config.directory / "snapshots"
         self._taking = False
         self._wanted = False
         self._waiting: list[Callable[[Path | BaseException], None]] = []
@@ -59,8 +57,8 @@ class Snapshotter:
         self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
         self._transfers: dict[NodeId, Transfer] = {}
         self._needed: dict[tuple[NodeId, str], tuple[LogIndex, float]] = {}  # journal after it, until when
-        self._refusals = LimitedLog(replica.log, clock)
-        self._receiver = Receiver(replica, self.root, self._refusals)
+        self._refusals = LimitedLog(voter.log, clock)
+        self._receiver = Receiver(voter, self.root, self._refusals)
 
     def recover(self) -> None:
         """At start: tidy up, refuse what is corrupt, install what is newer than the image."""
@@ -72,10 +70,10 @@ class Snapshotter:
             except CorruptSnapshot as error:
                 self.refuse(directory, str(error))
                 continue
-            if manifest.cluster_id != self._replica.config.cluster_id:
+            if manifest.cluster_id != self._voter.config.cluster_id:
                 self.refuse(directory, f"it belongs to cluster {manifest.cluster_id}")
                 continue
-            if manifest.raft_index > self._replica.applied[0]:
+            if manifest.raft_index > self._voter.applied[0]:
                 self._log.info("snapshot_loaded", snapshot=directory.name, raft_index=manifest.raft_index)
                 self._receiver.install(directory)
                 self._receiver.finish()
@@ -94,11 +92,11 @@ class Snapshotter:
         """Take a snapshot when enough was applied since the last; move an installation on."""
         self._receiver.beat()
         self._refusals.flush()
-        replica = self._replica
+        voter = self._voter
         self._compact()
-        entries = replica.applied[0] - self._last_index
-        due = entries >= replica.config.snapshot_entries or (
-            replica.journal.bytes >= replica.config.snapshot_bytes and entries > TAIL_ENTRIES
+        entries = voter.applied[0] - self._last_index
+        due = entries >= voter.config.snapshot_entries or (
+            voter.journal.bytes >= voter.config.snapshot_bytes and entries > TAIL_ENTRIES
         )
         if (due or self._wanted) and not self._taking and not self._receiver.installing:
             self._take()
@@ -110,19 +108,19 @@ class Snapshotter:
 
     def _take(self) -> None:
         self._taking, self._wanted = True, False
-        replica = self._replica
-        replica.archiver.write()
-        replica.flush()
-        index, header = replica.applied[0], replica.image.header
-        now_ms = replica.now_ms()
+        voter = self._voter
+        voter.archiver.write()
+        voter.flush()
+        index, header = voter.applied[0], voter.image.header
+        now_ms = voter.now_ms()
 
         def work() -> Path:
-            replica.archiver.sync()
-            with replica.store.reader() as reader:
+            voter.archiver.sync()
+            with voter.store.reader() as reader:
                 return snapshot.write(
                     reader,
                     self.root,
-                    cluster_id=replica.config.cluster_id,
+                    cluster_id=voter.config.cluster_id,
                     raft=reader.applied(),
                     now_ms=now_ms,
                 )
@@ -131,7 +129,7 @@ class Snapshotter:
             self._taking = False
             waiting, self._waiting = self._waiting, []
             if isinstance(result, Path):
-                replica.archiver.synced(index, header)
+                voter.archiver.synced(index, header)
                 self._taken(result)
             else:
                 self._log.error("snapshot_failed", error=repr(result))
@@ -152,14 +150,14 @@ class Snapshotter:
             "snapshot_taken",
             snapshot=directory.name,
             raft_index=manifest.raft_index,
-            journal_from=max(self._allowed(), self._replica.journal.first_index),
+            journal_from=max(self._allowed(), self._voter.journal.first_index),
         )
 
     def _compact(self) -> None:
         """One slice of it."""
         target = self._allowed()
-        if target > self._replica.journal.first_index:
-            self._replica.journal.compact(target)
+        if target > self._voter.journal.first_index:
+            self._voter.journal.compact(target)
 
     def _allowed(self) -> LogIndex:
         """How far compaction may go now: not over what a follower needs next that is sent a snapshot."""
@@ -169,8 +167,8 @@ class Snapshotter:
 
     def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
         """Where the journal may begin: at the snapshot, less a tail bounded in entries and bytes."""
-        journal = self._replica.journal
-        target = min(snapshot_index, self._replica.archiver.marked_index)
+        journal = self._voter.journal
+        target = min(snapshot_index, self._voter.archiver.marked_index)
         if journal.bytes <= TAIL_BYTES:
             target = min(target, LogIndex(journal.last_index - TAIL_ENTRIES))
         return target
@@ -192,14 +190,14 @@ class Snapshotter:
             self.refuse(directory, str(error))
             self._wanted = True
             return
-        if manifest.raft_index < self._replica.journal.first_index:
+        if manifest.raft_index < self._voter.journal.first_index:
             self._wanted = True  # too old to be followed by our journal
             return
         self._transfers[peer] = Transfer(manifest, directory, sorted(manifest.files), self._clock())
         self._needed[peer, manifest.name] = (manifest.raft_index, self._clock() + CHUNK_WAIT_S)
         raw = (directory / "manifest").read_bytes()
         self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
-        self._replica.answer(peer, SnapshotBegin(self._replica.raft.term, manifest.name, raw))
+        self._voter.answer(peer, SnapshotBegin(self._voter.raft.term, manifest.name, raw))
 
     def peer_gone(self, peer: NodeId) -> None:
         """The connection closed: a transfer starts anew when it is back."""
@@ -214,11 +212,11 @@ class Snapshotter:
         """A frame of a transfer, of either side."""
         if isinstance(message, SnapshotAck):
             self._acked(peer, message)
-        elif message.term == self._replica.raft.term and not self._replica.raft.is_leader:
+        elif message.term == self._voter.raft.term and not self._voter.raft.is_leader:
             self._receiver.received(peer, message)
 
     def _acked(self, peer: NodeId, ack: SnapshotAck) -> None:
-        if ack.term != self._replica.raft.term:
+        if ack.term != self._voter.raft.term:
             return
         needed = self._needed.get((peer, ack.name))
         if needed is not None:
@@ -258,5 +256,5 @@ class Snapshotter:
             self._log.info("snapshot_replaced", snapshot=str(transfer.directory), to=peer)
             del self._transfers[peer]
             return
-        chunk = SnapshotChunk(self._replica.raft.term, transfer.manifest.name, file, position, payload)
-        self._replica.answer(peer, chunk)
+        chunk = SnapshotChunk(self._voter.raft.term, transfer.manifest.name, file, position, payload)
+        self._voter.answer(peer, chunk)

@@ -15,7 +15,7 @@ HAZARDS: Final = (
         "old-snapshot-installed",
         "a snapshot that is older than the image is not installed (H5)",
         "quorum/snapshot_receiver.py",
-        "        if manifest.raft_index <= self._replica.applied[0]:",
+        "        if manifest.raft_index <= self._voter.applied[0]:",
         "        if False:",
         (SNAPSHOTS + "test_h5_a_snapshot_older_than_the_image_is_not_installed",),
     ),
@@ -32,9 +32,9 @@ HAZARDS: Final = (
         "a received snapshot is used when every byte of it is verified (H6)",
         "quorum/snapshot_receiver.py",
         "        snapshot.verify(part)\n        snapshot.publish(part, final)\n        self.install(final)",
-        "        snapshot.publish(part, final)\n        self._replica.answer(\n"
-        "            self._from or self._replica.config.node_id,\n"
-        "            Ack(self._replica.raft.term, manifest.raft_index + 1, reset=False, success=True),\n"
+        "        snapshot.publish(part, final)\n        self._voter.answer(\n"
+        "            self._from or self._voter.config.node_id,\n"
+        "            Ack(self._voter.raft.term, manifest.raft_index + 1, reset=False, success=True),\n"
         "        )\n"
         "        self.install(final)",
         (SNAPSHOTS + "test_h6_a_flipped_byte_on_the_way_is_refused_and_nothing_is_acknowledged",),

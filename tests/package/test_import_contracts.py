@@ -56,7 +56,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a") as file:
                 file.write(statement.format(imported) if module == importer else "")
-    (package / "quorum").mkdir()
     for each in (package, *package.rglob("*/")):
         (each / "__init__.py").touch()
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())

@@ -1,0 +1,43 @@
+"""The voter whose snapshots are taken, sent and installed: what those need of it."""
+
+from typing import Any, Protocol
+
+from fencepost.controller.view import ImageHeader, View
+from fencepost.quorum.archiver import Archiver
+from fencepost.quorum.journal import Journal
+from fencepost.quorum.messages import Message
+from fencepost.quorum.raft_log import RaftLog
+from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.records.types import LogIndex, NodeId, Term
+from fencepost.snapshots.store import Store
+
+
+class Voter(Protocol):
+    """A ``fencepost.quorum.replica.Replica``."""
+
+    config: ReplicaConfig
+    log: Any
+    store: Store
+    journal: Journal
+    archiver: Archiver
+    raft: RaftLog
+
+    @property
+    def applied(self) -> tuple[LogIndex, Term]:
+        """Raft index and term of the image."""
+
+    @property
+    def image(self) -> View:
+        """The image, as of the applied index."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+
+    def flush(self) -> None:
+        """Journal, image, applied and commit index to disk, in one transaction."""
+
+    def answer(self, peer: NodeId, message: Message) -> None:
+        """Send once the journal is flushed, in order with acks."""
+
+    def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
+        """A snapshot's rows are in ``generation``: make it the image, the journal's and archive's start."""
