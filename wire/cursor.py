@@ -73,7 +73,7 @@ class Reader:
 
     def uuid(self) -> uuid.UUID | None:
         """Sixteen bytes; all zero is None."""
-        raw = bytes(self._take(16))
+        raw = bytes(self.take(16))
         return None if raw == _NO_UUID else uuid.UUID(bytes=raw)
 
     def string(self) -> str:
@@ -97,7 +97,7 @@ class Reader:
     def records(self) -> bytes | None:
         """Bytes with their length, compact if flexible: the one copy that is made of them."""
         size = self._varint() - 1 if self.flexible else self.int32()
-        return None if size < 0 else bytes(self._take(size))
+        return None if size < 0 else bytes(self.take(size))
 
     def count(self) -> int:
         """How many elements an array has; they are counted against the bound. Null is corrupt."""
@@ -156,6 +156,14 @@ class Reader:
             self.position = end
         return found
 
+    def take(self, size: int) -> Buffer:
+        """So many bytes, not copied."""
+        position = self.position
+        end = self.position = position + size
+        if end > self._end:
+            raise CorruptData(f"{size} bytes at byte {position} pass the end of the message")
+        return self._buffer[position:end]
+
     def finish(self) -> None:
         """Nothing may be left."""
         if self.position != self._end:
@@ -165,13 +173,6 @@ class Reader:
         self._left -= count
         if self._left < 0:
             raise CorruptData(f"more than {self._elements_max} elements in one message")
-
-    def _take(self, size: int) -> Buffer:
-        position = self.position
-        end = self.position = position + size
-        if end > self._end:
-            raise CorruptData(f"{size} bytes at byte {position} pass the end of the message")
-        return self._buffer[position:end]
 
     def _varint(self) -> int:
         buffer, position = self._buffer, self.position

@@ -1,26 +1,6 @@
 """Migrate, API key 20021, version 0: a command of the upgrade from ZooKeeper, to the active controller.
 
-A private API: no Kafka client knows it, and its key is far from Kafka's. The bodies carry JSON:
-
-request     length i32 | {"command": "status" | "bridge" | "import" | "fence" | "finalize" | "rollback",
-                          "dry_run": false,       say what would be done, do nothing
-                          "at_least": 0,          import: no id below it is ever given out by the quorum
-                          "stopped": null |       import: from the files of a stopped ZooKeeper
-                              {"ensemble": "...", "block_end": 4999, "is_stopped": false}}
-            ``block_end`` is inclusive, -1 for no block. Without ``is_stopped`` only a dry run is made.
-response    throttle ms i32 | error i16 | message string | length i32 |
-            {"phase": "imported",               "none", "waiting", "bridge", "imported", "fencing", "quorum",
-                                                "finalized" or "rolling-back" (controller/migration_phase.py)
-             "next_command": "fence",           what an operator types next; "" when nothing is left to do
-             "blocking": ["..."],               why that cannot work now, one sentence each
-             "floor": 5000,                     no id below it is ever given out by the quorum
-             "fence": null | {"block_end": 4999, "zk_version": 7},     the logged intent
-             "ensemble": "...",                 which ZooKeeper; "" before the bridge
-             "producer_id_end": 9000,           the first id that the log does not know as given out
-             "zookeeper": null | {"version": 8, "block_end": 4999, "is_fenced": true},  what status sees
-             "progress": "",                    of a command that is under way
-             "dry_run": false,
-             "message": "..."}                  one sentence for a human
+A private API; docs/api-keys.md has its documents.
 
 Again       every command may be sent again, at any time, to any active controller: it goes on where the
             log says, or finds that it is done. So a client repeats it on NOT_CONTROLLER (41), on a lost
@@ -37,7 +17,7 @@ import msgspec
 
 from fencepost.controller.errors import InvalidRequest
 from fencepost.wire.dispatch import CONTROLLER
-from fencepost.wire.json_api import json_api
+from fencepost.wire.private_api import Json, private_api
 
 COMMANDS: Final = ("status", "bridge", "import", "fence", "finalize", "rollback")
 
@@ -97,4 +77,6 @@ def _require_known(request: Migrate) -> None:
         )
 
 
-MIGRATE: Final = json_api(20021, "Migrate", Migrate, Migrated, (CONTROLLER,), require=_require_known)
+MIGRATE: Final = private_api(
+    20021, "Migrate", Json(Migrate), Json(Migrated), (CONTROLLER,), require=_require_known
+)

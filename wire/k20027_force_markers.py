@@ -2,10 +2,8 @@
 
 A private API, for ``fencepost transactions force-terminate``. Where a partition refuses the marker of a
 prepared transaction (47), the same marker is sent again, forced: it applies over a higher epoch. The outcome
-stays what it is.
+stays what it is. docs/api-keys.md has its documents.
 
-request     length i32 | {"transactional_id": "orders-1"}
-response    as wire/json_api.py says | {"partitions": ["payments-3"]}   forced now; empty: none was wedged
 Refused     105 for an unknown id, 16 and 14 where it is not coordinated.
 """
 
@@ -14,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
-from fencepost.wire.json_api import LIST_BYTES_MAX, json_api
+from fencepost.wire.private_api import LIST_BYTES_MAX, Json, private_api
 
 
 class ForceMarkers(msgspec.Struct, frozen=True):
@@ -29,11 +27,6 @@ class ForcedMarkers(msgspec.Struct, frozen=True):
     partitions: tuple[str, ...] = ()
 
 
-FORCE_MARKERS: Final[Api[ForceMarkers, ForcedMarkers]] = json_api(
-    20027,
-    "ForceMarkers",
-    ForceMarkers,
-    ForcedMarkers,
-    (BROKER, CONTROLLER),
-    response_bytes_max=LIST_BYTES_MAX,
+FORCE_MARKERS: Final[Api[ForceMarkers, ForcedMarkers]] = private_api(
+    20027, "ForceMarkers", Json(ForceMarkers), Json(ForcedMarkers, LIST_BYTES_MAX), (BROKER, CONTROLLER)
 )

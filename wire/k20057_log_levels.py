@@ -1,13 +1,6 @@
 """LogLevels, API key 20057, version 0: say the log level in force, or raise it. To the active controller.
 
-A private API, beside Kafka's UpdateFeatures (57). The bodies carry JSON (wire/json_api.py):
-
-request     {"log_level": null}             describe
-            {"log_level": 1}                raise to 1; again at 1 changes nothing
-response    {"log_level": 1,                in force, after the request
-             "log_level_max": 1,            what the active controller reads
-             "voters": [{"node_id": 1, "log_level_max": 1},          what each bound voter reads, by its
-                        {"node_id": 2, "log_level_max": null}]}      handshake; null: it is not connected
+A private API, beside Kafka's UpdateFeatures (57). docs/api-keys.md has its documents.
 
 Refused     INVALID_REQUEST (42) with the reason: a bound voter reads less or is not connected, or the level
             would go down. Nothing was done.
@@ -20,7 +13,7 @@ import msgspec
 
 from fencepost.controller.levels import LogLevels
 from fencepost.wire.dispatch import CONTROLLER
-from fencepost.wire.json_api import json_api
+from fencepost.wire.private_api import Json, private_api
 
 
 class AskLogLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,4 +22,4 @@ class AskLogLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: int | None = None
 
 
-LOG_LEVELS: Final = json_api(20057, "LogLevels", AskLogLevels, LogLevels, (CONTROLLER,))
+LOG_LEVELS: Final = private_api(20057, "LogLevels", Json(AskLogLevels), Json(LogLevels), (CONTROLLER,))

@@ -1,12 +1,7 @@
 """ListSetAside, API key 20066, version 0: what the active controller does not get done, and why.
 
-A private API, for ``fencepost health`` and ``fencepost transactions``. Older versions do not serve it.
-
-request     length i32 | {}
-response    as wire/json_api.py says |
-            {"rows": [{"kind": "wedged", "concern": "marker", "key": "orders-1", "partition": "payments-3",
-                       "code": 47, "reason": "...", "since_ms": 1760000000000}],
-             "total": 1}
+A private API, for ``fencepost health`` and ``fencepost transactions``; older versions do not serve it.
+docs/api-keys.md has its documents.
 """
 
 from typing import Final
@@ -14,7 +9,7 @@ from typing import Final
 import msgspec
 
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
-from fencepost.wire.json_api import LIST_BYTES_MAX, json_api
+from fencepost.wire.private_api import LIST_BYTES_MAX, Json, private_api
 
 ROWS_MAX: Final = 1_000
 """Rows of one answer, the oldest first; ``total`` says how many there are."""
@@ -46,6 +41,6 @@ class SetAsideList(msgspec.Struct, frozen=True):
     total: int = 0
 
 
-LIST_SET_ASIDE: Final[Api[ListSetAside, SetAsideList]] = json_api(
-    20066, "ListSetAside", ListSetAside, SetAsideList, (BROKER, CONTROLLER), response_bytes_max=LIST_BYTES_MAX
+LIST_SET_ASIDE: Final[Api[ListSetAside, SetAsideList]] = private_api(
+    20066, "ListSetAside", Json(ListSetAside), Json(SetAsideList, LIST_BYTES_MAX), (BROKER, CONTROLLER)
 )

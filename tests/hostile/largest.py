@@ -11,7 +11,6 @@ from fencepost.controller.brokers import Endpoint, Feature
 from fencepost.controller.topics import NewTopic
 from fencepost.wire.auth import TOKEN_BYTES_MAX
 from fencepost.wire.dispatch import Api
-from fencepost.wire.json_api import JSON_BYTES_MAX
 from fencepost.wire.k00_produce import PartitionData
 from fencepost.wire.k02_list_offsets import OffsetQuery
 from fencepost.wire.k03_metadata import TopicQuery
@@ -19,6 +18,7 @@ from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
 from fencepost.wire.k32_describe_configs import TOPIC_RESOURCE, ConfigResource
 from fencepost.wire.k20021_migrate import Stopped
 from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX
+from fencepost.wire.private_api import JSON_BYTES_MAX
 from tests.wire.sample_messages import SAMPLES
 
 NAME: Final = "n" * 243

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+PRIVATE: Final = "tests/wire/test_private_keys.py::"
 TESTS: Final = "tests/wire/test_registry.py::"
 
 REGISTRY: Final = (
@@ -57,5 +58,40 @@ REGISTRY: Final = (
         "    request_bytes_max=4 * SMALL,",
         "    request_bytes_max=8 * SMALL,",
         (TESTS + "test_the_page_has_the_table_that_the_registry_makes",),
+    ),
+    Mutant(
+        "private-key-field-order",
+        "the bytes of a private key are those that other versions read",
+        "wire/k20024_announce_partitions.py",
+        "    producer_epoch=INT16,\n    image_version=INT64,\n",
+        "    image_version=INT64,\n    producer_epoch=INT16,\n",
+        (
+            PRIVATE + "test_bytes_are_what_they_have_always_been[AnnouncePartitions]",
+            PRIVATE + "test_the_page_lists_the_fields_of_the_codec[AnnouncePartitions]",
+        ),
+    ),
+    Mutant(
+        "private-key-undocumented-member",
+        "the page lists every member of a private key's documents",
+        "wire/k20066_list_set_aside.py",
+        "    code: int = 0\n",
+        "    code: int = 0\n    tries: int = 0\n",
+        (PRIVATE + "test_the_page_lists_the_fields_of_the_codec[ListSetAside]",),
+    ),
+    Mutant(
+        "private-key-tail-unread",
+        "a private message is read to its end",
+        "wire/private_api.py",
+        "    reader.finish()\n",
+        "",
+        (PRIVATE + "test_a_byte_too_many_or_too_few_is_corrupt[ProveSecret]",),
+    ),
+    Mutant(
+        "private-document-unbounded",
+        "a JSON document of a private key has a bound",
+        "wire/private_api.py",
+        "        if length != there or length > self.bytes_max:\n",
+        "        if length != there:\n",
+        ("tests/wire/test_private_documents.py::test_documents_have_a_bound[one-past]",),
     ),
 )

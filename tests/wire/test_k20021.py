@@ -7,7 +7,6 @@ import pytest
 
 from fencepost.controller.errors import InvalidRequest, NotController
 from fencepost.records.invariant import CorruptData
-from fencepost.wire.json_api import JSON_BYTES_MAX
 from fencepost.wire.k20021_migrate import (
     COMMANDS,
     MIGRATE,
@@ -17,6 +16,7 @@ from fencepost.wire.k20021_migrate import (
     SeenZnode,
     Stopped,
 )
+from fencepost.wire.private_api import JSON_BYTES_MAX
 
 
 def framed(raw: bytes) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.levels import LogLevels, VoterLevel
 from fencepost.records.invariant import CorruptData
-from fencepost.wire.json_api import JSON_BYTES_MAX
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
+from fencepost.wire.private_api import JSON_BYTES_MAX
 
 
 def framed(raw: bytes) -> bytes:

@@ -11,7 +11,6 @@ from fencepost.controller.errors import InvalidRequest, TransactionalIdNotFound
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
-    ID_BYTES_MAX,
     ExplainTransaction,
     Explanation,
     FenceTold,
@@ -19,6 +18,7 @@ from fencepost.wire.k20065_explain_transaction import (
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
 API = EXPLAIN_TRANSACTION
+ID_BYTES_MAX = 2**15 - 1  # of a length of 16 bits
 WEDGE = SetAside(
     kind=WEDGED, concern="marker", key="tx", reason="why", since_ms=5, partition="orders-0", code=47
 )
@@ -38,7 +38,7 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-def test_the_bytes_are_those_of_the_docstring() -> None:
+def test_the_bytes_are_as_documented() -> None:
     assert API.encode_request(0, ExplainTransaction("tx")) == b"\0\2tx"
     raw = API.encode_response(0, TOLD, 7)
     assert struct.unpack_from(">ihhi", raw) == (7, 0, 0, len(raw) - 12)

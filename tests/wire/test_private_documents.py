@@ -9,7 +9,6 @@ import pytest
 from fencepost.controller.errors import InvalidRequest, TransactionalIdNotFound
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.dispatch import Api
-from fencepost.wire.json_api import JSON_BYTES_MAX, LIST_BYTES_MAX
 from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
@@ -18,6 +17,7 @@ from fencepost.wire.k20066_list_set_aside import (
     SetAside,
     SetAsideList,
 )
+from fencepost.wire.private_api import JSON_BYTES_MAX, LIST_BYTES_MAX
 
 ROW = SetAside(
     kind=WEDGED, concern="marker", key="orders-1", reason="why", since_ms=5, partition="p-3", code=47
@@ -48,7 +48,7 @@ DOCUMENTS: list[Any] = [
 
 
 @pytest.mark.parametrize(("api", "asked", "answered"), DOCUMENTS)
-def test_the_bytes_are_those_of_the_docstring(
+def test_the_bytes_are_as_documented(
     api: Api[Any, Any], asked: tuple[Any, Any], answered: tuple[Any, Any]
 ) -> None:
     raw = api.encode_request(0, asked[0])
