@@ -8,7 +8,7 @@ Exit status  of find-hanging: 1 if a hanging transaction was found.
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,26 +235,15 @@ def find_hanging_(
     if partition is not None and topic is None:
         raise WrongUsage("--partition needs --topic")
     now_ms = _now_ms()
-
-    async def find(brokers: Brokers) -> tuple[Search, SetAsideList, str]:
-        """What is set aside is known also where a broker does not answer."""
-        set_aside = await list_set_aside(brokers)
-        try:
-            search = await find_hanging(
-                brokers,
-                topic=topic,
-                partition=partition,
-                broker_id=broker_id,
-                idle_ms_max=minutes * MINUTE_MS,
-                now_ms=now_ms,
-            )
-        except (ConnectionLost, RequestTimeout) as error:
-            if not set_aside.rows:
-                raise
-            return Search([], []), set_aside, str(error)
-        return search, set_aside, ""
-
-    (found, unled), set_aside, unanswered = run(target, find)
+    find = functools.partial(
+        find_hanging,
+        topic=topic,
+        partition=partition,
+        broker_id=broker_id,
+        idle_ms_max=minutes * MINUTE_MS,
+        now_ms=now_ms,
+    )
+    (found, unled), set_aside, unanswered = run(target, lambda brokers: _search(brokers, find))
     aside = [each for each in set_aside.rows if _is_of(each, topic, partition)]
     rows = [
         {
@@ -276,6 +265,25 @@ def find_hanging_(
         _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
         for each in aside:
             click.echo(set_aside_sentence(each, now_ms=now_ms))
+    _require_all_seen(unled, unanswered)
+    return 1 if found or aside else 0
+
+
+async def _search(
+    brokers: Brokers, find: Callable[[Brokers], Awaitable[Search]]
+) -> tuple[Search, SetAsideList, str]:
+    """What hangs, what is set aside, and why nothing is known of the former: no broker answers."""
+    set_aside = await list_set_aside(brokers)
+    try:
+        return await find(brokers), set_aside, ""
+    except (ConnectionLost, RequestTimeout) as error:
+        if not set_aside.rows:
+            raise
+        return Search([], []), set_aside, str(error)
+
+
+def _require_all_seen(unled: Sequence[tuple[str, int]], unanswered: str) -> None:
+    """Raises Unreadable if there are partitions of which nothing is known."""
     if unanswered:
         raise Unreadable(f"partitions were not looked at: {unanswered}; start their brokers, and look again")
     if unled:
@@ -284,7 +292,6 @@ def find_hanging_(
         raise Unreadable(
             f"not looked at, as nobody leads them: {named}{more}; start their brokers, and look again"
         )
-    return 1 if found or aside else 0
 
 
 def _is_of(row: SetAside, topic: str | None, partition: int | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.controller.errors import ApiError
-from fencepost.settings.config import SASL_PLAINTEXT, Address, parse_address
+from fencepost.settings.config_values import SASL_PLAINTEXT, Address, parse_address
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 TIMEOUT_SECONDS: Final = 10.0

@@ -87,13 +87,40 @@ class Controller:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
         use_clock(time.monotonic, self._rng)
-        addresses = {voter.node_id: (voter.address.host, voter.address.port) for voter in config.voters}
-        self.driver = Driver(
+        self.driver = self._made_driver()
+        self.replica = self.driver.replica
+        self._require_own_store()
+        self.server = ControllerServer(
+            config,
+            identity.cluster_id,
+            self.replica,
+            self.submit,
+            self._metrics,
+            credentials.acls,
+            lambda: self._controllers,
+            zookeeper=None if zookeeper is None else Heard(zookeeper, self._completing),
+            clock=time.monotonic,
+            reach=_crash_points(),
+            rng=self._rng,
+            log=self._log,
+        )
+        self._marker_links = MarkerLinks(credentials.own_for_brokers, credentials.secret)
+        self._announcement_links = AnnouncementLinks(credentials.own_for_brokers, credentials.secret)
+        self.transactions = self._made_transactions(credentials)
+        self.driver.services = (self.server, self.transactions)
+        listener = config.controller_listener
+        self._address = ("", 0) if listener is None else (listener.address.host, listener.address.port)
+        self._links = self._made_links(credentials)
+        self._listener = self._made_listener(credentials, memory)
+
+    def _made_driver(self) -> Driver:
+        config, identity = self._config, self._identity
+        return Driver(
             ReplicaConfig(
                 node_id=config.node_id,
                 directory_id=identity.directory_id,
                 cluster_id=identity.cluster_id,
-                voter_ids=frozenset(addresses),
+                voter_ids=frozenset(voter.node_id for voter in config.voters),
                 initial_voters=identity.initial_voters,
                 log_level_formatted=identity.log_level,
                 directory=Path(config.directory),
@@ -113,26 +140,10 @@ class Controller:
             stalls=self._metrics.stalls,
             log=self._log,
         )
-        self.replica = self.driver.replica
-        self._require_own_store()
-        self.server = ControllerServer(
-            config,
-            identity.cluster_id,
-            self.replica,
-            self.submit,
-            self._metrics,
-            credentials.acls,
-            lambda: self._controllers,
-            zookeeper=None if zookeeper is None else Heard(zookeeper, self._completing),
-            clock=time.monotonic,
-            reach=_crash_points(),
-            rng=self._rng,
-            log=self._log,
-        )
-        secret = credentials.secret
-        self._marker_links = MarkerLinks(credentials.own_for_brokers, secret)
-        self._announcement_links = AnnouncementLinks(credentials.own_for_brokers, secret)
-        self.transactions = TransactionServer(
+
+    def _made_transactions(self, credentials: Credentials) -> TransactionServer:
+        config = self._config
+        return TransactionServer(
             TransactionTimes(
                 timeout_ms_max=config.transaction_timeout_ms_max,
                 timeouts_interval_ms=config.transaction_timeouts_interval_ms,
@@ -149,17 +160,17 @@ class Controller:
             clock=time.monotonic,
             log=self._log,
         )
-        self.driver.services = (self.server, self.transactions)
-        listener = config.controller_listener
-        own = ("", 0) if listener is None else (listener.address.host, listener.address.port)
-        self._links = Links(
+
+    def _made_links(self, credentials: Credentials) -> Links:
+        config, identity = self._config, self._identity
+        return Links(
             LinkConfig(
                 node_id=config.node_id,
                 directory_id=identity.directory_id,
                 cluster_id=identity.cluster_id,
-                secret=secret.secret,
-                controller=own,
-                addresses=addresses,
+                secret=credentials.secret.secret,
+                controller=self._address,
+                addresses={each.node_id: (each.address.host, each.address.port) for each in config.voters},
             ),
             Events(
                 bound=self.replica.electorate.bound,
@@ -173,8 +184,10 @@ class Controller:
             self._log,
             self._rng.random,
         )
-        self._address = own
-        self._listener = Listener(
+
+    def _made_listener(self, credentials: Credentials, memory: RequestMemory | None) -> Listener:
+        config = self._config
+        return Listener(
             {**self.server.service, **self.transactions.service},
             name=CONTROLLER_LISTENER,
             log=self._log,
@@ -182,7 +195,7 @@ class Controller:
             credentials=credentials.users[CONTROLLER_LISTENER],
             limits=config.listener_limits,
             memory=memory,
-            secret=secret,
+            secret=credentials.secret,
             stalls=self._metrics.stalls,
             halting=STORE_FAILURES,
             count_failed=self._metrics.requests_failed_total,

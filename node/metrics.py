@@ -32,8 +32,7 @@ class NodeMetrics:
     """One node's numbers, in ``registry``."""
 
     def __init__(self, log: FilteringBoundLogger | None = None) -> None:
-        registry = CollectorRegistry()
-        self.registry = registry
+        self.registry = registry = CollectorRegistry()
         self._role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
         self._leader_id = Gauge(
             "fencepost_raft_leader_id", "Node id of the leader, -1 if unknown", registry=registry

@@ -8,10 +8,12 @@ Inverse     ``parse_properties(config.render(), path) == config`` for every conf
 import difflib
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from fencepost.settings.config import VALUE_CHARACTERS_MAX, ConfigError, NodeConfig
+from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.config_values import Kind, ensure
+
+VALUE_CHARACTERS_MAX: Final = 64 * 1024
 
 
 def parse_properties(text: str, path: Path) -> NodeConfig:
