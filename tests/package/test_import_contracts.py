@@ -1,12 +1,16 @@
-"""The import contract against circles, as pyproject.toml states it, on a small package that has some."""
+"""The import contracts of pyproject.toml: what is a circle, and which library has a home."""
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.modules import FOLDERS
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
@@ -74,3 +78,51 @@ def test_a_circle_is_refused(refused: set[str], folder: str) -> None:
 
 def test_what_has_no_circle_is_not(refused: set[str]) -> None:
     assert refused <= CIRCLES
+
+
+WITHOUT_A_HOME: Final = {
+    "crc32c": "one function, in place of the standard library's zlib.crc32",
+    "msgspec": "structs and their codec, as the standard library's dataclasses and json",
+    "structlog": "the log, as the standard library's logging",
+}
+
+
+def imported(folder: Path) -> set[str]:
+    """Modules that files below ``folder`` import, ours and the standard library's left out."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                found.add(node.module)
+    ours = {"fencepost", *sys.stdlib_module_names}
+    return {name for name in found if name.partition(".")[0] not in ours}
+
+
+def test_every_library_has_a_home_or_a_reason() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (homes,) = (each for each in settings["contracts"] if each.get("id") == "homes")
+    libraries = {name.partition(".")[0] for folder in FOLDERS for name in imported(ROOT / folder)}
+    assert libraries - WITHOUT_A_HOME.keys() <= set(homes["forbidden_modules"])
+    assert libraries >= WITHOUT_A_HOME.keys()
+
+
+def test_records_know_how_kafka_serializes_and_none_of_its_messages() -> None:
+    kio = {name for name in imported(ROOT / "records") if name.startswith("kio.")}
+    assert {".".join(name.split(".")[:2]) for name in kio} == {"kio.serial", "kio.static"}
+
+
+@pytest.mark.parametrize(
+    ("text", "modules"),
+    [
+        pytest.param("import a.b\nfrom c.d import e", {"a.b", "c.d"}, id="at-the-top"),
+        pytest.param("def f():\n    import a", {"a"}, id="in-a-function"),
+        pytest.param(
+            "import os, fencepost.wire\nfrom . import a", set(), id="ours-and-the-standard-librarys"
+        ),
+    ],
+)
+def test_what_a_file_imports(tmp_path: Path, text: str, modules: set[str]) -> None:
+    (tmp_path / "a.py").write_text(text)
+    assert imported(tmp_path) == modules
