@@ -107,7 +107,7 @@ def test_what_cannot_be_meant_is_wrong_usage(run: Run, words: tuple[Any, ...], c
 def test_a_cluster_that_is_not_there_is_status_3(
     verb: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.cli.client_settings.METADATA_SECONDS", 0.2)
+    monkeypatch.setattr("fencepost.cluster.librdkafka.METADATA_SECONDS", 0.2)
     said = here(capsys, verb, "--topic", "t", "--bootstrap-server", "127.0.0.1:1")
     assert (said.status, "127.0.0.1:1" in said.stderr) == (3, True), said.stderr
 
