@@ -25,8 +25,14 @@ def batch(offset: int, records: int = 1, epoch: int = 1) -> bytes:
     return stamp(encoded, Offset(offset), Term(epoch))
 
 
+OPENED: list[Archive] = []
+"""Archives of the test that runs; see conftest.py."""
+
+
 def opened(root: Path, *, per_segment: int = 4) -> Archive:
-    return Archive.open(root, Log.METADATA, segment_bytes=per_segment * BATCH_BYTES)
+    archive = Archive.open(root, Log.METADATA, segment_bytes=per_segment * BATCH_BYTES)
+    OPENED.append(archive)
+    return archive
 
 
 def filled(root: Path, count: int, *, per_segment: int = 4) -> Archive:
