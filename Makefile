@@ -7,7 +7,12 @@ BIN := .venv/bin
 FENCEPOST := $(BIN)/python -P -m fencepost.cli.main
 READY := .venv/.installed
 AUDIT_READY := .venv/.installed-audit
-FAST_TESTS := $(BIN)/pytest -q -m "not slow" -n auto --dist loadfile
+# Files in the order of tests/longest_first.py; at the end the ten slowest tests.
+PYTEST := $(BIN)/pytest --durations=10
+FILE_BY_FILE := --dist loadfile --no-loadscope-reorder
+FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
+# Else pytest compiles every test at each start, in each worker: six seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check bench simulate mutants rows clean
 .DELETE_ON_ERROR:
@@ -68,8 +73,8 @@ UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 # Tests that start processes run two files at a time: each has its own cluster, and mostly waits for it.
 test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
-	$(BIN)/pytest -m slow -n 2 --dist loadfile $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
-	$(BIN)/pytest -m slow tests/audit $(ARGS)
+	$(PYTEST) -m slow -n 2 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
+	$(PYTEST) -m slow tests/audit $(ARGS)
 
 # One process, for one Spark session: starting a second one costs more than it saves.
 test-audit: $(AUDIT_READY)
@@ -82,7 +87,7 @@ test-clients: $(READY)
 
 # The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
 test-upgrade: $(READY)
-	$(BIN)/pytest -m slow $(UPGRADE_TESTS) $(ARGS)
+	$(PYTEST) -m slow $(UPGRADE_TESTS) $(ARGS)
 
 bench: $(READY)
 	$(FENCEPOST) bench allocate $(ARGS)

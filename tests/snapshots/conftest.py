@@ -1,4 +1,4 @@
-"""No test of this folder leaves an archive's files open: later tests of the same process count descriptors."""
+"""No test of this folder leaves an archive's files open: later tests of its process count descriptors."""
 
 from collections.abc import Iterator
 

@@ -201,6 +201,8 @@ BY_HAND: list[tuple[Row, Any, Any]] = [
     ),
     (partition_rows.WRITE_TXN_MARKERS, _constant(MARKERS), _constant(MARKED)),
 ]
+EXAMPLES = 10
+"""Of each version: its neighbours share most of their fields, and tests/hostile changes bytes, too."""
 CASES = [
     pytest.param(row, version, requests(version), responses(version), id=f"{row.api.name}-v{version}")
     for row, requests, responses in BY_HAND
@@ -215,7 +217,7 @@ def _written_by_kio(entity: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
-@settings(max_examples=30)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_a_request_is_kios(
     row: Row, version: int, requests: Any, responses: Any, data: st.DataObject
@@ -231,7 +233,7 @@ def test_a_request_is_kios(
 
 
 @pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
-@settings(max_examples=30)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_an_answer_is_kios(
     row: Row, version: int, requests: Any, responses: Any, data: st.DataObject
@@ -251,7 +253,7 @@ def test_an_answer_is_kios(
 
 
 @pytest.mark.parametrize(("row", "version", "requests", "responses"), CASES)
-@settings(max_examples=30)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_bytes_that_lie_are_corrupt_and_nothing_else(
     row: Row, version: int, requests: Any, responses: Any, data: st.DataObject

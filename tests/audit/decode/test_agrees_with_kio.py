@@ -30,6 +30,9 @@ from tests.audit.decode.corpus import (
 )
 from tests.broker.log.builders import CODECS, compressed
 
+EXAMPLES = 120
+"""Besides these, test_mutated_files.py reads 10,000 files with changed bytes."""
+
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -57,7 +60,7 @@ def header_by_kio(content: bytes, position: int) -> dict[str, Any]:
 
 
 @given(segment=segments)
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 def test_a_row_says_what_kio_reads(directory: Path, segment: Segment) -> None:
     path = written(directory, segment.content, segment.base)
     found, stop = read(path)
@@ -88,7 +91,7 @@ def test_the_records_of_a_batch_are_those_that_kio_reads(batch: bytes, codec: st
     place=st.floats(0, 1, exclude_max=True),
     flip=st.integers(1, 255),
 )
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 def test_a_byte_that_kio_refuses_is_a_fault(
     directory: Path, segment: Segment, place: float, flip: int
 ) -> None:
@@ -113,7 +116,7 @@ def test_a_byte_that_kio_refuses_is_a_fault(
 
 
 @given(segment=segments, window=st.integers(61, 900), flips=st.lists(st.integers(0, 10_000), max_size=2))
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 def test_rows_do_not_depend_on_windows(
     directory: Path, segment: Segment, window: int, flips: list[int]
 ) -> None:
@@ -129,7 +132,7 @@ def test_rows_do_not_depend_on_windows(
 
 
 @given(segment=segments, flips=st.lists(st.integers(0, 10_000), max_size=3))
-@settings(max_examples=200)
+@settings(max_examples=EXAMPLES)
 def test_pieces_of_a_file_give_what_the_whole_gives(
     directory: Path, segment: Segment, flips: list[int]
 ) -> None:
