@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from structlog.typing import FilteringBoundLogger
+
 from fencepost.bridge.steps import Run, Steps
 from fencepost.bridge.upgrade import Upgrade
 from fencepost.bridge.upgrade_ensemble import Ensemble, require_available, require_unfenced, seen_after
@@ -33,9 +35,9 @@ from fencepost.controller.migration_phase import MIGRATION, THROUGH_ZOOKEEPER, c
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.view import View
 from fencepost.quorum.crash_points import Reach
-from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.port import Decide, Outcome, R, Reply, Submit
 from fencepost.records.types import BrokerId
-from fencepost.wire.k20021_migrate import Migrate
+from fencepost.wire.k20021_migrate import Migrate, Migrated
 
 WAITING_MAX: Final = 10_000  # requests that wait for a range; one past it is told to come back
 RANGE_BLOCKS_MAX: Final = 256  # blocks in one range
@@ -50,7 +52,7 @@ class Waiting(NamedTuple):
 
     request: AllocateProducerIds
     length: int
-    reply: Reply
+    reply: Reply[ProducerIdBlock]
 
 
 class Migrator:
@@ -61,12 +63,12 @@ class Migrator:
         cluster_id: str,
         zookeeper: ZookeeperPort | None,
         image: Callable[[], View],
-        submit: Callable[[Decide, Reply], None],
+        submit: Submit,
         *,
         charge: Callable[[BrokerId, int], int],
         clock: Callable[[], float],
         reach: Reach,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._zookeeper = Ensemble(zookeeper)
         self._image = image
@@ -88,9 +90,9 @@ class Migrator:
         self._active = False
         self._waiting: list[Waiting] = []
         self._taking: list[Waiting] = []  # those for whom a range is being taken
-        self._commands: dict[Migrate, list[Reply]] = {}  # the first is the one that runs, if one does
+        self._commands: dict[Migrate, list[Reply[Migrated]]] = {}  # one runs: the first
         self._run: Run[Any] | None = None
-        self._looks: dict[Run[Any], Reply] = {}  # status
+        self._looks: dict[Run[Migrated], Reply[Migrated]] = {}  # status
         self._checked_ensemble = False  # since the beginning of this leadership
         self._known: Znode | None = None  # the newest that this node knows; a write on it is conditional
         self._complaint = ""  # logged last, about ranges
@@ -107,13 +109,13 @@ class Migrator:
         runs = [*self._looks, *([] if self._run is None else [self._run])]
         for run in runs:
             run.abandon()
-        waiting = [each.reply for each in (*self._taking, *self._waiting)]
+        waiting = (*self._taking, *self._waiting)
         asking = [*self._looks.values(), *(reply for replies in self._commands.values() for reply in replies)]
         self._run = None
         self._waiting, self._taking, self._commands, self._looks = [], [], {}, {}
         self._upgrade.progress = ""
-        for reply in waiting:
-            reply(NotController("this node lost its leadership; nothing was recorded"), 0)
+        for each in waiting:
+            each.reply(NotController("this node lost its leadership; nothing was recorded"), 0)
         for reply in asking:
             reply(NotController("this node lost its leadership; the next controller goes on from the log"), 0)
 
@@ -125,7 +127,7 @@ class Migrator:
         row = self._image().get(MIGRATION, 0)
         return row is not None and row.phase in THROUGH_ZOOKEEPER
 
-    def allocate(self, request: AllocateProducerIds, length: int, reply: Reply) -> None:
+    def allocate(self, request: AllocateProducerIds, length: int, reply: Reply[ProducerIdBlock]) -> None:
         """A block of ``length`` ids: from the quorum, or through ZooKeeper."""
         if not self._active or not self.is_bridge:
             self._pass(Waiting(request, length, reply))
@@ -150,7 +152,7 @@ class Migrator:
 
     def _charged(
         self, request: AllocateProducerIds, decide: Callable[[View], Decision[ProducerIdBlock]]
-    ) -> Decide:
+    ) -> Decide[ProducerIdBlock]:
         """The decision, with the time for which the broker's connection is muted."""
 
         def charged(view: View, now_ms: int) -> Decision[ProducerIdBlock]:
@@ -174,8 +176,8 @@ class Migrator:
         elif self._waiting:
             self._begin_range()
 
-    def _start(self, steps: Steps[Any], done: Callable[[Any], None]) -> None:
-        def ended(outcome: Any) -> None:
+    def _start(self, steps: Steps[R], done: Callable[[Outcome[R]], None]) -> None:
+        def ended(outcome: Outcome[R]) -> None:
             self._run = None
             done(outcome)
             self._next()
@@ -185,7 +187,7 @@ class Migrator:
 
     # -- commands -----------------------------------------------------------------------------------
 
-    def command(self, request: Migrate, reply: Reply) -> None:
+    def command(self, request: Migrate, reply: Reply[Migrated]) -> None:
         """A command of the upgrade; see wire/k20021_migrate.py."""
         if not self._active:
             reply(NotController("this node is not the active controller"), 0)
@@ -197,20 +199,20 @@ class Migrator:
             self._commands.setdefault(request, []).append(reply)
             self._next()
 
-    def _commanded(self, request: Migrate, outcome: Any) -> None:
+    def _commanded(self, request: Migrate, outcome: Outcome[Migrated]) -> None:
         for reply in self._commands.pop(request):
             reply(outcome, 0)
 
-    def _look(self, request: Migrate, reply: Reply) -> None:
+    def _look(self, request: Migrate, reply: Reply[Migrated]) -> None:
         if len(self._looks) >= COMMANDS_MAX:
             reply(CoordinatorLoadInProgress(f"{COMMANDS_MAX} ask for the status already"), 0)
             return
 
-        def seen(outcome: Any) -> None:
+        def seen(outcome: Outcome[Migrated]) -> None:
             del self._looks[run]
             reply(outcome, 0)
 
-        run: Run[Any] = Run(self._upgrade.steps(request), seen)
+        run = Run(self._upgrade.steps(request), seen)
         self._looks[run] = reply
         run.go_on()
 
@@ -244,7 +246,7 @@ class Migrator:
         self._waiting = asked[len(outcome) :] + self._waiting  # for them there was no room
 
     def _record(self, asked: Waiting, block: ProducerIdBlock) -> None:
-        def applied(outcome: Any, throttle_ms: int) -> None:
+        def applied(outcome: Outcome[ProducerIdBlock], throttle_ms: int) -> None:
             self._reach("allocate:record-applied")
             asked.reply(outcome, throttle_ms)
 
@@ -299,6 +301,6 @@ def _is_stale(view: View, request: AllocateProducerIds) -> bool:
     return False
 
 
-def _refuse(refusal: ApiError, _view: View, _now_ms: int) -> Decision[Any]:
+def _refuse(refusal: ApiError, _view: View, _now_ms: int) -> Decision[ProducerIdBlock]:
     """The refusal, as a decision: it leaves when an entry is applied, so only a real leader tells it."""
     raise refusal

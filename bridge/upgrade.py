@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from structlog.typing import FilteringBoundLogger
+
 from fencepost.bridge.steps import Steps
 from fencepost.bridge.upgrade_ensemble import Ensemble, require_block, seen_after, unavailable
 from fencepost.bridge.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
@@ -25,7 +27,7 @@ from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Migration
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.controller.view import View
 from fencepost.quorum.crash_points import Reach
-from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.port import Decide, Outcome, R, Submit
 from fencepost.records.types import ProducerId
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 
@@ -44,12 +46,12 @@ class Upgrade:
         cluster_id: str,
         ensemble: Ensemble,
         image: Callable[[], View],
-        submit: Callable[[Decide, Reply], None],
+        submit: Submit,
         *,
         clock: Callable[[], float],
         reach: Reach,
         on_left: Callable[[], None],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         """``on_left`` is called when ZooKeeper is not allocated through any more."""
         self._cluster_id = cluster_id
@@ -360,8 +362,8 @@ class Upgrade:
         row: Migration = yield from self._submitted(lambda view, _now_ms: Decision((), decide(view).response))
         return row
 
-    def _submitted(self, decide: Decide) -> Steps[Any]:
-        outcome = yield lambda told: self._submit(decide, lambda outcome, _throttle_ms: told(outcome))
+    def _submitted(self, decide: Decide[R]) -> Steps[R]:
+        outcome: Outcome[R] = yield lambda told: self._submit(decide, lambda outcome, _ms: told(outcome))
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.transactions import markers
 from fencepost.controller.transactions.markers import Marker
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_job import Job
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Submit
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.sweep import Sweep
 
@@ -28,7 +30,7 @@ class Completions:
         self,
         submit: Submit,
         quarantine: Quarantine,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         on_completing: Callable[[str], None],
         on_decided: Callable[[Job, bool], None],

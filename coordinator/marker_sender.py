@@ -19,7 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import topics
 from fencepost.controller.brokers import BROKERS
@@ -38,7 +40,7 @@ from fencepost.coordinator.marker_job import (
     partitions_of,
 )
 from fencepost.coordinator.wedges import Wedges
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Submit
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.records.types import BrokerId
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
@@ -80,7 +82,7 @@ class MarkerSender:
         on_completing: Callable[[str], None],
         on_completed: Callable[[Marker], None],
         now_ms: Callable[[], int],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._image = image
         self._send = send

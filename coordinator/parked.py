@@ -9,9 +9,9 @@ Source    docs/kafka-notes.md E3, consequence 2; to a client it is a slow answer
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from fencepost.quorum.draft import Decide
+from fencepost.quorum.port import Decide
 from fencepost.wire.dispatch import Reply
 
 HELD_MAX: Final = 10_000
@@ -27,7 +27,7 @@ class Waiting:
     """A request that waits until ``until_s`` of the node's clock. ``tries``: refusals with 51."""
 
     transactional_id: str
-    decide: Decide
+    decide: Decide[Any]
     reply: Reply
     until_s: float
     tries: int = 0

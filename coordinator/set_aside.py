@@ -20,8 +20,8 @@ from fencepost.controller.view import View
 from fencepost.coordinator.completions import COMPLETION
 from fencepost.coordinator.marker_sender import MarkerSender
 from fencepost.coordinator.transaction_timers import EXPIRY, TIMEOUT
-from fencepost.quorum.draft import Reply as Told
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Reply as Told
+from fencepost.quorum.port import Submit
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.wire.dispatch import Context, Reply, Service
 from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
@@ -45,7 +45,7 @@ EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the co
 _OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
 """The concerns whose rows are transactional ids."""
 
-Tell = Callable[[Told, Any, int], None]
+Tell = Callable[[Told[Any], Any, int], None]
 """Replies in a coordinator's words."""
 
 

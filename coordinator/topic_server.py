@@ -35,7 +35,7 @@ from fencepost.controller.topics import (
     find_by_id,
 )
 from fencepost.controller.view import Overlay, View
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Submit
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context, Reply, Service
 from fencepost.wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery

@@ -5,8 +5,7 @@ A million ids take seconds, of which the loop gives none: it flushes what the li
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.errors import (
     ApiError,
@@ -18,6 +17,7 @@ from fencepost.controller.transactions import describe
 from fencepost.controller.transactions.describe import Selection
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater
+from fencepost.quorum.port import Background
 from fencepost.quorum.replica import Replica
 from fencepost.wire.dispatch import Reply
 from fencepost.wire.k66_list_transactions import EncodedList, encode_rows
@@ -27,9 +27,6 @@ LISTS_WAITING_MAX: Final = 100
 LIST_ROWS_MAX: Final = 200  # that a list reads before it lets the loop run
 LIST_PAUSE_S: Final = 0.0005
 LIST_BYTES_MAX: Final = 64 * 1024 * 1024  # of one answer: more than a million ids
-
-Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""(work on another thread, what to do on this one with its result or exception)."""
 
 
 class TransactionLists:
@@ -61,11 +58,12 @@ class TransactionLists:
             with self._replica.store.reader() as view:
                 return _listed(view, selection, now_ms)
 
-        def done(outcome: Any) -> None:
+        def done(outcome: EncodedList | BaseException) -> None:
             self._running -= 1
-            if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
-                outcome = CoordinatorNotAvailable(f"the list could not be read: {outcome!r}")
-            reply(outcome, 0)
+            if isinstance(outcome, EncodedList | ApiError):
+                reply(outcome, 0)
+            else:
+                reply(CoordinatorNotAvailable(f"the list could not be read: {outcome!r}"), 0)
             self._next()
 
         self._background(work, done)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.decision import Decision
@@ -55,11 +56,10 @@ from fencepost.coordinator.marker_sender import CallLater, MarkerSender, Send
 from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
 from fencepost.coordinator.set_aside import SetAsideServer
 from fencepost.coordinator.transaction_counts import TransactionCounts
-from fencepost.coordinator.transaction_lists import Background, TransactionLists
+from fencepost.coordinator.transaction_lists import TransactionLists
 from fencepost.coordinator.transaction_timers import TransactionTimers, TransactionTimes
-from fencepost.quorum.draft import Decide
-from fencepost.quorum.draft import Reply as Told
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Background, Decide, Submit
+from fencepost.quorum.port import Reply as Told
 from fencepost.quorum.replica import Replica
 from fencepost.records.logged import cost_of, encode_record
 from fencepost.records.types import ProducerId
@@ -98,7 +98,7 @@ class TransactionServer:
         call_later: CallLater,
         background: Background,
         clock: Callable[[], float],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._times = times
         self._replica = replica
@@ -229,7 +229,7 @@ class TransactionServer:
 
     # -- asking, waiting, asking again ---------------------------------------------------------------
 
-    def _ask(self, transactional_id: str, decide: Decide, reply: Reply, hold_s: float) -> None:
+    def _ask(self, transactional_id: str, decide: Decide[Any], reply: Reply, hold_s: float) -> None:
         waiting = Waiting(transactional_id, decide, reply, self._clock() + hold_s)
         is_stuck = self.markers.wedges.is_stuck(transactional_id)
         if not is_stuck and self.markers.is_pending(transactional_id) and self._held.hold(waiting):
@@ -280,7 +280,7 @@ class TransactionServer:
         else:
             self.counts.aborted += 1
 
-    def _tell(self, reply: Told, outcome: Any, throttle_ms: int = 0) -> None:
+    def _tell(self, reply: Told[Any], outcome: Any, throttle_ms: int = 0) -> None:
         """In a coordinator's words."""
         if isinstance(outcome, NotController):
             proposer = self._replica.proposer

@@ -9,7 +9,9 @@ Source      KIP-588; Kafka TransactionCoordinator (abortTimedOutTransactions), T
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import clocks
 from fencepost.controller.decision import Decision
@@ -18,7 +20,7 @@ from fencepost.controller.transactions.expiry import Due, Expired, TimedOut
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater, MarkerSender
 from fencepost.coordinator.transaction_counts import TransactionCounts
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Submit
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.sweep import Sweep
 
@@ -61,7 +63,7 @@ class TransactionTimers:
         slowest_ms: Callable[[], int | None],
         counts: TransactionCounts,
         markers: MarkerSender,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._times = times
         self._image = image

@@ -10,7 +10,9 @@ Soft        of one leadership: the next one sends every marker again, and meets 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.coordinator.marker_job import Job, TopicPartition, txn_marker
@@ -35,7 +37,7 @@ class Wedge:
 class Wedges:
     """Of all jobs of a leadership, the oldest first."""
 
-    def __init__(self, now_ms: Callable[[], int], log: Any) -> None:
+    def __init__(self, now_ms: Callable[[], int], log: FilteringBoundLogger) -> None:
         self._now_ms = now_ms
         self._log = log
         self._jobs: dict[str, tuple[Job, dict[TopicPartition, Wedge]]] = {}

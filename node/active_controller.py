@@ -9,12 +9,13 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.zookeeper_port import Heard, ZookeeperPort
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
@@ -36,10 +37,10 @@ from fencepost.node.driver import (
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
 from fencepost.quorum.crash_points import Reach, reach_in
-from fencepost.quorum.draft import Answer, Closing, Decide, Reply
 from fencepost.quorum.handshake import LinkConfig
 from fencepost.quorum.link_events import Events
 from fencepost.quorum.links import Links
+from fencepost.quorum.port import Closing, Decide, R, Reply
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.levels import LevelTooHigh
@@ -69,7 +70,7 @@ class Controller:
         config: NodeConfig,
         identity: Identity,
         credentials: Credentials,
-        log: Any = None,
+        log: FilteringBoundLogger | None = None,
         metrics: NodeMetrics | None = None,
         zookeeper: ZookeeperPort | None = None,
         memory: RequestMemory | None = None,
@@ -136,7 +137,6 @@ class Controller:
             clock=time.monotonic,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=self._rng,
-            on_answering=self._on_answering,
             stalls=self._metrics.stalls,
             log=self._log,
         )
@@ -247,7 +247,7 @@ class Controller:
         self._log.info("controller_stopped", handed_over=self.driver.handed_over)
 
     def submit(
-        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> None:
         """See Driver.submit."""
         self._carry_out(self.driver.submit(decide, reply, patient=patient, closing=closing))
@@ -341,9 +341,6 @@ class Controller:
         future.add_done_callback(finished)
 
     # -- what the services ask for ------------------------------------------------------------------
-
-    def _on_answering(self, answers: Sequence[Answer]) -> None:
-        self.server.count(answers)
 
     def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self._carry_out(self.driver.background(work, done))

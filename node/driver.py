@@ -28,14 +28,15 @@ from uuid import UUID
 
 import structlog
 from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import features, levels, migration
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
-from fencepost.quorum.draft import Answer, Closing, Decide, Reply
 from fencepost.quorum.gather import GATHER_S
 from fencepost.quorum.messages import Message
+from fencepost.quorum.port import Closing, Decide, R, Reply
 from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
@@ -122,9 +123,8 @@ class Driver:
         clock: Callable[[], float],
         wall_ms: Callable[[], int],
         rng: random.Random,
-        on_answering: Callable[[Sequence[Answer]], None] = lambda _answers: None,
         stalls: Stalls | None = None,
-        log: Any = None,
+        log: FilteringBoundLogger | None = None,
     ) -> None:
         self._log = log or structlog.get_logger()
         self._stalls = stalls or Stalls(clock=clock, cpu_clock=clock)
@@ -149,7 +149,6 @@ class Driver:
             rng=rng,
             on_active=self._activated,
             on_deposed=self._deposed,
-            on_answering=on_answering,
             log=self._log,
         )
         self.replica.store.around_flush = self._stalls.flush
@@ -157,7 +156,7 @@ class Driver:
     # -- requests -----------------------------------------------------------------------------------
 
     def submit(
-        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> Obligations:
         """Decide as active controller, and reply when it is applied; see Proposer.submit.
 

@@ -6,11 +6,13 @@ refused principal, and who leads as far as this node knows (DescribeCluster of c
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
@@ -25,8 +27,7 @@ from fencepost.controller.view import View
 from fencepost.coordinator.topic_server import TopicServer
 from fencepost.node.metrics import OUTCOMES, NodeMetrics
 from fencepost.quorum.crash_points import Reach
-from fencepost.quorum.draft import Answer
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Outcome, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.sweep import Sweep
 from fencepost.records.types import BrokerId, NodeId, Offset, Term
@@ -77,7 +78,7 @@ class ControllerServer:
         clock: Callable[[], float],
         reach: Reach,
         rng: Random,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self.topics = TopicServer(config, submit, acls, rng)
         self._config = config
@@ -141,18 +142,23 @@ class ControllerServer:
     def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
-        if not self.migrator.is_bridge:
-            self._submit(partial(self._decide_allocate, request), reply, closing=reply)
-            return
+        bridged = self.migrator.is_bridge
 
-        def answer(outcome: Any, throttle_ms: int = 0) -> None:
-            if isinstance(outcome, ApiError):
+        def counted(outcome: Outcome[ProducerIdBlock], throttle_ms: int) -> None:
+            if isinstance(outcome, ProducerIdBlock):
+                self._blocks["throttled" if throttle_ms else "granted"] += 1
+            elif bridged:
                 self._blocks["refused"] += 1
             reply(outcome, throttle_ms)
 
-        self.migrator.allocate(request, self._config.producer_id_block_size, answer)
+        if bridged:
+            self.migrator.allocate(request, self._config.producer_id_block_size, counted)
+        else:
+            self._submit(partial(self._decide_allocate, request), counted, closing=reply)
 
-    def _decide_allocate(self, request: AllocateProducerIds, view: View, now_ms: int) -> Decision[Any]:
+    def _decide_allocate(
+        self, request: AllocateProducerIds, view: View, now_ms: int
+    ) -> Decision[ProducerIdBlock]:
         try:
             decided = producer_ids.decide_allocate(view, request, self._config.producer_id_block_size)
         except ApiError:
@@ -184,12 +190,6 @@ class ControllerServer:
             return levels.decide_upgrade(view, wanted, own, highest)
 
         self._submit(decide, reply, closing=reply)
-
-    def count(self, answers: Sequence[Answer]) -> None:
-        """Count the blocks among answers that are about to leave: their entries are applied."""
-        for _, response, throttle_ms in answers:
-            if type(response) is ProducerIdBlock:
-                self._blocks["throttled" if throttle_ms else "granted"] += 1
 
     def publish(self) -> None:
         """Add what was counted to the metrics: once per maintenance tick, not once per request."""

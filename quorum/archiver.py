@@ -9,9 +9,10 @@ Mark        store meta ``archive.mark`` = (raft index, image header): up to ther
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.replay import Applied, apply
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
@@ -47,7 +48,12 @@ class Archiver:
     """The archives of the logs that this version writes."""
 
     def __init__(
-        self, config: ArchiveConfig, store: Store, journal: Journal, applied: LogIndex, log: Any
+        self,
+        config: ArchiveConfig,
+        store: Store,
+        journal: Journal,
+        applied: LogIndex,
+        log: FilteringBoundLogger,
     ) -> None:
         self._config = config
         self._store = store

@@ -8,15 +8,12 @@ Budget      decisions share an entry up to ``ENTRY_COST_MAX``, so every node app
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final
 
-import msgspec
-
-from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError
 from fencepost.controller.replay import replay_record
 from fencepost.controller.view import ImageHeader, Overlay, View
+from fencepost.quorum.port import Submission, Writes
 from fencepost.records.batch import RecordParts, encode_batch
 from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
 from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_beside_bytes, encode_record
@@ -31,9 +28,6 @@ waits for an entry of its own."""
 RECORD_OVERHEAD_BYTES_MAX: Final = 24  # lengths and deltas that a batch writes around a key and a value
 DECISION_BYTES_MAX: Final = ENTRY_BYTES_MAX - 1024  # of one decision's records; the rest is headers
 
-Decide = Callable[[View, int], Decision[Any]]
-Reply = Callable[[Any, int], None]  # (response or ApiError, throttle_ms)
-
 
 class DecisionTooLarge(ApiError):
     """A request whose records fit into no entry."""
@@ -45,33 +39,6 @@ class DecisionTooLarge(ApiError):
             f"the request writes {size} bytes of records, and an entry of the log holds "
             f"{DECISION_BYTES_MAX}; ask for less at a time"
         )
-
-
-class Closing(Protocol):
-    """Where a reply goes, if that can be closed: a client's connection."""
-
-    def close(self, reason: str) -> None:
-        """The reply cannot be given: let its client find out at once."""
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request that waits for a decision. ``patient``: it makes no entry of its own for a while."""
-
-    decide: Decide
-    reply: Reply
-    patient: bool = False
-    closing: Closing | None = None
-
-    @property
-    def concern(self) -> str:
-        """The decision's name, for logs and metrics."""
-        decide: Any = self.decide
-        while isinstance(decide, partial):
-            decide = decide.func
-        return str(getattr(decide, "__qualname__", type(decide).__qualname__))
-
-
-Answer = tuple[Request, Any, int]  # a decided request that waits for its entry: response, throttle_ms
 
 
 class Draft:
@@ -90,14 +57,14 @@ class Draft:
         "patient",
     )
 
-    def __init__(self, image: View, on_violation: Callable[[Request, Exception], None]) -> None:
+    def __init__(self, image: View, on_violation: Callable[[Submission, Exception], None]) -> None:
         self._image = image
         self._on_violation = on_violation
         self._records: tuple[list[StateRecord], ...] = tuple([] for _ in Log)  # by log
         self._parts: tuple[list[RecordParts], ...] = tuple([] for _ in Log)
         self._ends = [*image.header.log_ends]  # the offsets after what is in here
         self.overlay = Overlay(image)
-        self.answers: list[Answer] = []
+        self.answers: list[Submission] = []  # decided, each with its outcome
         self.bytes = 0
         self.cost = 0
         self.patient = 0  # answers that are for patient requests
@@ -107,13 +74,13 @@ class Draft:
         """Propose it: what waits is for the next one."""
         return len(self.answers) >= DECISIONS_MAX or self.cost >= ENTRY_COST_MAX
 
-    def take(self, request: Request, now_ms: int) -> bool:
+    def take(self, request: Submission, now_ms: int) -> bool:
         """Decide a request. False: it does not fit beside those before it, and nothing of it is in here."""
         self.overlay.room = ENTRY_COST_MAX - self.cost
         try:
-            decision = request.decide(self.overlay, now_ms)
+            decision = request.run(self.overlay, now_ms)
         except ApiError as refusal:
-            self._answer(request, refusal)
+            self.refuse(request, refusal)
             return True
         except HALTING:
             raise
@@ -122,10 +89,11 @@ class Draft:
             return True
         if decision.records:
             return self._take_records(request, decision)
-        self._answer(request, decision.response, decision.throttle_ms)
+        self.answers.append(request)
+        self.patient += request.patient
         return True
 
-    def _take_records(self, request: Request, decision: Decision[Any]) -> bool:
+    def _take_records(self, request: Submission, decision: Writes) -> bool:
         overlay, records = self.overlay, decision.records
         try:
             encoded: list[tuple[StateRecord, Log, RecordParts]] = []
@@ -137,7 +105,7 @@ class Draft:
                 cost += bytes_ + cost_beside_bytes(record)
                 encoded.append((record, log, parts))
             if size > DECISION_BYTES_MAX:
-                self._answer(request, DecisionTooLarge(size))
+                self.refuse(request, DecisionTooLarge(size))
                 return True
             beside = self.cost + cost > ENTRY_COST_MAX + OVERSHOOT_COST_MAX
             if self.cost and (beside or self.bytes + size > DECISION_BYTES_MAX):
@@ -163,16 +131,19 @@ class Draft:
         overlay.header = ImageHeader(
             at.version, at.controller_epoch, at.leader_id, (ends[0], ends[1], ends[2])
         )
-        self._answer(request, decision.response, decision.throttle_ms)
+        self.answers.append(request)
+        self.patient += request.patient
         return True
 
-    def _violated(self, request: Request, error: Exception) -> None:
+    def _violated(self, request: Submission, error: Exception) -> None:
         self._on_violation(request, error)
-        self._answer(request, UnknownServerError(f"the decision failed and nothing was done: {error!r}"))
+        self.refuse(request, UnknownServerError(f"the decision failed and nothing was done: {error!r}"))
 
-    def _answer(self, request: Request, response: Any, throttle_ms: int = 0) -> None:
+    def refuse(self, request: Submission, refusal: ApiError) -> None:
+        """The outcome of ``request``. It leaves with the entry, as a response does."""
+        request.refuse(refusal)
+        self.answers.append(request)
         self.patient += request.patient
-        self.answers.append((request, response, throttle_ms))
 
     def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
         """As they go into the entry."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fencepost.controller.view import Overlay
-from fencepost.quorum.draft import Answer
+from fencepost.quorum.port import Submission
 from fencepost.records.entry import Entry, LoggedBatch
 from fencepost.records.types import NodeId, ProposalNumber, Term
 
@@ -14,7 +14,7 @@ class InFlight:
 
     epoch: Term
     proposal: ProposalNumber
-    answers: list[Answer]
+    answers: list[Submission]
     batches: tuple[LoggedBatch, ...]
     overlay: Overlay  # the image with the entry's records replayed, its header still the image's
     since_s: float

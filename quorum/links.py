@@ -19,9 +19,10 @@ import secrets
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.quorum.handshake import (
     HELLO_BYTES_MAX,
@@ -57,7 +58,9 @@ UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet; then the
 class Links:
     """All connections of one node."""
 
-    def __init__(self, config: LinkConfig, events: Events, log: Any, jitter: Callable[[], float]) -> None:
+    def __init__(
+        self, config: LinkConfig, events: Events, log: FilteringBoundLogger, jitter: Callable[[], float]
+    ) -> None:
         self.config = config
         self.events = events
         self.log = log

@@ -18,17 +18,20 @@ Active         only after its own LeaderChange is applied, which is proposed aft
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
-from fencepost.controller.errors import NotController, RequestTimedOut, UnknownServerError
+from fencepost.controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
 from fencepost.controller.replay import Applied, Superseded, replay_record
 from fencepost.controller.view import Overlay, View
-from fencepost.quorum.draft import Answer, Closing, Decide, Draft, Reply, Request
+from fencepost.quorum.draft import Draft
 from fencepost.quorum.gather import CROWD, Gather
 from fencepost.quorum.in_flight import InFlight
+from fencepost.quorum.port import Closing, Decide, R, Reply, Request, Submission
 from fencepost.quorum.raft_log import RaftLog
 from fencepost.records.batch import BatchRecord, encode_batch
 from fencepost.records.control import ControlRecord, encode_control
@@ -46,15 +49,6 @@ FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before
 _HALTING_IN_REPLIES: Final = tuple(each for each in HALTING if each is not OSError)  # a socket's is its own
 
 
-class Submit(Protocol):
-    """See ``Proposer.submit``."""
-
-    def __call__(
-        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
-    ) -> None:
-        """Decide when the entry in flight is done."""
-
-
 class Proposer:
     """Leads when its node does. All calls on the node's one thread."""
 
@@ -69,8 +63,7 @@ class Proposer:
         claim: Callable[[View], tuple[ControlRecord, ...]],
         on_active: Callable[[int], None],
         on_deposed: Callable[[], None],
-        on_answering: Callable[[Sequence[Answer]], None],
-        log: Any = None,
+        log: FilteringBoundLogger | None = None,
     ) -> None:
         self._node_id = node_id
         self._raft = raft
@@ -80,15 +73,14 @@ class Proposer:
         self._claim = claim
         self._on_active = on_active
         self._on_deposed = on_deposed
-        self._on_answering = on_answering
         self._log = log or structlog.get_logger()
         self._failures = LimitedLog(self._log, clock)  # a client may cause them, again and again
-        self._pending: deque[Request] = deque()
+        self._pending: deque[Submission] = deque()
         self._alone = 0  # so many of them, from the first on, get an entry each
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
-        self._due: list[Answer] = []  # their entries are applied
+        self._due: list[Submission] = []  # their entries are applied
         self._due_patient = 0  # so many of them are for patient requests
         self._patient_until_s = 0.0  # in the future while only patient requests wait
         self._gather = Gather()
@@ -125,7 +117,7 @@ class Proposer:
     # -- asking ---------------------------------------------------------------------------------
 
     def submit(
-        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> None:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
 
@@ -193,18 +185,18 @@ class Proposer:
 
         Of several none is at fault for certain: they wait again, for an entry each.
         """
-        requests = [request for request, _, _ in draft.answers]
+        requests = draft.answers
         empty = Draft(self._store.image, self._violated)
         if len(requests) == 1:
             self._violated(requests[0], error)
             refusal = UnknownServerError(f"the entry cannot be encoded, nothing was done: {error!r}")
-            empty.answers.append((requests[0], refusal, 0))
+            empty.refuse(requests[0], refusal)
             return empty
         self._pending.extendleft(reversed(requests))
         self._alone = len(requests)
         return empty
 
-    def _violated(self, request: Request, error: Exception) -> None:
+    def _violated(self, request: Submission, error: Exception) -> None:
         """A request could not be decided; this node's state may be at fault."""
         self.violations[request.concern] += 1
         self._failures.error("decision_failed", concern=request.concern, error=repr(error), exc_info=error)
@@ -242,7 +234,7 @@ class Proposer:
         encoded: bytes,
         logged: tuple[LoggedBatch, ...],
         overlay: Overlay,
-        answers: list[Answer],
+        answers: list[Submission],
         patient: int = 0,
     ) -> None:
         epoch = self._raft.term
@@ -295,8 +287,7 @@ class Proposer:
                 self._due_patient += flight.patient
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
-        for request, _, _ in flight.answers:
-            self._reply(request, refusal)
+        self._refuse(flight.answers, refusal)
 
     def answer(self) -> bool:
         """Give answers whose entries are applied, for ``ANSWER_S_MAX``. False: some are left.
@@ -306,30 +297,39 @@ class Proposer:
         due, self._due = self._due, []
         if not due:
             return True
-        given, until_s = 0, self._clock() + ANSWER_S_MAX
-        for request, response, throttle_ms in due:
-            given += 1
-            self._reply(request, response, throttle_ms)
-            if self._clock() > until_s:
-                break
-        self._on_answering(due[:given])
+        given = self._respond(due, self._clock() + ANSWER_S_MAX)
         self._due = due[given:] + self._due
         if not self._due:
             patient, self._due_patient = self._due_patient, 0
             self._gather.expect(given - patient + len(self._pending), self._clock())
         return not self._due
 
-    def _reply(self, request: Request, outcome: Any, throttle_ms: int = 0) -> None:
-        """Give one answer. One that cannot be given closes its connection, and all others are given."""
-        try:
-            request.reply(outcome, throttle_ms)
-        except _HALTING_IN_REPLIES:
-            raise
-        except Exception as error:  # noqa: BLE001 - around one request's answer
-            self.answers_failed += 1
-            self._failures.error("answer_failed", concern=request.concern, error=repr(error), exc_info=error)
-            if request.closing is not None:
-                request.closing.close(f"the answer to {request.concern} could not be given")
+    def _refuse(self, requests: Iterable[Submission], refusal: ApiError) -> None:
+        for request in requests:
+            request.refuse(refusal)
+            self._respond((request,))
+
+    def _respond(self, requests: Iterable[Submission], until_s: float = inf) -> int:
+        """Give answers until then, at least one; returns how many.
+
+        One that cannot be given closes its connection, and all others are given.
+        """
+        given = 0
+        for request in requests:
+            given += 1
+            try:
+                request.respond()
+            except _HALTING_IN_REPLIES:
+                raise
+            except Exception as error:  # noqa: BLE001 - around one request's answer
+                concern = request.concern
+                self.answers_failed += 1
+                self._failures.error("answer_failed", concern=concern, error=repr(error), exc_info=error)
+                if request.closing is not None:
+                    request.closing.close(f"the answer to {concern} could not be given")
+            if self._clock() > until_s:
+                break
+        return given
 
     @property
     def answers_due(self) -> bool:
@@ -359,8 +359,7 @@ class Proposer:
         was_active, self.active_epoch = self.active_epoch, None
         refusal = NotController("this node lost its leadership before it decided; nothing was done")
         waiting, self._pending, self._alone = self._pending, deque(), 0
-        for request in waiting:
-            self._reply(request, refusal)
+        self._refuse(waiting, refusal)
         if was_active is not None:
             self._on_deposed()
 
@@ -384,5 +383,4 @@ class Proposer:
     def _answer_unknown(self, flight: InFlight) -> None:
         answers, flight.answers = flight.answers, []
         unknown = RequestTimedOut("the outcome is unknown: the record may still commit")
-        for request, _, _ in answers:
-            self._reply(request, unknown)
+        self._refuse(answers, unknown)

@@ -1,7 +1,9 @@
 """Log lines about peers that are refused: each reason now and then, and few lines altogether."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.wire.limited_log import INTERVAL_S, LimitedLog
 
@@ -12,7 +14,7 @@ REASONS_MAX: Final = 256  # remembered
 class RefusalLog:
     """Of one node. Use on the event loop."""
 
-    def __init__(self, log: Any) -> None:
+    def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = LimitedLog(log)
         self._logged_at: dict[str, float] = {}  # by reason
         self._summary: asyncio.TimerHandle | None = None

@@ -14,12 +14,13 @@ The order inside ``turn`` is the safety argument:
 
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import levels, voters
 from fencepost.controller.clocks import SeenClocks
@@ -27,16 +28,16 @@ from fencepost.controller.features import FEATURES
 from fencepost.controller.replay import Applied, Superseded, apply
 from fencepost.controller.view import ImageHeader, Overlay, View
 from fencepost.quorum.archiver import Archiver
-from fencepost.quorum.draft import Answer, Closing, Decide, Reply
 from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
 from fencepost.quorum.journal import NO_OP, Journal
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.port import Background, Closing, Decide, R, Reply
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
 from fencepost.quorum.replica_config import ReplicaConfig
-from fencepost.quorum.snapshotter import Background, Snapshotter
+from fencepost.quorum.snapshotter import Snapshotter
 from fencepost.quorum.succession import Succession
 from fencepost.quorum.transport import PeerTransport, Send
 from fencepost.records.batch import stamped_ms
@@ -67,8 +68,7 @@ class Replica:
         rng: random.Random,
         on_active: Callable[[int], None] = lambda _now_ms: None,
         on_deposed: Callable[[], None] = lambda: None,
-        on_answering: Callable[[Sequence[Answer]], None] = lambda _answers: None,
-        log: Any = None,
+        log: FilteringBoundLogger | None = None,
     ) -> None:
         self.config = config
         self.log = log or structlog.get_logger()
@@ -99,7 +99,6 @@ class Replica:
             claim=self._claim,
             on_active=self._on_active,
             on_deposed=on_deposed,
-            on_answering=on_answering,
             log=self.log,
         )
         self._succession = Succession(
@@ -193,7 +192,7 @@ class Replica:
         self.raft.connection_closed(peer)
 
     def submit(
-        self, decide: Decide, reply: Reply, *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> None:
         """Decide as active controller; see Proposer.submit. The caller runs a turn soon."""
         self.proposer.submit(decide, reply, patient=patient, closing=closing)
@@ -315,7 +314,7 @@ class Replica:
         self.quarantine.begin()
         self._activated(now_ms)
 
-    def _claim(self, view: View) -> Any:
+    def _claim(self, view: View) -> tuple[ControlRecord, ...]:
         level = levels.of_leader(view, self.log_level_formatted)
         return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound(), level)
 

@@ -12,18 +12,16 @@ Refusal     a snapshot with a wrong byte is named in the log, set aside, and ano
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fencepost.quorum.messages import CHUNK_BYTES_MAX, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.port import Background
 from fencepost.quorum.snapshot_receiver import Receiver
 from fencepost.quorum.voter import Voter
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.wire.limited_log import LimitedLog
-
-Background = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""Run the first on another thread; give its result, or the exception it raised, to the second on the loop."""
 
 TAIL_ENTRIES: Final = 10_000  # kept behind the snapshot for followers that are a little behind
 TAIL_BYTES: Final = 4 * 1024 * 1024
@@ -101,9 +99,9 @@ class Snapshotter:
         if (due or self._wanted) and not self._taking and not self._receiver.installing:
             self._take()
 
-    def take(self, told: Callable[[Path | BaseException], None]) -> None:
-        """Take a snapshot now; ``told`` gets its directory, or why there is none."""
-        self._waiting.append(told)
+    def take(self, reply: Callable[[Path | BaseException], None]) -> None:
+        """Take a snapshot now; ``reply`` gets its directory, or why there is none."""
+        self._waiting.append(reply)
         self._wanted = True
 
     def _take(self) -> None:
@@ -125,7 +123,7 @@ class Snapshotter:
                     now_ms=now_ms,
                 )
 
-        def done(result: Any) -> None:
+        def done(result: Path | BaseException) -> None:
             self._taking = False
             waiting, self._waiting = self._waiting, []
             if isinstance(result, Path):
@@ -133,8 +131,8 @@ class Snapshotter:
                 self._taken(result)
             else:
                 self._log.error("snapshot_failed", error=repr(result))
-            for told in waiting:
-                told(result)
+            for reply in waiting:
+                reply(result)
 
         self._background(work, done)
 

@@ -5,7 +5,9 @@ first one of a leadership hands over, unless this node did so within the last ho
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.proposer import Proposer
@@ -27,7 +29,7 @@ class Succession:
         electorate: Electorate,
         connected: Collection[NodeId],
         clock: Callable[[], float],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._peers = peers
         self._raft = raft

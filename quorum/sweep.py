@@ -4,18 +4,18 @@ A row that cannot be decided by itself either is set aside (quorum/quarantine.py
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, UnknownServerError
 from fencepost.controller.view import View
 from fencepost.quorum.draft import DecisionTooLarge
-from fencepost.quorum.proposer import Submit
+from fencepost.quorum.port import Outcome, R, Submit
 from fencepost.quorum.quarantine import Quarantine
 
 K = TypeVar("K")
-R = TypeVar("R")
 
 DecideRows = Callable[[View, int, tuple[K, ...]], Decision[R]]
 """(view, now_ms, keys of rows) -> what is written of them. It looks again: a row may have changed."""
@@ -33,7 +33,7 @@ class Sweep(Generic[K, R]):
         decide: DecideRows[K, R],
         submit: Submit,
         quarantine: Quarantine,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         key_text: Callable[[K], str] = str,
         patient: bool = False,
@@ -52,18 +52,18 @@ class Sweep(Generic[K, R]):
 
     def run(self, keys: tuple[K, ...], done: Done[R]) -> None:
         """Decide these rows."""
-        self._ask(keys, partial(self._decided, keys, done))
 
-    def _ask(self, keys: tuple[K, ...], reply: Callable[[Any, int], None]) -> None:
         def decide(view: View, now_ms: int) -> Decision[R]:
             return self._decide(view, now_ms, keys)
 
         decide.__qualname__ = self.concern
+
+        def reply(outcome: Outcome[R], _throttle_ms: int) -> None:
+            self._decided(keys, done, outcome)
+
         self._submit(decide, reply, patient=self._patient)
 
-    def _decided(
-        self, keys: tuple[K, ...], done: Done[R], outcome: R | ApiError, _throttle_ms: int = 0
-    ) -> None:
+    def _decided(self, keys: tuple[K, ...], done: Done[R], outcome: Outcome[R]) -> None:
         if not isinstance(outcome, ApiError):
             for key in keys:
                 self._quarantine.remove(self.concern, self._key_text(key))
@@ -87,7 +87,7 @@ class Sweep(Generic[K, R]):
                 done(tuple(responses))
 
         for key in keys:
-            self._ask((key,), partial(self._decided, (key,), decided))
+            self.run((key,), decided)
 
     def _set_aside(self, key: K, failure: ApiError) -> None:
         row = self._quarantine.add(self.concern, self._key_text(key), str(failure))

@@ -1,6 +1,8 @@
 """The voter whose snapshots are taken, sent and installed: what those need of it."""
 
-from typing import Any, Protocol
+from typing import Protocol
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.view import ImageHeader, View
 from fencepost.quorum.archiver import Archiver
@@ -16,7 +18,7 @@ class Voter(Protocol):
     """A ``fencepost.quorum.replica.Replica``."""
 
     config: ReplicaConfig
-    log: Any
+    log: FilteringBoundLogger
     store: Store
     journal: Journal
     archiver: Archiver

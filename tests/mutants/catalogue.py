@@ -193,8 +193,8 @@ MUTANTS: Final = (
         "answers-ride-on-an-entry",
         "refusals and reads leave when an entry of their batch is applied",
         "quorum/draft.py",
-        "            self._answer(request, refusal)\n",
-        "            request.reply(refusal, 0)\n",
+        "            self.refuse(request, refusal)\n",
+        "            request.refuse(refusal)\n            request.respond()\n",
         (
             PROPOSER + "test_every_answer_waits_for_its_entry",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",
@@ -204,9 +204,8 @@ MUTANTS: Final = (
         "reads-ride-on-an-entry",
         "a read waits for an entry, an empty one if need be",
         "quorum/draft.py",
-        "        self._answer(request, decision.response, decision.throttle_ms)\n        return True\n\n"
-        "    def _take_records",
-        "        request.reply(decision.response, 0)\n        return True\n\n    def _take_records",
+        "            return self._take_records(request, decision)\n        self.answers.append(request)\n",
+        "            return self._take_records(request, decision)\n        request.respond()\n",
         (
             PROPOSER + "test_a_read_alone_waits_for_an_entry_too",
             PROPOSER + "test_h16_a_deposed_leader_tells_nobody_anything_about_the_image",

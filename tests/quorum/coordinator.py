@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import brokers
 from fencepost.controller.authorization import Acls
@@ -152,7 +154,7 @@ class Bench:
             call_later=self._call_later,
             background=lambda work, done: self.rig.jobs.append((partial(_outcome, work), done)),
             clock=lambda: self.rig.now,
-            log=Silence(),
+            log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.claim = lambda: ProducerId(next(self._ids))
         proposer = replica.proposer

@@ -4,7 +4,9 @@ What is submitted waits until ``apply`` decides and applies it, as an entry woul
 the next leader starts on the same image and the same znode.
 """
 
-from typing import Any
+from typing import Any, cast
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
@@ -14,7 +16,7 @@ from fencepost.controller.migration_phase import Migration, Phase
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.replay import replay_record
 from fencepost.controller.view import Overlay
-from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.port import Decide, Reply
 from fencepost.records.logged import StateRecord
 from fencepost.records.schema import ZkMigrationStateRecord
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
@@ -52,7 +54,7 @@ class Bench:
         """A new leader, which knows nothing but the image."""
         self.port = ScriptedPort(self.znode)
         port: ZookeeperPort | None = self.port if configured else None
-        self.pending: list[tuple[Decide, Reply]] = []
+        self.pending: list[tuple[Decide[Any], Reply[Any]]] = []
         self.leads = True
         self.migrator = Migrator(
             CLUSTER,
@@ -62,7 +64,7 @@ class Bench:
             charge=lambda _broker, _now_ms: 0,
             clock=lambda: self.now,
             reach=self._reach,
-            log=self.log,
+            log=cast(FilteringBoundLogger, self.log),
         )
         self.migrator.activated()
 
@@ -74,7 +76,7 @@ class Bench:
             reply(NotController("deposed"), 0)
         self.migrator.deposed()
 
-    def _submit(self, decide: Decide, reply: Reply) -> None:
+    def _submit(self, decide: Decide[Any], reply: Reply[Any], **_how: Any) -> None:
         if self.leads:
             self.pending.append((decide, reply))
         else:
@@ -91,7 +93,7 @@ class Bench:
     def apply(self) -> None:
         """Decide what waits, as one entry, and apply it."""
         pending, self.pending = self.pending, []
-        answers: list[tuple[Reply, Any]] = []
+        answers: list[tuple[Reply[Any], Any]] = []
         for decide, reply in pending:
             try:
                 decided = decide(self.image, 0)

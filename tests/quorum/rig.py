@@ -17,10 +17,10 @@ from fencepost.controller.brokers import Contacts, Endpoint, RegisterBroker
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.draft import Decide
 from fencepost.quorum.gather import GATHER_S
 from fencepost.quorum.journal import REGULAR
 from fencepost.quorum.messages import Message, decode
+from fencepost.quorum.port import Decide
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
@@ -289,7 +289,7 @@ class Rig:
             self.heartbeat(*nodes)
             self.flow(*nodes)
 
-    def ask(self, node: int, decide: Decide) -> Answers:
+    def ask(self, node: int, decide: Decide[Any]) -> Answers:
         """Submit a decision. The node takes no turn: the script decides when."""
         answers = Answers()
         self[node].submit(decide, answers)
@@ -299,7 +299,7 @@ class Rig:
         """Submit an allocation for ``BROKER``, registered with ``register``."""
         return self.ask(node, self.decide_allocate(node, length, epoch))
 
-    def decide_allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Decide:
+    def decide_allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Decide[Any]:
         """What ``allocate`` submits."""
         sent = self.epoch_of(node) if epoch is None else BrokerEpoch(epoch)
         request = producer_ids.AllocateProducerIds(BROKER, sent)

@@ -7,7 +7,9 @@ import random
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
@@ -118,7 +120,7 @@ class Stage:
             clock=lambda: self.now,
             wall_ms=lambda: 1_790_000_000_000,
             rng=random.Random(node),
-            log=self.lines[node],
+            log=cast(FilteringBoundLogger, self.lines[node]),
         )
         driver.services = (self.notes[node],)
         commit = driver.replica.store.commit

@@ -15,7 +15,7 @@ from fencepost.controller.transactions.add_partitions import AddPartitions, AddP
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_job import Job
 from fencepost.coordinator.marker_sender import RETRY_S_MAX, MarkerSender
-from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.port import Decide, Reply
 from fencepost.records.schema import RemoveTopicRecord
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerId, ProducerId
@@ -279,7 +279,7 @@ def test_a_completion_of_unknown_fate_is_found_by_the_walk(bench: Bench) -> None
     sweep = bench.server.markers._completions._sweep
     submit = sweep._submit
 
-    def refuse(decide: Decide, reply: Reply, **_how: Any) -> None:
+    def refuse(decide: Decide[Any], reply: Reply[Any], **_how: Any) -> None:
         reply(NotController("not now"), 0)
 
     sweep._submit = refuse

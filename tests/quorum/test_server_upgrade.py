@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.authorization import Acls
 from fencepost.controller.brokers import BROKERS, Broker
@@ -16,7 +17,7 @@ from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.view import EmptyView, Overlay
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
-from fencepost.quorum.draft import Decide
+from fencepost.quorum.port import Decide
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import BrokerEpoch, BrokerId
@@ -49,7 +50,7 @@ class Stage:
     def __init__(self, phase: Phase) -> None:
         self.image = Overlay(EmptyView())
         self.image.put(MIGRATION, 0, Migration(phase, ensemble="zk"))
-        self.submitted: list[tuple[Decide, Callable[[Any, int], None]]] = []
+        self.submitted: list[tuple[Decide[Any], Callable[[Any, int], None]]] = []
         self.quarantine = Quarantine(lambda: 0.0, lambda: 0)
         self.port = ScriptedPort(ZnodeModel())
         self.server = ControllerServer(
@@ -64,11 +65,11 @@ class Stage:
             clock=lambda: 0.0,
             reach=lambda _point: None,
             rng=Random(1),
-            log=Silence(),
+            log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.activated(0)
 
-    def _submit(self, decide: Decide, reply: Callable[[Any, int], None], **_how: Any) -> None:
+    def _submit(self, decide: Decide[Any], reply: Callable[[Any, int], None], **_how: Any) -> None:
         self.submitted.append((decide, reply))
 
     def ask(

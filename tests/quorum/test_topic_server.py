@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 import fencepost.coordinator.topic_server
 from fencepost.controller.authorization import Acls
@@ -24,7 +25,7 @@ from fencepost.controller.view import Overlay
 from fencepost.coordinator.topic_server import RESOURCES_MAX
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
-from fencepost.quorum.draft import Decide
+from fencepost.quorum.port import Decide
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
@@ -67,11 +68,11 @@ class Stage:
             clock=lambda: 0.0,
             reach=lambda _point: None,
             rng=Random(1),
-            log=Silence(),
+            log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.activated(0)
 
-    def _submit(self, decide: Decide, reply: Callable[[Any, int], None], **_how: Any) -> None:
+    def _submit(self, decide: Decide[Any], reply: Callable[[Any, int], None], **_how: Any) -> None:
         if not self.leads:
             reply(NotController("not I"), 0)
             return

@@ -19,7 +19,7 @@ from fencepost.controller.transactions.describe import (
 from fencepost.controller.transactions.init_producer_id import InitProducerId
 from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX
 from fencepost.coordinator.transaction_lists import LISTS_MAX
-from fencepost.quorum.draft import Decide, Reply
+from fencepost.quorum.port import Decide, Reply
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
@@ -175,7 +175,7 @@ def test_what_is_wedged_parks_no_request(bench: Bench) -> None:
 def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiError, told: ErrorCode) -> None:
     pair = bench.begun("alice", 0)
 
-    def fail(decide: Decide, reply: Reply, **_how: Any) -> None:
+    def fail(decide: Decide[Any], reply: Reply[Any], **_how: Any) -> None:
         reply(failure, 0)
 
     bench.server._submit = fail

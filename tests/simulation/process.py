@@ -12,7 +12,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.brokers import Contacts
 from fencepost.node.driver import (
@@ -29,8 +31,8 @@ from fencepost.node.driver import (
     Service,
     TickAfter,
 )
-from fencepost.quorum.draft import Decide, Reply
 from fencepost.quorum.messages import Vote, decode
+from fencepost.quorum.port import Decide, Reply
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.levels import LEVEL_MAX
@@ -152,7 +154,7 @@ class Process:
             clock=self.clock,
             wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
             rng=self._rng,
-            log=self._log,
+            log=cast(FilteringBoundLogger, self._log),
         )
         self.replica = self.driver.replica
         watch(self.replica, self._ledger, self._at_flush)
@@ -231,7 +233,7 @@ class Process:
         if self.driver is not None:
             self.run(getattr(self.driver, event), peer, *facts)
 
-    def submit(self, decide: Decide, reply: Reply, **how: Any) -> None:
+    def submit(self, decide: Decide[Any], reply: Reply[Any], **how: Any) -> None:
         """A decision, of a request or of a service. Call it on the process's thread: see ``run``."""
         if self.driver is not None:
             self._carry_out(self.driver.submit(decide, reply, **how))

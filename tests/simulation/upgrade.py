@@ -12,7 +12,9 @@ Replay    pytest tests/simulation -k upgrade-seed-17
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
+
+from structlog.typing import FilteringBoundLogger
 
 import fencepost.bridge.migrator
 from fencepost.bridge.migrator import Migrator
@@ -88,7 +90,7 @@ class UpgradingProcess(Process):
             charge=lambda _broker, _now_ms: 0,
             clock=self.clock,
             reach=self._reach,
-            log=self._log,
+            log=cast(FilteringBoundLogger, self._log),
         )
         return (Migrating(self.migrator), *super()._services(life))
 

@@ -1,0 +1,145 @@
+"""The port of the replicated log: what everything above it submits, and how it is answered.
+
+Submit      a decision and a reply of one type ``R``: the response that the decision gives is the one that the
+            reply takes, so a type checker follows a request from its endpoint to its answer.
+Outcome     a response, or an ApiError; an ApiError says whether something may have been done.
+Submission  what waits in the proposer's queue: ``R`` is known inside of it, and the queue holds all kinds.
+Work        what another thread does for the node's one thread, likewise.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple
+
+from msgspec import Struct
+
+from fencepost.controller.decision import Decision
+from fencepost.controller.errors import ApiError, UnknownServerError
+from fencepost.controller.view import View
+from fencepost.records.logged import StateRecord
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
+Ts = TypeVarTuple("Ts")
+
+Outcome: TypeAlias = R | ApiError
+"""Of what was submitted: the response of its decision, or why there is none."""
+
+
+class Decide(Protocol[R_co]):
+    """A decision on an image. It changes nothing."""
+
+    def __call__(self, view: View, now_ms: int, /) -> Decision[R_co]:
+        """The records to write, and the response once they are applied. Raises ApiError to refuse."""
+
+
+class Reply(Protocol[R_contra]):
+    """Takes the outcome of one submission, once."""
+
+    def __call__(self, outcome: R_contra | ApiError, throttle_ms: int, /) -> None:
+        """``throttle_ms``: for so long the client's connection is muted."""
+
+
+class Closing(Protocol):
+    """Where a reply goes, if that can be closed: a client's connection."""
+
+    def close(self, reason: str, /) -> None:
+        """The reply cannot be given: let its client find out at once."""
+
+
+class Submit(Protocol):
+    """See ``Proposer.submit``."""
+
+    def __call__(
+        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
+    ) -> None:
+        """Decide when the entry in flight is done."""
+
+
+class Background(Protocol):
+    """Gives work to another thread."""
+
+    def __call__(self, work: Callable[[], R], done: Callable[[R | BaseException], None], /) -> None:
+        """``done`` takes, on the node's one thread, what ``work`` returns or raises."""
+
+
+class Writes(Protocol):
+    """A Decision without its response: what the entry takes."""
+
+    @property
+    def records(self) -> tuple[StateRecord, ...]:
+        """See Decision."""
+
+    @property
+    def extra_cost(self) -> int:
+        """See Decision."""
+
+    @property
+    def ends_entry(self) -> bool:
+        """See Decision."""
+
+
+class Submission(Protocol):
+    """A ``Request`` of any response type."""
+
+    @property
+    def patient(self) -> bool:
+        """It makes no entry of its own for a while."""
+
+    @property
+    def closing(self) -> Closing | None:
+        """Closed if the reply cannot be given."""
+
+    @property
+    def concern(self) -> str:
+        """The decision's name, for logs and metrics."""
+
+    def run(self, view: View, now_ms: int, /) -> Writes:
+        """Decide, and keep the response. Raises what the decision raises."""
+
+    def refuse(self, refusal: ApiError, /) -> None:
+        """Keep a refusal as the outcome."""
+
+    def respond(self) -> None:
+        """Give the outcome that was kept last to the reply."""
+
+
+UNDECIDED: Final = UnknownServerError("no decision was made")
+
+
+class Request(Struct, Generic[R]):
+    """A decision and its reply. It is decided again if it did not fit into an entry."""
+
+    decide: Decide[R]
+    reply: Reply[R]
+    patient: bool = False
+    closing: Closing | None = None
+    outcome: R | ApiError = UNDECIDED
+    throttle_ms: int = 0
+
+    @property
+    def concern(self) -> str:
+        """See Submission."""
+        return name_of(self.decide)
+
+    def run(self, view: View, now_ms: int, /) -> Decision[R]:
+        """See Submission."""
+        decision = self.decide(view, now_ms)
+        self.outcome, self.throttle_ms = decision.response, decision.throttle_ms
+        return decision
+
+    def refuse(self, refusal: ApiError, /) -> None:
+        """See Submission."""
+        self.outcome, self.throttle_ms = refusal, 0
+
+    def respond(self) -> None:
+        """See Submission."""
+        self.reply(self.outcome, self.throttle_ms)
+
+
+def name_of(call: Callable[[*Ts], R]) -> str:
+    """The name of a function, a method or what a partial is of."""
+    if isinstance(call, partial):
+        return name_of(call.func)
+    return str(getattr(call, "__qualname__", type(call).__qualname__))
