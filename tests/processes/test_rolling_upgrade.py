@@ -149,8 +149,14 @@ def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commi
                 versions.start(nodes, tree, leader)
 
 
-def test_a_node_may_go_back_before_the_raise(earlier: Path, tmp_path: Path) -> None:
-    """A leader, and all of them: what the newer version wrote at level 0, the earlier one reads."""
+@pytest.mark.parametrize(
+    ("commit", "version"),
+    [(versions.BEFORE_LEVELS, 1), (versions.BEFORE_ONE_NAME, 0)],
+    ids=["levels", "one-name"],
+)
+def test_a_node_may_go_back_before_the_raise(tmp_path: Path, commit: str, version: int) -> None:
+    """A leader, and all of them: the earlier version reads what the newer one wrote, also snapshots."""
+    earlier = versions.earlier_tree(tmp_path, commit)
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
         with Load(nodes, seed=4, clients=4, pause_s=0.02) as load:
             load.await_done(BLOCKS)
@@ -164,8 +170,9 @@ def test_a_node_may_go_back_before_the_raise(earlier: Path, tmp_path: Path) -> N
                     stop(nodes, node_id, cleanly=tree is not None)
                     versions.start(nodes, tree, node_id)
                     load.await_done(BLOCKS)
+                nodes.run("snapshot", "create")
         check_run(nodes, load, 0)
-        assert set(versions_of_leader_changes(nodes)) == {1}
+        assert set(versions_of_leader_changes(nodes)) == {version}
 
 
 def test_an_earlier_version_is_refused_by_name_after_the_raise(earlier: Path, tmp_path: Path) -> None:
