@@ -51,6 +51,7 @@ from fencepost.records.types import BrokerId
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 PARTITIONS_PER_REQUEST_MAX: Final = 2000  # decided in some 20 ms, in which nothing else is; Kafka: 10000
+ROWS_PER_PART_MAX: Final = 250  # decided in some 3 ms; a topic alone may have more
 ROWS_PER_REQUEST_MAX: Final = 2500
 """Topics, partitions and settings of a request together: every node applies a record of each in one step."""
 AUTO_CREATED_PARTITIONS_MAX: Final = 10_000
@@ -79,11 +80,47 @@ class TopicRules(msgspec.Struct, frozen=True):
     configs: tuple[tuple[str, str], ...] = ()
 
 
+class Earlier(msgspec.Struct, frozen=True):
+    """What the parts of a request before this one take of it, at most: topics that are refused count, too."""
+
+    partitions: int = 0
+    rows: int = 0
+    twice: frozenset[str] = frozenset()
+    """Names that the whole request has more than once."""
+
+
 class _Planned(msgspec.Struct, frozen=True):
     """One topic that can be created."""
 
     replicas: tuple[BrokerId, ...]  # the one of each partition
     configs: tuple[tuple[str, str], ...]
+
+
+def creation_parts(request: CreateTopics, rules: TopicRules) -> tuple[tuple[CreateTopics, Earlier], ...]:
+    """The request cut where ROWS_PER_PART_MAX is passed, to be decided one after the other.
+
+    What is only validated stays whole: a part would not see the topics before it. Raises PolicyViolation.
+    """
+    twice = _require_count(request)
+    if request.validate_only:
+        return ((request, Earlier(twice=twice)),)
+    parts: list[tuple[CreateTopics, Earlier]] = []
+    topics: list[NewTopic] = []
+    partitions = rows = part_rows = 0
+    earlier = Earlier(twice=twice)
+    for topic in request.topics:
+        asked = len(topic.assignments) or topic.partition_count
+        count = asked if asked > 0 else rules.partitions_default
+        if count > PARTITIONS_PER_REQUEST_MAX:
+            count = 0  # it is refused by itself
+        own_rows = 1 + count + len(topic.configs)
+        if topics and part_rows + own_rows > ROWS_PER_PART_MAX:
+            parts.append((msgspec.structs.replace(request, topics=tuple(topics)), earlier))
+            earlier, topics, part_rows = Earlier(partitions, rows, twice), [], 0
+        topics.append(topic)
+        partitions, rows, part_rows = partitions + count, rows + own_rows, part_rows + own_rows
+    parts.append((msgspec.structs.replace(request, topics=tuple(topics)), earlier))
+    return tuple(parts)
 
 
 def decide_create(
@@ -93,23 +130,22 @@ def decide_create(
     rng: RandomBits,
     *,
     partitions_max: int = PARTITIONS_MAX,
+    earlier: Earlier | None = None,
 ) -> Decision[CreateTopicsAnswer]:
     """Create what can be created; each refused topic is answered with its own error.
 
-    ``partitions_max``: how many the cluster may have then. ``rng`` draws the topics' ids.
+    ``partitions_max``: how many the cluster may have then. ``rng`` draws the topics' ids. ``earlier``: of a
+    request that is decided in parts.
     Raises PolicyViolation if the request is too large as a whole.
     """
-    if len(request.topics) > TOPICS_PER_REQUEST_MAX:
-        raise PolicyViolation(
-            f"{len(request.topics)} topics in one request, at most {TOPICS_PER_REQUEST_MAX}"
-        )
-    times = Counter(each.name for each in request.topics)
-    creation = _Creation(view, rules, partitions_max)
+    if earlier is None:
+        earlier = Earlier(twice=_require_count(request))
+    creation = _Creation(view, rules, partitions_max, earlier)
     records: list[MetadataRecord] = []
     answers: dict[str, TopicCreated] = {}
     for topic in request.topics:
         try:
-            if times[topic.name] > 1:
+            if topic.name in earlier.twice:
                 raise InvalidRequest(
                     f"topic {topic.name[:TOPIC_NAME_CHARACTERS_MAX]} is in the request twice"
                 )
@@ -132,17 +168,27 @@ def decide_create(
     return Decision(() if request.validate_only else tuple(records), answer)
 
 
+def _require_count(request: CreateTopics) -> frozenset[str]:
+    """The names that the request has more than once. Raises PolicyViolation if it has too many topics."""
+    if len(request.topics) > TOPICS_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"{len(request.topics)} topics in one request, at most {TOPICS_PER_REQUEST_MAX}"
+        )
+    times = Counter(each.name for each in request.topics)
+    return frozenset(name for name, count in times.items() if count > 1)
+
+
 class _Creation:
     """One request under way: what its earlier topics take counts for the later ones."""
 
-    def __init__(self, view: View, rules: TopicRules, partitions_max: int) -> None:
+    def __init__(self, view: View, rules: TopicRules, partitions_max: int, earlier: Earlier) -> None:
         self._view = view
         self._rules = rules
         self._partitions_max = partitions_max
         hosted = dict(view.items(HOSTED))
         self._partitions = sum(hosted.values())
-        self._asked = 0
-        self._rows = 0
+        self._asked = earlier.partitions
+        self._rows = earlier.rows
         self._colliding: dict[str, str] = {}
         self._directories = {
             broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced

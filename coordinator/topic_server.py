@@ -5,7 +5,8 @@ topic, or that there is none, was told by a real leader.
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -13,12 +14,20 @@ from fencepost.controller import cluster_version
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
-from fencepost.controller.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, InvalidTopic
+from fencepost.controller.errors import (
+    ApiError,
+    ClusterAuthorizationFailed,
+    ErrorCode,
+    InvalidRequest,
+    InvalidTopic,
+)
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_configs import in_force
 from fencepost.controller.topic_creation import (
     AUTO_CREATED_PARTITIONS_MAX,
+    Earlier,
     TopicRules,
+    creation_parts,
     decide_create,
     require_valid_name,
 )
@@ -28,13 +37,16 @@ from fencepost.controller.topics import (
     TOPIC_RESOURCE,
     TOPICS,
     CreateTopics,
+    CreateTopicsAnswer,
     DeleteTopics,
     NewTopic,
     Topic,
+    TopicCreated,
     find,
     find_by_id,
 )
 from fencepost.controller.view import Overlay, View
+from fencepost.coordinator.parts import Parts
 from fencepost.quorum.port import Submit
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context, Reply, Service
@@ -83,9 +95,16 @@ class TopicServer:
     def create(self, request: CreateTopics, context: Context, reply: Reply) -> None:
         """API key 19."""
         self._acls.require(context.principal, Operation.CREATE)
-        self._submit(
-            lambda view, now_ms: decide_create(view, request, self._rules, self._rng), reply, closing=reply
-        )
+        several = creation_parts(request, self._rules)
+        parts = Parts(len(several), reply, partial(_joined, [part for part, _ in several]))
+        for position, (part, earlier) in enumerate(several):
+            decide = partial(self._decide_create, part, earlier)
+            self._submit(decide, partial(parts.take, position), closing=reply)
+
+    def _decide_create(
+        self, request: CreateTopics, earlier: Earlier, view: View, _now_ms: int
+    ) -> Decision[CreateTopicsAnswer]:
+        return decide_create(view, request, self._rules, self._rng, earlier=earlier)
 
     def delete(self, request: DeleteTopics, context: Context, reply: Reply) -> None:
         """API key 20."""
@@ -138,6 +157,19 @@ class TopicServer:
         if self._every is None or self._every[0] != version:
             self._every = version, tuple(_described(view, (topic for _, topic in view.scan(TOPICS))))
         return self._every[1]
+
+
+def _joined(
+    asked: Sequence[CreateTopics], outcomes: Sequence[CreateTopicsAnswer | ApiError]
+) -> CreateTopicsAnswer:
+    """The answers of all parts; of one that failed, its error for each of its topics."""
+    rows: list[TopicCreated] = []
+    for part, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, ApiError):
+            rows += [TopicCreated(each.name, outcome.code, str(outcome)) for each in part.topics]
+        else:
+            rows += outcome.topics
+    return CreateTopicsAnswer(tuple(rows))
 
 
 def rules_of(config: NodeConfig) -> TopicRules:

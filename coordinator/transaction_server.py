@@ -50,6 +50,7 @@ from fencepost.controller.transactions.init_producer_id import InitProducerId
 from fencepost.controller.transactions.markers import Marker
 from fencepost.controller.transactions.states import PREPARED_STATES
 from fencepost.controller.view import View
+from fencepost.coordinator import broker_batches
 from fencepost.coordinator.announcer import Announcer
 from fencepost.coordinator.announcer import Send as SendAnnouncements
 from fencepost.coordinator.marker_sender import CallLater, MarkerSender, Send
@@ -61,7 +62,6 @@ from fencepost.coordinator.transaction_timers import TransactionTimers, Transact
 from fencepost.quorum.port import Background, Decide, Submit
 from fencepost.quorum.port import Reply as Told
 from fencepost.quorum.replica import Replica
-from fencepost.records.logged import cost_of, encode_record
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Context, Reply, Service, Then
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
@@ -217,7 +217,7 @@ class TransactionServer:
                 f"{len(request.transactions)} transactions with {len(ids)} ids; "
                 f"expected each once, at most {ADDED_MAX}"
             )
-        self._submit(partial(_decide_batch, request), partial(self._tell, reply), closing=reply)
+        broker_batches.submit(self._submit, request, partial(self._tell, reply), reply)
 
     def end_txn(self, request: EndTxn, context: Context, reply: Reply) -> None:
         """API key 26."""
@@ -350,33 +350,6 @@ class _Adding:
             self._version,
             tuple((topic, indexes) for topic, indexes in held if indexes),
         )
-
-
-def _decide_batch(request: AddPartitionsToTxn, view: View, now_ms: int) -> Decision[Any]:
-    """Each id is there once, so that none sees what another one writes.
-
-    What the entry has no room for is answered COORDINATOR_LOAD_IN_PROGRESS (14): brokers come again, and then
-    what is in already takes no room.
-    """
-    records: list[Any] = []
-    room = view.room
-    results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
-    for each in request.transactions:
-        try:
-            if each.verify_only:
-                decided = add_partitions.decide_verify(view, each)
-            else:
-                decided = add_partitions.decide_add_partitions(view, each, now_ms=now_ms)
-            cost = sum(cost_of(record, encode_record(record)[1]) for record in decided.records)
-            if records and cost > room:
-                raise CoordinatorLoadInProgress("the entry is full; come back with what is left")
-            room -= cost
-        except ApiError as refusal:
-            results.append((each.transactional_id, add_partitions.same_for_all(each, refusal.code)))
-        else:
-            records += decided.records
-            results.append((each.transactional_id, decided.response))
-    return Decision(tuple(records), AddPartitionsToTxnAnswer(tuple(results)))
 
 
 def _no_producer_id() -> ProducerId:

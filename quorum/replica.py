@@ -15,7 +15,6 @@ The order inside ``turn`` is the safety argument:
 import random
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -36,6 +35,7 @@ from fencepost.quorum.port import Background, Closing, Decide, R, Reply
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
+from fencepost.quorum.readmission import Readmission
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.quorum.snapshotter import Snapshotter
 from fencepost.quorum.succession import Succession
@@ -45,13 +45,14 @@ from fencepost.records.control import ControlRecord
 from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import LogIndex, NodeId, Term
-from fencepost.settings.node_identity import id_text
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import ImageLost, Store
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
-ROWS_UNSAVED_MAX: Final = 10_000  # or when it is so much: memory is bounded also while a long log is replayed
+ROWS_UNSAVED_MAX: Final = 2_000
+"""Applied rows that are not in the store's transaction yet: to put them there takes some 8 ms, so that is a
+turn of its own. Memory is bounded also while a long log is replayed."""
 
 
 class Replica:
@@ -111,8 +112,14 @@ class Replica:
         self.snapshotter.recover()
         self._require_image()
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
+        self._readmission = Readmission(
+            self.peers, self.proposer, self.electorate, self.firewall, self.raft,
+            self.connected_peers, self._named_levels, self.log,
+        )  # fmt: skip
         self.caught_up_s: dict[NodeId, float] = {}  # leader: when each follower last had the whole log
         self._answers_deferred = False  # until the entry that the last turn proposed has left
+        self._save_is_due = False  # more than ROWS_UNSAVED_MAX rows are unsaved
+        self._rest_is_left = False  # the last turn had no time for its last steps
 
     def _opened_store(self) -> Store:
         directory = self.config.directory
@@ -202,6 +209,9 @@ class Replica:
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
         proposer = self.proposer
+        if self._save_is_due:
+            self._save()
+            return True
         if self._answers_deferred:
             self._answers_deferred = False
             if proposer.answer():
@@ -217,12 +227,26 @@ class Replica:
         if proposer.must_resign:
             proposer.must_resign = False
             self.raft.resign()
+        if self._leaves_rest(until_s):
+            self._answers_deferred = proposer.answers_due
+            return True
         self._answers_deferred = proposer.answers_due and proposer.crowded
         if not self._answers_deferred:
             proposer.answer()
+            if self._leaves_rest(until_s):
+                return True
+        self._rest_is_left = False
         proposer.pump()
         self.archiver.write()
-        return self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
+        more = self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
+        return more or self._save_is_due
+
+    def _leaves_rest(self, until_s: float) -> bool:
+        """The turn has no time left: what follows is the next one's, whatever that one's first steps take."""
+        if self._rest_is_left or self._clock() <= until_s:
+            return False
+        self._rest_is_left = True
+        return True
 
     def beat(self) -> None:
         """Periodic work: expiry of requests, snapshots, readmission, applied state to disk."""
@@ -235,18 +259,23 @@ class Replica:
             for peer in self.peers:
                 if self.raft.match_index(peer) == self.journal.last_index:
                     self.caught_up_s[peer] = now
-            self._readmit()
+            self._readmission.maintain()
         self.snapshotter.beat()
 
     def flush(self) -> None:
         """Journal, image, applied and commit index to disk, in one transaction."""
+        self._save()
+        self.journal.flush()
+        self._flushed_s = self._clock()
+
+    def _save(self) -> None:
+        """Image, applied and commit index into the store's transaction: the next flush commits them."""
         if self._applied != self._saved:
             self.store.meta_put(APPLIED, msgspec.msgpack.encode(self._applied))
             self._saved = self._applied
         self.journal.save_commit_index()
         self.store.image.save()
-        self.journal.flush()
-        self._flushed_s = self._clock()
+        self._save_is_due = False
 
     def _may_vote(self) -> bool:
         return self.electorate.may_vote
@@ -297,8 +326,7 @@ class Replica:
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
         self.proposer.applied(entry, outcome)
-        if self.store.image.rows_unsaved > ROWS_UNSAVED_MAX:
-            self.flush()
+        self._save_is_due = self.store.image.rows_unsaved > ROWS_UNSAVED_MAX
 
     # -- roles ------------------------------------------------------------------------------------
 
@@ -317,27 +345,6 @@ class Replica:
     def _claim(self, view: View) -> tuple[ControlRecord, ...]:
         level = levels.of_leader(view, self.log_level_formatted)
         return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound(), level)
-
-    def _readmit(self) -> None:
-        """Unbind a voter that came with another directory; bind it once it holds what is committed."""
-        for peer in self.peers:
-            directory = self.electorate.directories.get(peer)
-            known = self.electorate.bound().get(peer)
-            if directory is None or directory == known or peer not in self.connected_peers:
-                continue
-            caught_up = self.firewall.learner_match.get(peer, 0) >= self.raft.commit_index
-            if not caught_up or not self.proposer.submit_control(partial(self._decide_bind, peer, directory)):
-                continue
-            if known is None:
-                self.log.info("voter_readmitted", voter=peer, directory=id_text(directory))
-            else:
-                self.log.info("voter_unbound", voter=peer, directory=id_text(known))
-
-    def _decide_bind(self, peer: NodeId, directory: uuid.UUID, view: View) -> tuple[ControlRecord, ...]:
-        """See ``voters.decide_bind``. A node that cannot read what is written never becomes a voter."""
-        if self._named_levels.get(peer, 0) < levels.in_force(view):
-            return ()
-        return voters.decide_bind(view, peer, directory)
 
     # -- log levels -------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from tests.mutants.registry import REGISTRY
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
+from tests.mutants.stalls_turns import STALLS_TURNS
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
@@ -302,6 +303,7 @@ MUTANTS: Final = (
     *STALLS_BOUNDS,
     *STALLS_FETCH,
     *STALLS_GARBAGE,
+    *STALLS_TURNS,
     *MARKERS,
     *ISOLATION,
     *LEVELS,

@@ -69,7 +69,7 @@ LEVELS: Final = (
     Mutant(
         "readmitted-below-the-level",
         "a node that cannot read what is written never becomes a voter",
-        "quorum/replica.py",
+        "quorum/readmission.py",
         "        if self._named_levels.get(peer, 0) < levels.in_force(view):\n",
         "        if False:\n",
         (VOTERS + "test_who_cannot_read_the_level_is_not_readmitted[older]",),

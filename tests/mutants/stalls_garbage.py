@@ -25,6 +25,14 @@ STALLS_GARBAGE: Final = (
         (GARBAGE + "test_cycles_that_lived_long_are_collected_past_the_bound",),
     ),
     Mutant(
+        "garbage-counts-objects",
+        "what is frozen is not counted object by object",
+        "wire/garbage.py",
+        "            if count % COUNTED_EVERY == 0 and sys.getallocatedblocks() > limit:",
+        "            if count % COUNTED_EVERY == 0 and gc.get_freeze_count() > limit:",
+        (GARBAGE + "test_what_is_frozen_is_not_counted_object_by_object",),
+    ),
+    Mutant(
         "connection-in-a-cycle",
         "a closed connection and its share of the memory are in no cycle",
         "wire/request_memory.py",

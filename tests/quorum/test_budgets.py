@@ -6,10 +6,12 @@ import pytest
 
 import fencepost.quorum.draft
 import fencepost.quorum.proposer
+import fencepost.quorum.replica
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.view import View
 from fencepost.quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
+from fencepost.quorum.gather import Gather
 from fencepost.quorum.raft_log import APPLY_S_MAX
 from fencepost.records.logged import ENTRY_COST_MAX, ROW_COST, bytes_of, cost_of, encode_record
 from fencepost.records.types import NodeId
@@ -174,3 +176,93 @@ def test_what_replaying_a_decision_costs_beyond_its_records_counts(three: Rig) -
     three.flow()
     assert [each.codes for each in deletes] == [["done"]] * 4
     assert three[1].journal.last_index == last + 2
+
+
+@pytest.mark.parametrize("slow", ["nothing", "apply", "reply"])
+def test_what_a_long_turn_has_no_time_for_is_the_next_ones(
+    three: Rig, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    """Entries are applied, requests answered, the next entry is proposed: in one turn only if it is short."""
+    monkeypatch.setattr(Gather, "over", lambda *_: True)
+    leader = three[1]
+    turns: dict[str, int] = {}
+    count = [0]
+    ticks, applied, proposes = leader.raft.tick, leader.raft._on_committed, leader.raft.propose
+
+    def tick(**how: Any) -> None:
+        count[0] += 1
+        ticks(**how)
+
+    def apply(*what: Any) -> None:
+        three.now += 2 * APPLY_S_MAX * (slow == "apply")
+        turns["apply"] = count[0]
+        applied(*what)
+        leader.raft._on_committed = applied
+
+    def reply(_outcome: Any, _throttle_ms: int) -> None:
+        three.now += 2 * APPLY_S_MAX * (slow == "reply")
+        turns["reply"] = count[0]
+
+    def propose(payload: bytes) -> Any:
+        turns.setdefault("propose", count[0])
+        return proposes(payload)
+
+    leader.submit(lambda _view, _now: Decision((), None), reply)
+    three.turn(1)
+    leader.raft.tick = tick  # type: ignore[method-assign]
+    leader.raft._on_committed = apply
+    leader.raft.propose = propose  # type: ignore[method-assign]
+    after = three.allocate(1)
+    three.flow()
+    assert (turns["apply"] < turns["propose"]) is (slow != "nothing")
+    assert after.codes == ["[0, 1000)"]
+
+
+def test_a_node_whose_every_tick_is_long_serves_all_the_same(
+    three: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = three[1].raft.tick
+
+    def tick(**how: Any) -> None:
+        ticks(**how)
+        three.now += 2 * APPLY_S_MAX
+
+    monkeypatch.setattr(three[1].raft, "tick", tick)
+    answers = three.allocate(1)
+    for _ in range(10):
+        three.turn(1)
+        for pair in [pair for pair, waiting in three.frames.items() if waiting]:
+            three.deliver(*pair)
+    assert answers.codes == ["[0, 1000)"]
+
+
+def test_rows_are_saved_in_a_turn_of_their_own(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fencepost.quorum.replica, "ROWS_UNSAVED_MAX", 0)
+    leader = three[1]
+    saved, ticked, turned = leader.store.image.save, leader.raft.tick, leader.turn
+    steps: list[str] = []
+
+    def save() -> None:
+        steps.append("save")
+        saved()
+
+    def tick(**how: Any) -> None:
+        steps.append("tick")
+        ticked(**how)
+
+    def turn() -> bool:
+        steps.append("turn")
+        return turned()
+
+    monkeypatch.setattr(type(leader.store.image), "save", lambda _image: save())
+    monkeypatch.setattr(leader.raft, "tick", tick)
+    monkeypatch.setattr(leader, "turn", turn)
+    answers = three.allocate(1)
+    three.turn(1)
+    three.flow(1, 2)
+    three.turn(1)
+    assert answers.codes == ["[0, 1000)"]
+    assert leader.store.image.rows_unsaved == 0
+    after = [then for step, then in zip(steps, [*steps[1:], "turn"], strict=True) if step == "save"]
+    assert after
+    assert set(after) == {"turn"}

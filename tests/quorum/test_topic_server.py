@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 import fencepost.coordinator.topic_server
@@ -20,6 +21,7 @@ from fencepost.controller.errors import (
     NotController,
 )
 from fencepost.controller.replay import replay_record
+from fencepost.controller.topic_creation import ROWS_PER_PART_MAX
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
 from fencepost.coordinator.topic_server import RESOURCES_MAX
@@ -48,6 +50,8 @@ class Stage:
     def __init__(self, *, leads: bool = True, settings: str = "", acls: Acls | None = None) -> None:
         self.image: Overlay = image(*LIVE)
         self.leads = leads
+        self.leads_for = 10**6
+        self.decisions = 0
         config = parse_properties(CONFIG + settings, Path("/node.properties"))
         self.server = ControllerServer(
             config,
@@ -73,9 +77,10 @@ class Stage:
         self.server.activated(0)
 
     def _submit(self, decide: Decide[Any], reply: Callable[[Any, int], None], **_how: Any) -> None:
-        if not self.leads:
+        if not self.leads or self.decisions >= self.leads_for:
             reply(NotController("not I"), 0)
             return
+        self.decisions += 1
         try:
             decision = decide(Overlay(self.image), 0)
         except ApiError as refusal:
@@ -257,3 +262,71 @@ def test_settings_say_where_they_come_from() -> None:
 
 def test_the_topics_are_served() -> None:
     assert {3, 19, 20, 32} <= set(Stage().server.service)
+
+
+# -- requests that are decided in parts ----------------------------------------------------------------------
+
+
+def many(rows: int) -> CreateTopics:
+    """Topics of ten rows each."""
+    return CreateTopics(tuple(NewTopic(f"t{each}", 9, 1) for each in range(rows // 10)))
+
+
+@pytest.mark.parametrize(
+    ("request_", "decisions"),
+    [
+        pytest.param(many(ROWS_PER_PART_MAX), 1, id="at-the-bound"),
+        pytest.param(many(ROWS_PER_PART_MAX + 10), 2, id="one-past"),
+        pytest.param(many(1000), 4, id="several"),
+        pytest.param(CreateTopics((NewTopic("wide", 1999, 1), NewTopic("b", 1, 1))), 2, id="one-is-wide"),
+        pytest.param(CreateTopics(()), 1, id="none"),
+        pytest.param(replace(many(1000), validate_only=True), 1, id="only-validated"),
+    ],
+)
+def test_many_topics_are_made_a_few_at_a_time(request_: CreateTopics, decisions: int) -> None:
+    stage = Stage()
+    answer = stage.ask(request_)
+    assert [(each.name, each.error_code) for each in answer.topics] == [
+        (each.name, ErrorCode.NONE) for each in request_.topics
+    ]
+    assert stage.decisions == decisions
+    made = [each.name for each in request_.topics if find(stage.image, each.name) is not None]
+    assert len(made) == (0 if request_.validate_only else len(request_.topics))
+
+
+def test_the_parts_of_a_request_are_bounded_together() -> None:
+    stage = Stage()
+    fits = 2000 // 9  # partitions of one request
+    codes = [each.error_code for each in stage.ask(many(10 * (fits + 2))).topics]
+    assert codes == [ErrorCode.NONE] * fits + [ErrorCode.POLICY_VIOLATION] * 2
+
+
+def test_a_topic_that_is_refused_by_itself_leaves_room_for_the_others() -> None:
+    stage = Stage()
+    topics = (NewTopic("huge", 2**31 - 1, 1), *many(1000).topics)
+    first, *others = stage.ask(CreateTopics(topics)).topics
+    assert first.error_code == ErrorCode.POLICY_VIOLATION
+    assert {each.error_code for each in others} == {ErrorCode.NONE}
+
+
+def test_a_name_that_is_there_twice_is_refused_in_both_parts() -> None:
+    stage = Stage()
+    twice = NewTopic("twice", 1, 1)
+    answer = stage.ask(CreateTopics((twice, *many(1000).topics, twice)))
+    (row,) = [each for each in answer.topics if each.name == "twice"][:1]
+    assert row.error_code == ErrorCode.INVALID_REQUEST
+    assert find(stage.image, "twice") is None
+
+
+@pytest.mark.parametrize("decided", [0, 2])
+def test_what_is_not_decided_says_so_and_the_rest_is_done(decided: int) -> None:
+    """Leadership moves between two entries of a request."""
+    stage = Stage()
+    stage.leads_for = decided
+    answer = stage.ask(many(1000))
+    if not decided:
+        assert isinstance(answer, NotController)
+        return
+    done = decided * (ROWS_PER_PART_MAX // 10)
+    codes = [each.error_code for each in answer.topics]
+    assert codes == [ErrorCode.NONE] * done + [ErrorCode.NOT_CONTROLLER] * (100 - done)

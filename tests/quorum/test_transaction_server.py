@@ -8,6 +8,7 @@ import pytest
 
 import fencepost.coordinator.transaction_lists
 import fencepost.coordinator.transaction_server
+import fencepost.quorum.draft
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -17,6 +18,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.coordinator import broker_batches
 from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX
 from fencepost.coordinator.transaction_lists import LISTS_MAX
 from fencepost.quorum.port import Decide, Reply
@@ -279,6 +281,31 @@ def test_the_transactions_of_one_request_of_a_broker_are_bounded(
     pairs = {f"t{number}": bench.begun(f"t{number}", 0) for number in range(count)}
     told = verify(bench, *(part(each, pair, 0) for each, pair in pairs.items()))
     assert (told == ErrorCode.INVALID_REQUEST) is refused
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(2, [2]), (3, [2, 1]), (5, [2, 2, 1])])
+def test_the_transactions_of_a_broker_are_decided_a_few_at_a_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int, sizes: list[int]
+) -> None:
+    """What an entry has no room for goes with the next one: no transaction of an ordinary size is refused."""
+    monkeypatch.setattr(broker_batches, "AT_ONCE_MAX", 2)
+    monkeypatch.setattr(fencepost.quorum.draft, "ENTRY_COST_MAX", 3_000)
+    monkeypatch.setattr(fencepost.quorum.draft, "OVERSHOOT_COST_MAX", 0)
+    pairs = {f"t{number}": bench.begun(f"t{number}", 0) for number in range(count)}
+    asked = tuple(part(each, pair, 0, 1, verify_only=False) for each, pair in pairs.items())
+    decide, decided = broker_batches._decide_batch, dict[str, int]()
+
+    def counted(transactions: Any, *where: Any) -> Any:
+        decided[transactions[0].transactional_id] = len(transactions)
+        return decide(transactions, *where)
+
+    monkeypatch.setattr(broker_batches, "_decide_batch", counted)
+    entries = bench.entries
+    told = verify(bench, *asked)
+    assert [name for name, _ in told.results] == [each.transactional_id for each in asked]
+    assert all(dict(result.errors[0][1]) == {0: 0, 1: 0} for _, result in told.results)
+    assert list(decided.values()) == sizes
+    assert bench.entries - entries == len(sizes)
 
 
 def test_brokers_verify_in_batches_and_each_transaction_has_its_own_codes(bench: Bench) -> None:
