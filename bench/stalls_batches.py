@@ -38,5 +38,5 @@ def records_cases(partitions: int) -> Iterator[tuple[str, list[bytes]]]:
     yield "of 100,000 records in each partition", [packed(batch(100_000))] * partitions
     yield "of 3,900 records of 1,024 headers", [packed(batch(3_900, headers=1024, value=None))]
     yield "of a bomb", [packed(batch(1)[:HEADER_BYTES] + bytes(64 * 1024 * 1024))]
-    yield "of 80 MB", [batch(1, value=bytes(1_000_000)) * 10] * partitions
+    yield "of 64 MB", [batch(1, value=bytes(1_000_000)) * 8] * partitions
     yield "of 1 MB in records of 10 bytes", [batch(60_000, value=b"0123456789")]

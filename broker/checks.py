@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from fencepost.broker.log.validation import OPENED_SMALL_BYTES_MAX, Budget, Checking, Opening, checking
 from fencepost.broker.partitions import Partition
 from fencepost.controller.errors import ApiError
-from fencepost.records.batch import BatchHeader
+from fencepost.records.batch import BatchHeader, Buffer
 from fencepost.records.invariant import CorruptData
 from fencepost.records.record_walk import Body
 from fencepost.wire.stalls import Stalls
@@ -50,7 +50,7 @@ class Checks:
         return partition not in self._parked
 
     def check(
-        self, partition: Partition, produced: bytes, now_ms: int, budget: Budget, then: Checked
+        self, partition: Partition, produced: Buffer, now_ms: int, budget: Budget, then: Checked
     ) -> bool:
         """Check a producer's batches. False: they are parked, and ``then`` is called later."""
         check = _Check(partition, produced, now_ms, budget.steps, then)
@@ -159,7 +159,9 @@ class _Check:
 
     __slots__ = ("_steps", "answer", "budget", "gate", "partition", "then")
 
-    def __init__(self, partition: Partition, produced: bytes, now_ms: int, steps: int, then: Checked) -> None:
+    def __init__(
+        self, partition: Partition, produced: Buffer, now_ms: int, steps: int, then: Checked
+    ) -> None:
         self.partition = partition
         self.budget = Budget(steps)
         self.then = then

@@ -201,6 +201,7 @@ class Partitions:
             if lost.topic_id is not None and lost.topic_id not in topic_ids and lost.generation <= generation:
                 async with self._lock:
                     await self._delete_lost(topic, index, lost.topic_id)
+        self._limited_log.flush()
 
     def fail(self, partition: Partition, error: OSError, *, doing: str) -> None:
         """Take a partition offline: after an OSError it is unknown what its log holds.
@@ -296,7 +297,7 @@ class Partitions:
             lost = _Offline(str(error), partition.topic_id, self._generation)
             self._offline[partition.topic, partition.index] = lost
             return
-        self._log.info("partition_deleted", partition=str(partition), topic_id=str(partition.topic_id))
+        self._log_deletion(str(partition), partition.topic_id)
 
     async def _delete_lost(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
         """The folder of a log that is offline: its topic is no more."""
@@ -307,7 +308,11 @@ class Partitions:
             self._log.error("partition_not_deleted", partition=directory.name, reason=str(error))
             return
         self._offline.pop((topic, index), None)
-        self._log.info("partition_deleted", partition=directory.name, topic_id=str(topic_id))
+        self._log_deletion(directory.name, topic_id)
+
+    def _log_deletion(self, name: str, topic_id: uuid.UUID) -> None:
+        """Clients make and delete topics at any rate."""
+        self._limited_log.info("partition_deleted", partition=name, topic_id=str(topic_id))
 
     def _forget(self, partition: Partition) -> None:
         partition.is_open = False

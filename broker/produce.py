@@ -33,7 +33,7 @@ from fencepost.controller.errors import (
     InvalidProducerEpoch,
     InvalidRequiredAcks,
 )
-from fencepost.records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader
+from fencepost.records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader, Buffer
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.errors import message_of
@@ -137,7 +137,7 @@ class ProduceEndpoint:
         topics = dict.fromkeys(pending.request.partitions[each].topic for each in pending.unknown)
         self._absent.look_up_first(tuple(map(TopicQuery, topics)), lambda: self._go_on(pending))
 
-    def _begin(self, pending: _Pending, position: int, partition: Partition, records: bytes | None) -> None:
+    def _begin(self, pending: _Pending, position: int, partition: Partition, records: Buffer | None) -> None:
         """Append, or first ask the coordinator."""
         if records is None or len(records) < HEADER_BYTES:
             pending.refused(position, CorruptMessage.code, "a record batch of magic 2 was expected")
@@ -178,7 +178,7 @@ class ProduceEndpoint:
         pending: _Pending,
         position: int,
         partition: Partition,
-        records: bytes,
+        records: Buffer,
         guard: VerificationGuard | None,
         producer: Producer | None,
     ) -> None:
@@ -209,7 +209,7 @@ class ProduceEndpoint:
         pending: _Pending,
         position: int,
         partition: Partition,
-        records: bytes,
+        records: Buffer,
         headers: tuple[BatchHeader, ...] | None,
         guard: VerificationGuard | None,
         producer: Producer | None,

@@ -20,11 +20,14 @@ from fencepost.wire.schema import Buffer
 
 
 class PartitionData(msgspec.Struct, frozen=True):
-    """What to append to one partition: one or more record batches, unread; None is refused by the log."""
+    """What to append to one partition: one or more record batches, unread; None is refused by the log.
+
+    Large ``records`` are a view of the request's frame.
+    """
 
     topic: str
     index: int
-    records: bytes | None
+    records: Buffer | None
 
 
 class Produce(msgspec.Struct, frozen=True):
@@ -83,7 +86,7 @@ def _read_request(version: int, reader: Reader) -> Produce:
     for _ in range(reader.count()):
         topic = reader.string()
         for _ in range(reader.count()):
-            partitions.append(PartitionData(topic, reader.int32(), reader.records()))
+            partitions.append(PartitionData(topic, reader.int32(), reader.records_in_place()))
             reader.skip_tags()
         reader.skip_tags()
     reader.skip_tags()

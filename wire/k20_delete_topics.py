@@ -15,7 +15,8 @@ from fencepost.wire.schema import Buffer, Message
 
 _BY_TOPIC_ID_FROM: Final = 6
 _NO_ID: Final = uuid.UUID(int=0)
-_REQUEST: Final = Message(20, "request")
+_REQUEST_ELEMENTS_MAX: Final = 10_000  # topics: one decision deletes 1,000
+_REQUEST: Final = Message(20, "request", elements_max=_REQUEST_ELEMENTS_MAX)
 _RESPONSE: Final = Message(20, "response")
 
 

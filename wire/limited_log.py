@@ -32,6 +32,10 @@ class LimitedLog:
         """Write the line, or count it; lines of another ``kind`` are counted apart."""
         self._write(self._log.warning, (event, kind), fields)
 
+    def info(self, event: str, **fields: Any) -> None:
+        """The same for what is no fault of anyone's, such as the deletion of what they made."""
+        self._write(self._log.info, (event, ""), fields)
+
     def error(self, event: str, **fields: Any) -> None:
         """The same for what is our bug."""
         self._write(self._log.error, (event, ""), fields)

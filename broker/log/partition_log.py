@@ -33,7 +33,7 @@ from fencepost.broker.log.shapes import (
 )
 from fencepost.broker.log.validation import check_produced, placed_batches
 from fencepost.controller.errors import FencedLeaderEpoch, OffsetOutOfRange
-from fencepost.records.batch import BatchHeader, batch_header
+from fencepost.records.batch import BatchHeader, Buffer, batch_header
 from fencepost.records.end_marker import EndMarker, encode_end_marker
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
@@ -124,7 +124,7 @@ class PartitionLog:
 
     def append(
         self,
-        records: bytes,
+        records: Buffer,
         now_ms: int,
         leader_epoch: Term,
         guard: VerificationGuard | None = None,

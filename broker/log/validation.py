@@ -27,6 +27,7 @@ from fencepost.records.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
     BatchHeader,
+    Buffer,
     batch_header,
     checked_header,
     stamp_into,
@@ -41,8 +42,8 @@ RECORDS_MAX: Final = 100_000
 
 BATCHES_MAX: Final = 1024  # of one append
 
-APPEND_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of one append, which is written in one piece: some 20 ms. Kafka takes one batch only."""
+APPEND_BYTES_MAX: Final = BATCH_BYTES_MAX
+"""Of one append, which is written in one piece: some 15 ms. Kafka takes one batch only."""
 
 STEP_BYTES: Final = 1024
 """Checksummed, copied, or unpacked in about the time that a record takes to be walked over: a microsecond."""
@@ -91,7 +92,7 @@ Checking: TypeAlias = Generator[Opening | None, Body, tuple[BatchHeader, ...]]
 """Yields None where something else may run, an Opening where it wants the records; returns the headers."""
 
 
-def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
+def check_produced(produced: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, ...]:
     """As ``checking``, all at once: for what is small."""
     _require_size(produced)
     headers: list[BatchHeader] = []
@@ -99,9 +100,8 @@ def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[Bat
     while position < len(produced):
         header = _checked_header(produced, position, config, now_ms)
         size = header.size
-        batch = produced if size == len(produced) else produced[position : position + size]
         try:
-            body, start = opened_records(batch, header)
+            body, start = opened_records(_bytes_of(produced, position, position + size), header)
             check_records(body, start, header.record_count)
         except CorruptData as error:
             raise InvalidRecord(str(error)) from error
@@ -110,11 +110,12 @@ def check_produced(produced: bytes, config: LogConfig, now_ms: int) -> tuple[Bat
     return _require_batches(headers)
 
 
-def checking(produced: bytes, config: LogConfig, now_ms: int, budget: Budget) -> Checking:
+def checking(produced: Buffer, config: LogConfig, now_ms: int, budget: Budget) -> Checking:
     """The headers of a producer's batches, in order, everything in them checked.
 
     ``budget`` is counted down, and is for the caller to fill up. A step is a record, a header of one, or
-    STEP_BYTES; what cannot be cut takes at most HEADERS_MAX or the bytes of one batch at once.
+    STEP_BYTES; what cannot be cut takes at most HEADERS_MAX or the bytes of one batch at once. The last steps
+    are for the append that follows, which is with nothing else in a slice if it is large.
     Raises   CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType.
     """
     _require_size(produced)
@@ -129,11 +130,17 @@ def checking(produced: bytes, config: LogConfig, now_ms: int, budget: Budget) ->
             raise InvalidRecord(str(error)) from error
         headers.append(header)
         position += header.size
-    return _require_batches(headers)
+    checked_headers = _require_batches(headers)
+    append_steps = len(produced) // STEP_BYTES
+    budget.steps -= append_steps
+    if append_steps and budget.steps <= 0:
+        yield None
+        budget.steps -= append_steps
+    return checked_headers
 
 
 def placed_batches(
-    produced: bytes, headers: tuple[BatchHeader, ...], base: Offset, leader_epoch: Term, append_time_ms: int
+    produced: Buffer, headers: tuple[BatchHeader, ...], base: Offset, leader_epoch: Term, append_time_ms: int
 ) -> tuple[bytearray, tuple[BatchHeader, ...]]:
     """Checked batches and their headers, with the offsets that they get from ``base`` on.
 
@@ -161,7 +168,7 @@ def opened_records(batch: bytes, header: BatchHeader) -> tuple[Body, int]:
     return decompress(header.compression, batch[HEADER_BYTES:]), 0
 
 
-def _require_size(produced: bytes) -> None:
+def _require_size(produced: Buffer) -> None:
     if len(produced) > APPEND_BYTES_MAX:
         raise MessageTooLarge(
             f"{len(produced)} bytes for one partition, at most {APPEND_BYTES_MAX} are taken at once"
@@ -178,7 +185,7 @@ def _require_batches(headers: list[BatchHeader]) -> tuple[BatchHeader, ...]:
     return tuple(headers)
 
 
-def _checked_header(produced: bytes, position: int, config: LogConfig, now_ms: int) -> BatchHeader:
+def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: int) -> BatchHeader:
     """The header of a batch that is there whole, with a right CRC, and says nothing that no client may."""
     there = len(produced) - position
     if there < HEADER_BYTES:
@@ -198,16 +205,17 @@ def _checked_header(produced: bytes, position: int, config: LogConfig, now_ms: i
 
 
 def _check_records(
-    produced: bytes, position: int, header: BatchHeader, budget: Budget
+    produced: Buffer, position: int, header: BatchHeader, budget: Budget
 ) -> Generator[Opening | None, Body, None]:
     """Raises CorruptData."""
     end = position + header.size
     body: Body
     if header.compression == NONE:
-        body = produced if end - position == len(produced) else produced[position:end]
+        body = _bytes_of(produced, position, end)
         at = HEADER_BYTES
     else:
-        body = yield from _opened(header.compression, produced[position + HEADER_BYTES : end], budget)
+        packed = _bytes_of(produced, position + HEADER_BYTES, end)
+        body = yield from _opened(header.compression, packed, budget)
         at = 0
     delta, count = 0, header.record_count
     while True:
@@ -218,6 +226,11 @@ def _check_records(
         if delta == count:
             break
     check_end(body, walked)
+
+
+def _bytes_of(produced: Buffer, start: int, end: int) -> bytes:
+    """To be walked over: bytes are read faster than a view. Whole bytes are not copied."""
+    return bytes(produced[start:end])
 
 
 def _opened(codec: int, packed: bytes, budget: Budget) -> Generator[Opening, Body, Body]:

@@ -282,9 +282,9 @@ def test_so_many_opened_batches_are_in_memory_and_no_more(
 )
 def test_the_bytes_for_one_partition_are_bounded(tmp_path: Path, size: int, code: ErrorCode) -> None:
     one = batch(b"x" * 1_000_000)
-    last = size - 16 * len(one)
+    last = size - 8 * len(one)
     rest = batch(b"x" * (last - (len(one) - 1_000_000)))
-    sent = one * 16 + rest
+    sent = one * 8 + rest
     assert len(sent) == size
 
     async def story() -> None:

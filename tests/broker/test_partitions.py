@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.controller.errors import ErrorCode
+from fencepost.wire.limited_log import LINES_MAX
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced, values
 from tests.broker.fake_controller import FakeController, play
@@ -41,6 +42,19 @@ def test_a_deleted_topic_goes_and_a_new_one_of_its_name_is_another(tmp_path: Pat
             on.controller.add_topic(TOPIC, HERE)
             await produced(on, produce(batch(b"new")))
             assert values(await fetched(on, fetch(0))) == [(0, b"new")]
+
+    play(story)
+
+
+def test_a_client_that_deletes_topics_does_not_fill_the_log(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, *[HERE] * (LINES_MAX + 1)) as on:
+            await on.broker._data.topics.refresh()
+            assert len(list(tmp_path.glob(f"{TOPIC}-*"))) == LINES_MAX + 1
+            del on.controller.topics[TOPIC]
+            await on.broker._data.topics.refresh()
+            assert not list(tmp_path.glob(f"{TOPIC}-*"))
+            assert len(on.events("partition_deleted")) == LINES_MAX
 
     play(story)
 

@@ -23,6 +23,7 @@ from tests.mutants.names import NAMES
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.registry import REGISTRY
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
+from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 from tests.mutants.stalls_turns import STALLS_TURNS
@@ -301,6 +302,7 @@ MUTANTS: Final = (
     *EPOCHS,
     *LOOP,
     *STALLS_BOUNDS,
+    *STALLS_COPIES,
     *STALLS_FETCH,
     *STALLS_GARBAGE,
     *STALLS_TURNS,

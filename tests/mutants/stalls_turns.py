@@ -6,7 +6,6 @@ from tests.mutants.mutant import Mutant
 
 BUDGETS: Final = "tests/quorum/test_budgets.py::"
 TOPICS: Final = "tests/quorum/test_topic_server.py::"
-SERVER: Final = "tests/quorum/test_transaction_server.py::"
 LONG: Final = BUDGETS + "test_what_a_long_turn_has_no_time_for_is_the_next_ones"
 
 STALLS_TURNS: Final = (
@@ -70,13 +69,5 @@ STALLS_TURNS: Final = (
         "        if any(isinstance(each, ApiError) for each in outcomes):\n"
         "            self._reply(outcomes[-1], self._throttle_ms)",
         (TOPICS + "test_what_is_not_decided_says_so_and_the_rest_is_done[2]",),
-    ),
-    Mutant(
-        "batch-in-what-is-left",
-        "transactions of a broker that do not fit beside others wait for the next entry",
-        "coordinator/broker_batches.py",
-        "    room = ENTRY_COST_MAX",
-        "    room = min(view.room, 3_000)",
-        (SERVER + "test_the_transactions_of_a_broker_are_decided_a_few_at_a_time[5-sizes2]",),
     ),
 )

@@ -289,7 +289,7 @@ def test_the_transactions_of_a_broker_are_decided_a_few_at_a_time(
 ) -> None:
     """What an entry has no room for goes with the next one: no transaction of an ordinary size is refused."""
     monkeypatch.setattr(broker_batches, "AT_ONCE_MAX", 2)
-    monkeypatch.setattr(fencepost.quorum.draft, "ENTRY_COST_MAX", 3_000)
+    monkeypatch.setattr(fencepost.quorum.draft, "ENTRY_COST_MAX", 4_000)
     monkeypatch.setattr(fencepost.quorum.draft, "OVERSHOOT_COST_MAX", 0)
     pairs = {f"t{number}": bench.begun(f"t{number}", 0) for number in range(count)}
     asked = tuple(part(each, pair, 0, 1, verify_only=False) for each, pair in pairs.items())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 from kio.serial import entity_writer
 
+from fencepost.controller import topics as t
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
@@ -121,6 +122,37 @@ MARKERS = st.lists(
 MARKED = st.lists(st.tuples(INT64, grouped(st.tuples(INT32, CODE))), max_size=3).map(
     lambda markers: k27.WriteTxnMarkersAnswer(tuple(markers))
 )
+CREATE = st.builds(
+    t.CreateTopics,
+    st.lists(
+        st.builds(
+            t.NewTopic,
+            TEXT,
+            INT32,
+            INT16,
+            st.lists(st.tuples(INT32, st.lists(INT32, max_size=3).map(tuple)), max_size=3).map(tuple),
+            st.lists(st.tuples(TEXT, st.none() | TEXT), max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    st.booleans(),
+    MS,
+)
+CREATED = st.lists(
+    st.builds(
+        t.TopicCreated,
+        TEXT,
+        CODE,
+        st.none() | TEXT,
+        NAMED_IDS,
+        INT32,
+        INT16,
+        st.lists(
+            st.builds(t.TopicConfig, TEXT, st.none() | TEXT, INT8, st.booleans(), st.booleans()), max_size=3
+        ).map(tuple),
+    ),
+    max_size=3,
+).map(lambda rows: t.CreateTopicsAnswer(tuple(rows)))
 
 
 NODES = st.lists(INT32, max_size=2).map(tuple)
@@ -199,6 +231,7 @@ BY_HAND: list[tuple[Row, Any, Any]] = [
         _constant(st.builds(EndTxn, TEXT, INT64, INT16, st.booleans())),
         _constant(st.none()),
     ),
+    (coordinator_rows.CREATE, _constant(CREATE), _constant(CREATED)),
     (partition_rows.WRITE_TXN_MARKERS, _constant(MARKERS), _constant(MARKED)),
 ]
 EXAMPLES = 10

@@ -43,6 +43,13 @@ def test_the_first_lines_are_written_and_the_rest_counted(count: int, suppressed
     assert log.suppressed() == suppressed
 
 
+def test_what_is_no_fault_is_bounded_too() -> None:
+    log = Log()
+    for _ in range(LINES_MAX + 1):
+        log.limited.info("deleted")
+    assert [each["log_level"] for each in log.lines] == ["info"] * LINES_MAX
+
+
 def test_each_kind_has_its_own_lines_and_each_interval_new_ones() -> None:
     log = Log()
     for _ in range(50):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.topics import NewTopic
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
@@ -139,23 +140,26 @@ def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
     assert size + 32 * 1024 <= LIMITS[key]
 
 
-@pytest.mark.parametrize("key", [2, 3, 10, 23, 61])
+@pytest.mark.parametrize("key", [2, 3, 10, 19, 20, 23, 61])
 @pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
     api = APIS[key]
-    count = LOOKED_UP_ELEMENTS_MAX + past
+    most = {19: 10_000, 20: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)
+    count = most + past
     version = api.versions[-1]
     sample = SAMPLES[key][0]
     request = {
         2: lambda: changed(sample, partitions=tuple(OffsetQuery("t", n, -1) for n in range(count - 1))),
         3: lambda: changed(sample, topics=tuple(TopicQuery(f"t{n}", None) for n in range(count))),
         10: lambda: changed(sample, key_type=1, keys=tuple(f"k{n}" for n in range(count))),
+        19: lambda: changed(sample, topics=tuple(NewTopic(f"t{n}") for n in range(count))),
+        20: lambda: changed(sample, names=tuple(f"t{n}" for n in range(count)), ids=()),
         23: lambda: changed(sample, partitions=tuple(EpochQuery("t", n, 0, -1) for n in range(count - 1))),
         61: lambda: changed(sample, topics=(("orders", tuple(range(count - 1))),)),
     }[key]()
     body = memoryview(api.encode_request(version, request))
     if past:
-        with pytest.raises(CorruptData, match="more than 5000"):
+        with pytest.raises(CorruptData, match=f"more than {most}"):
             api.decode_request(version, body)
     else:
         api.decode_request(version, body)

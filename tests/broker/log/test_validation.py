@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.broker.log.shapes import LogConfig
-from fencepost.broker.log.validation import BATCHES_MAX, RECORDS_MAX, Budget, check_produced, checking
+from fencepost.broker.log.validation import (
+    BATCHES_MAX,
+    RECORDS_MAX,
+    STEP_BYTES,
+    Budget,
+    check_produced,
+    checking,
+)
 from fencepost.controller.errors import (
     ApiError,
     CorruptMessage,
@@ -299,3 +306,14 @@ def test_pieces_that_are_walked_one_by_one_are_bounded(codec: int, piece: bytes,
     assert decompress(codec, start + piece * most) == b"x" * most
     with pytest.raises(CorruptData, match=f"more than {most}"):
         decompress(codec, start + piece * (most + 1))
+
+
+def test_a_large_append_is_alone_in_its_slice() -> None:
+    """The last pause is before it, and what is left of that slice is not enough for anything else."""
+    sent = encode_batch([(None, bytes(500_000), ())], timestamp_ms=NOW_MS) * 2
+    budget = Budget(len(sent) // STEP_BYTES + 100)  # more than the checks take
+    steps = checking(sent, LogConfig(), NOW_MS, budget)
+    assert next(steps) is None
+    budget.steps = 100
+    assert list(steps) == []
+    assert budget.steps < 0

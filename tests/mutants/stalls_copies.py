@@ -1,0 +1,51 @@
+"""What is broken on purpose where large requests are read, and where they are logged."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+VALIDATION: Final = "tests/broker/log/test_validation.py::"
+LIMITS: Final = "tests/wire/test_request_limits.py::test_requests_that_look_each_element_up_have_fewer"
+
+STALLS_COPIES: Final = (
+    Mutant(
+        "copies-all-records",
+        "large records stay in their frame: to copy 80 MB of them would stall the loop for 45 ms",
+        "wire/cursor.py",
+        "        return bytes(found) if size < VIEW_BYTES_MIN else found\n",
+        "        return bytes(found)\n",
+        ("tests/wire/test_k00.py::test_large_records_are_not_copied_out_of_their_frame[65536-False]",),
+    ),
+    Mutant(
+        "appends-in-the-slice-of-checks",
+        "a large append has a slice of the loop of its own",
+        "broker/log/validation.py",
+        "        yield None\n        budget.steps -= append_steps\n",
+        "        pass\n",
+        (VALIDATION + "test_a_large_append_is_alone_in_its_slice",),
+    ),
+    Mutant(
+        "creates-any-number-of-topics",
+        "a CreateTopics of 20,000 topics is not read to its end, which would take 30 ms",
+        "wire/k19_create_topics.py",
+        ", elements_max=_REQUEST_ELEMENTS_MAX)",
+        ")",
+        (LIMITS + "[one-past-19]",),
+    ),
+    Mutant(
+        "deletes-any-number-of-topics",
+        "a DeleteTopics of 20,000 topics is not read to its end, which would take 30 ms",
+        "wire/k20_delete_topics.py",
+        ", elements_max=_REQUEST_ELEMENTS_MAX)",
+        ")",
+        (LIMITS + "[one-past-20]",),
+    ),
+    Mutant(
+        "logs-each-deletion",
+        "a client that deletes topics does not fill the log",
+        "broker/partitions.py",
+        '        self._limited_log.info("partition_deleted"',
+        '        self._log.info("partition_deleted"',
+        ("tests/broker/test_partitions.py::test_a_client_that_deletes_topics_does_not_fill_the_log",),
+    ),
+)
