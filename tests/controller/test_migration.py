@@ -1,7 +1,4 @@
-"""The upgrade from ZooKeeper as decisions: each phase and command, each refusal with its reason, and laws."""
-
-from collections.abc import Callable, Iterable
-from typing import Any
+"""The upgrade from ZooKeeper as decisions: each command in each phase, each refusal with its reason."""
 
 import pytest
 from hypothesis import given
@@ -9,99 +6,40 @@ from hypothesis import strategies as st
 
 from fencepost.controller import migration, producer_ids
 from fencepost.controller.decision import Decision
-from fencepost.controller.errors import (
-    ApiError,
-    CoordinatorLoadInProgress,
-    InvalidRequest,
-    ProducerIdsExhausted,
-)
-from fencepost.controller.errors import StaleBrokerEpoch as Stale
-from fencepost.controller.migration_phase import BY_QUORUM, MIGRATION, Intent, Migration, Phase, current
-from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from fencepost.controller.errors import ApiError, InvalidRequest
+from fencepost.controller.migration_phase import MIGRATION, Intent, Migration, Phase, current
+from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.controller.replay import replay_record
-from fencepost.controller.view import Overlay, View
+from fencepost.controller.view import Overlay
 from fencepost.records.invariant import InvariantViolation
-from fencepost.records.logged import StateRecord
-from fencepost.records.schema import AllocateProducerIdsRecord, MetadataRecord, ZkMigrationStateRecord
-from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
-from tests.controller.worlds import allocated, image, registered
-
-ZK, OTHER_ZK = "zk", "another-zk"
-INTENT = Intent(block_end=4999, zk_version=7)
-REQUEST = AllocateProducerIds(BrokerId(1), BrokerEpoch(100))
-
-
-def state(phase: Phase, floor: int = 0, intent: Intent | None = None, ensemble: str = ZK) -> MetadataRecord:
-    """The record that leads to a phase."""
-    return ZkMigrationStateRecord(
-        zk_migration_state=0,
-        phase=phase,
-        floor=ProducerId(floor),
-        ensemble=ensemble,
-        fence_block_end=-1 if intent is None else intent.block_end,
-        fence_zk_version=-1 if intent is None else intent.zk_version,
-    )
-
-
-def world(phase: Phase | None, end: int = 0, floor: int = 0, intent: Intent | None = None) -> Overlay:
-    """Broker 1 is registered with epoch 100; every id below ``end`` is handed out. None: no upgrade."""
-    if intent is None and phase in (Phase.FENCING, Phase.QUORUM, Phase.FINALIZED, Phase.ROLLING_BACK):
-        intent = INTENT
-    ensemble = "" if phase is Phase.WAITING else ZK
-    records = [] if phase is None else [state(phase, floor, intent, ensemble)]
-    return image(registered(1, 100), *([allocated(end)] if end else []), *records)
-
-
-def block(first: int, length: int = 1000) -> ProducerIdBlock:
-    return ProducerIdBlock(ProducerId(first), length)
-
-
-def row(phase: Phase, floor: int = 0, intent: Intent | None = None) -> Migration:
-    return Migration(phase, ProducerId(floor), ZK, intent)
-
-
-def theirs(end: int) -> AllocateProducerIdsRecord:
-    """What lies below was given out by ZooKeeper, not by us."""
-    return allocated(end, broker_id=-1, epoch=-1)
-
-
-def replayed(view: Overlay, records: Iterable[StateRecord]) -> Overlay:
-    for record in records:
-        replay_record(view, record)
-    return view
-
+from fencepost.records.schema import AllocateProducerIdsRecord
+from fencepost.records.types import PRODUCER_ID_MAX
+from tests.controller.migration_worlds import (
+    INTENT,
+    LAST_ID,
+    OTHER_ZK,
+    REQUEST,
+    ZK,
+    Decide,
+    block,
+    bridge,
+    fence,
+    finalize,
+    import_,
+    import_from_stopped,
+    replayed,
+    rolled_back,
+    row,
+    state,
+    stop,
+    switch,
+    theirs,
+    world,
+)
+from tests.controller.worlds import allocated, image
 
 # -- commands ----------------------------------------------------------------------------------------------
 
-Decide = Callable[[View], Decision[Any]]
-
-
-def bridge(ensemble: str = ZK) -> Decide:
-    return lambda view: migration.decide_bridge(view, ensemble)
-
-
-def import_(block_end: int = 4999, ensemble: str = ZK, at_least: int = 0) -> Decide:
-    return lambda view: migration.decide_import(view, block_end, ensemble, at_least)
-
-
-def import_from_stopped(block_end: int = 4999, ensemble: str = ZK, at_least: int = 0) -> Decide:
-    return lambda view: migration.decide_import_from_stopped(view, block_end, ensemble, at_least)
-
-
-def fence(intent: Intent = INTENT, ensemble: str = ZK) -> Decide:
-    return lambda view: migration.decide_fence_intent(view, intent, ensemble)
-
-
-def switch(intent: Intent = INTENT) -> Decide:
-    return lambda view: migration.decide_switch(view, intent)
-
-
-def stop(ensemble: str = ZK) -> Decide:
-    return lambda view: migration.decide_stop(view, ensemble)
-
-
-finalize: Decide = migration.decide_finalize
-rolled_back: Decide = migration.decide_rolled_back
 NEWER = Intent(block_end=5999, zk_version=8)
 
 STEPS = [
@@ -239,7 +177,6 @@ AGAIN = [
     ),
 ]
 
-LAST_ID = PRODUCER_ID_MAX
 REFUSED = [
     pytest.param(world(None, end=1000), bridge(), "gives out producer ids by itself", id="no-upgrade"),
     pytest.param(world(None), fence(), "zookeeper.metadata.migration.enable", id="fence-no-upgrade"),
@@ -334,115 +271,6 @@ def test_the_last_floor_that_leaves_an_id() -> None:
     decided = migration.decide_import(view, PRODUCER_ID_MAX - 2, ZK)
     assert decided.response.floor == PRODUCER_ID_MAX - 1
     assert migration.decide_import(view, PRODUCER_ID_MAX - 1, ZK).response.floor == PRODUCER_ID_MAX
-
-
-# -- who allocates, by phase -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "phase", [None, *Phase], ids=lambda phase: "no-upgrade" if phase is None else phase.label
-)
-def test_in_every_phase_at_most_one_side_allocates(phase: Phase | None) -> None:
-    view = world(phase, end=5000, floor=5000)
-    by_quorum = phase is None or phase in BY_QUORUM
-    through_zookeeper = phase in (Phase.BRIDGE, Phase.IMPORTED)
-    assert allocates(lambda: producer_ids.decide_allocate(view, REQUEST, 1000)) == by_quorum
-    assert allocates(lambda: migration.decide_bridged_block(view, REQUEST, block(5000))) == through_zookeeper
-
-
-def allocates(decide: Callable[[], Decision[ProducerIdBlock]]) -> bool:
-    try:
-        return decide().response == block(5000)
-    except CoordinatorLoadInProgress:
-        return False
-
-
-BRIDGED: list[Any] = [
-    pytest.param(world(Phase.BRIDGE), REQUEST, block(0), [allocated(1000)], id="the-first"),
-    pytest.param(world(Phase.BRIDGE, end=3000), REQUEST, block(3000), [allocated(4000)], id="the-next"),
-    pytest.param(
-        world(Phase.IMPORTED, end=3000), REQUEST, block(3000, 7), [allocated(3007)], id="after-the-import"
-    ),
-    pytest.param(
-        world(Phase.BRIDGE, end=3000),
-        REQUEST,
-        block(9000),
-        [theirs(9000), allocated(10000)],
-        id="after-blocks-of-direct-writers",
-    ),
-    pytest.param(
-        world(Phase.BRIDGE, end=3000), REQUEST, block(2999), CoordinatorLoadInProgress, id="one-id-below"
-    ),
-    pytest.param(
-        world(Phase.FENCING, end=3000),
-        REQUEST,
-        block(3000),
-        CoordinatorLoadInProgress,
-        id="the-bridge-was-left",
-    ),
-    pytest.param(
-        world(Phase.BRIDGE),
-        AllocateProducerIds(BrokerId(1), BrokerEpoch(99)),
-        block(0),
-        Stale,
-        id="stale-broker",
-    ),
-]
-
-
-@pytest.mark.parametrize(("view", "request_", "given_", "expected"), BRIDGED)
-def test_a_block_from_zookeeper(
-    view: Overlay,
-    request_: AllocateProducerIds,
-    given_: ProducerIdBlock,
-    expected: list[StateRecord] | type[ApiError],
-) -> None:
-    if isinstance(expected, type):
-        with pytest.raises(expected):
-            migration.decide_bridged_block(view, request_, given_)
-        return
-    decided = migration.decide_bridged_block(view, request_, given_)
-    assert decided == Decision(tuple(expected), given_)
-    replayed(view, decided.records)
-    latest = producer_ids.latest(view)
-    assert (latest.broker_id, latest.first, latest.end) == (1, given_.first, given_.first + given_.length)
-
-
-RANGES: list[Any] = [
-    pytest.param(0, -1, (1000,), [block(0)], id="nothing-yet"),
-    pytest.param(0, 999, (1000,), [block(1000)], id="after-the-znodes-block"),
-    pytest.param(5000, 999, (1000,), [block(5000)], id="the-log-is-ahead"),
-    pytest.param(0, 999, (1000, 10, 5), [block(1000), block(2000, 10), block(2010, 5)], id="several"),
-    pytest.param(0, LAST_ID - 11, (10, 1), [block(LAST_ID - 10, 10)], id="as-many-as-fit"),
-    pytest.param(0, LAST_ID - 11, (11,), ProducerIdsExhausted, id="one-id-short"),
-    pytest.param(0, LAST_ID, (1,), ProducerIdsExhausted, id="the-last-id-is-given-out"),
-]
-
-
-@pytest.mark.parametrize(("end", "block_end", "lengths", "expected"), RANGES)
-def test_the_next_range(
-    end: int, block_end: int, lengths: tuple[int, ...], expected: list[ProducerIdBlock] | type[ApiError]
-) -> None:
-    if isinstance(expected, type):
-        with pytest.raises(expected):
-            migration.next_range(ProducerId(end), block_end, lengths)
-    else:
-        assert migration.next_range(ProducerId(end), block_end, lengths) == tuple(expected)
-
-
-@pytest.mark.parametrize(
-    ("end", "intent", "block_end", "last"),
-    [
-        pytest.param(8000, INTENT, 4999, 7999, id="the-quorum-gave-out-more"),
-        pytest.param(2000, INTENT, -1, 4999, id="behind-the-fence-were-direct-writers"),
-        pytest.param(2000, INTENT, 6999, 6999, id="the-fence-is-not-in-and-they-went-on"),
-        pytest.param(0, Intent(-1, 0), -1, 999, id="nobody-ever-had-an-id"),
-        pytest.param(PRODUCER_ID_MAX, INTENT, 4999, PRODUCER_ID_MAX - 1, id="everything-is-given-out"),
-    ],
-)
-def test_the_block_that_is_handed_back(end: int, intent: Intent, block_end: int, last: int) -> None:
-    given_back = migration.block_to_hand_back(world(Phase.ROLLING_BACK, end=end, intent=intent), block_end)
-    assert given_back == block(last - 999)
 
 
 # -- the beginning -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Topics: names, counts, placement, settings, deletion; every success, every refusal, the image's laws."""
+"""Topics: names, counts, replicas; every success, every refusal, the laws of the image's records."""
 
 import uuid
 from collections import Counter
@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.controller.errors import ErrorCode, PolicyViolation, TopicDeletionDisabled
+from fencepost.controller.errors import ErrorCode, PolicyViolation
 from fencepost.controller.replay import replay_record
-from fencepost.controller.topic_configs import (
-    SETTINGS,
-    SOURCE_DEFAULT,
-    SOURCE_PROPERTIES,
-    SOURCE_TOPIC,
-    in_force,
-)
 from fencepost.controller.topic_creation import (
     PARTITIONS_MAX,
     PARTITIONS_PER_REQUEST_MAX,
@@ -25,30 +18,21 @@ from fencepost.controller.topic_creation import (
     TopicRules,
     decide_create,
 )
-from fencepost.controller.topic_deletion import PARTITIONS_PER_REQUEST_MAX as DELETED_AT_ONCE_MAX
-from fencepost.controller.topic_deletion import TOPICS_PER_REQUEST_MAX as DELETED_PER_REQUEST_MAX
 from fencepost.controller.topic_deletion import decide_delete
 from fencepost.controller.topics import (
-    COLLIDING,
     HOSTED,
-    NO_LEADER,
-    PARTITIONS,
-    TOPIC_NAMES,
     TOPICS,
     CreateTopics,
     CreateTopicsAnswer,
     DeleteTopics,
     NewTopic,
     Partition,
-    TopicCreated,
     TopicDeleted,
     find,
     find_by_id,
-    leader_of,
     partition,
     records_of,
 )
-from fencepost.controller.view import Overlay
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.schema import (
     ConfigRecord,
@@ -58,39 +42,8 @@ from fencepost.records.schema import (
     TopicRecord,
 )
 from fencepost.records.types import BrokerId
-from tests.controller.worlds import HERE, changed, image, registered, rows
-
-LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False), registered(3, 102, fenced=False))
-RULES = TopicRules(partitions_default=4)
-LENIENT = TopicRules(allow_unreplicated=True)
-ORDERS = uuid.UUID(int=0xD0)
-
-
-def create(
-    view: Overlay, *topics: NewTopic, rules: TopicRules = RULES, seed: int = 1, replayed: bool = True
-) -> tuple[TopicCreated, ...]:
-    """Decide and replay; what each topic is answered."""
-    decision = decide_create(view, CreateTopics(topics), rules, Random(seed))
-    for record in decision.records if replayed else ():
-        replay_record(view, record)
-    return decision.response.topics
-
-
-def world(*topics: NewTopic) -> Overlay:
-    """Three live brokers and these topics."""
-    view = image(*LIVE)
-    answers = create(view, *topics) if topics else ()
-    assert [each.error_message for each in answers if each.error_code] == []
-    return view
-
-
-def spread(view: Overlay, name: str) -> list[int]:
-    """The broker of each partition."""
-    topic = find(view, name)
-    assert topic is not None
-    found = [partition(view, name, index) for index in range(topic.partition_count)]
-    return [each.leader for each in found if each is not None]
-
+from tests.controller.topic_worlds import LENIENT, LIVE, ORDERS, RULES, create, spread, world
+from tests.controller.worlds import HERE, image, registered, rows
 
 CREATED = [
     pytest.param(NewTopic("orders", 1, 1), RULES, 1, id="one-partition"),
@@ -340,183 +293,6 @@ def test_topics_that_are_created_by_being_asked_for_have_a_limit_of_their_own(
     found = decide_create(view, request, RULES, Random(1), partitions_max=7).response.topics
     assert [each.error_code for each in found] == [code]
     assert create(view, NewTopic("created", count, 1))[0].error_code == ErrorCode.NONE
-
-
-# -- placement -------------------------------------------------------------------------------------------
-
-
-def test_a_topic_spreads_over_the_live_brokers() -> None:
-    view = image(*LIVE, registered(4, 103, fenced=True))
-    create(view, NewTopic("orders", 7, 1))
-    assert spread(view, "orders") == [1, 2, 3, 1, 2, 3, 1]
-    create(view, NewTopic("next", 1, 1), NewTopic("last", 2, 1))
-    assert spread(view, "next") == [2]
-    assert spread(view, "last") == [3, 1]
-
-
-def test_an_empty_broker_comes_first_but_does_not_get_everything() -> None:
-    view = image(*LIVE[:2])
-    create(view, NewTopic("orders", 6, 1))
-    replay_record(view, LIVE[2])
-    create(view, NewTopic("next", 4, 1))
-    assert spread(view, "next") == [3, 1, 2, 3]
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 5))
-def test_one_partition_topics_are_even(counts: list[int], brokers: int) -> None:
-    view = image(*(registered(each, 100 + each, fenced=False) for each in range(1, brokers + 1)))
-    create(view, *(NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)))
-    loads = [view.get(HOSTED, BrokerId(each)) or 0 for each in range(1, brokers + 1)]
-    assert max(loads) - min(loads) <= 1
-    for number in range(len(counts)):
-        per_broker = Counter(spread(view, f"t{number}"))
-        assert max(per_broker.values()) - min(per_broker.values()) <= 1
-
-
-@pytest.mark.parametrize(
-    ("then", "leader"),
-    [
-        pytest.param((), 1, id="its-broker-lives"),
-        pytest.param((changed(1, 100, fenced=1),), NO_LEADER, id="its-broker-is-fenced"),
-        pytest.param((changed(1, 100, fenced=1), changed(1, 100, fenced=-1)), 1, id="its-broker-is-back"),
-    ],
-)
-def test_who_leads(then: tuple[MetadataRecord, ...], leader: int) -> None:
-    view = image(LIVE[0])
-    create(view, NewTopic("orders", 1, 1))
-    for record in then:
-        replay_record(view, record)
-    found = partition(view, "orders", 0)
-    assert found is not None
-    assert leader_of(view, found) == leader
-
-
-# -- settings --------------------------------------------------------------------------------------------
-
-BOUNDS = [
-    ("retention.ms", "-1", "-2"),
-    ("retention.bytes", str(2**63 - 1), str(2**63)),
-    ("segment.bytes", "14", "13"),
-    ("segment.bytes", str(2**31 - 1), str(2**31)),
-    ("max.message.bytes", "0", "-1"),
-    ("flush.messages", "1", "0"),
-    ("min.insync.replicas", "1", "0"),
-    ("message.timestamp.type", "LogAppendTime", "logappendtime"),
-    ("cleanup.policy", "delete", "compact,delete"),
-    ("compression.type", "producer", "zstd"),
-    ("retention.ms", " 7 ", "7 ms"),
-    ("retention.ms", "0", "\u0667"),
-    ("retention.ms", "1" * 19, "1" * 5000),
-    ("retention.ms", "1", "--1"),
-    ("retention.ms", "1", ""),
-]
-
-
-@pytest.mark.parametrize(("name", "good", "bad"), BOUNDS)
-def test_a_setting_has_bounds(name: str, good: str, bad: str) -> None:
-    view = world()
-    kept, refused = create(
-        view,
-        NewTopic("kept", 1, 1, configs=((name, good),)),
-        NewTopic("refused", 1, 1, configs=((name, bad),)),
-    )
-    assert kept.error_code == ErrorCode.NONE
-    assert refused.error_code == ErrorCode.INVALID_CONFIG
-    found = find(view, "kept")
-    assert found is not None
-    assert found.configs == ((name, good.strip()),)
-
-
-def test_what_is_in_force_says_where_it_comes_from() -> None:
-    found = {
-        each.name: (each.value, each.source)
-        for each in in_force((("retention.ms", "5"),), (("retention.ms", "6"), ("segment.bytes", "99")))
-    }
-    assert list(found) == sorted(SETTINGS)
-    assert found["retention.ms"] == ("5", SOURCE_TOPIC)
-    assert found["segment.bytes"] == ("99", SOURCE_PROPERTIES)
-    assert found["cleanup.policy"] == ("delete", SOURCE_DEFAULT)
-
-
-def test_who_is_given_one_replica_has_one_in_sync() -> None:
-    view = world()
-    wanted = (("min.insync.replicas", "2"), ("retention.ms", "9"))
-    create(
-        view,
-        NewTopic("reduced", 1, 3, configs=wanted),
-        NewTopic("asked", 1, 1, configs=wanted),
-        rules=LENIENT,
-    )
-    reduced, asked = find(view, "reduced"), find(view, "asked")
-    assert reduced is not None
-    assert asked is not None
-    assert reduced.configs == (("min.insync.replicas", "1"), ("retention.ms", "9"))
-    assert asked.configs == wanted
-
-
-# -- deletion --------------------------------------------------------------------------------------------
-
-
-def test_topics_are_deleted_by_name_and_by_id() -> None:
-    view = world(NewTopic("a.b", 3, 1), NewTopic("c", 2, 1), NewTopic("kept", 1, 1))
-    by_name, by_id, kept = find(view, "a.b"), find(view, "c"), find(view, "kept")
-    assert by_name is not None
-    assert by_id is not None
-    assert kept is not None
-    absent = uuid.UUID(int=7)
-    decision = decide_delete(view, DeleteTopics(("a.b", "ghost"), (by_id.topic_id, absent)), RULES)
-    assert [(each.name, each.topic_id, each.error_code) for each in decision.response.topics] == [
-        ("a.b", by_name.topic_id, ErrorCode.NONE),
-        ("ghost", uuid.UUID(int=0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("c", by_id.topic_id, ErrorCode.NONE),
-        (None, absent, ErrorCode.UNKNOWN_TOPIC_ID),
-    ]
-    for record in decision.records:
-        replay_record(view, record)
-    assert [name for name, _ in view.items(TOPICS)] == ["kept"]
-    assert [key for key, _ in view.items(PARTITIONS)] == [(kept.topic_id, 0)]
-    assert [key for key, _ in view.items(TOPIC_NAMES)] == [kept.topic_id]
-    assert list(view.items(COLLIDING)) == []
-    assert sum(count for _, count in view.items(HOSTED)) == 1
-    (again,) = create(view, NewTopic("a_b", 1, 1), seed=2)
-    assert again.error_code == ErrorCode.NONE
-
-
-def test_a_topic_asked_for_twice_is_not_deleted() -> None:
-    view = world(NewTopic("orders", 1, 1))
-    topic = find(view, "orders")
-    assert topic is not None
-    for request in (
-        DeleteTopics(("orders", "orders")),
-        DeleteTopics((), (topic.topic_id, topic.topic_id)),
-        DeleteTopics(("orders",), (topic.topic_id,)),
-    ):
-        decision = decide_delete(view, request, RULES)
-        assert decision.records == ()
-        assert {each.error_code for each in decision.response.topics} == {ErrorCode.INVALID_REQUEST}
-
-
-def test_deletion_can_be_forbidden_and_has_a_size() -> None:
-    view = world()
-    names = tuple(f"t{number}" for number in range(DELETED_AT_ONCE_MAX // PARTITIONS_PER_REQUEST_MAX + 1))
-    for seed, name in enumerate(names):
-        create(view, NewTopic(name, PARTITIONS_PER_REQUEST_MAX, 1), seed=seed)
-    with pytest.raises(TopicDeletionDisabled):
-        decide_delete(view, DeleteTopics(names), TopicRules(delete_topics=False))
-    with pytest.raises(PolicyViolation):
-        decide_delete(view, DeleteTopics(tuple(map(str, range(DELETED_PER_REQUEST_MAX + 1)))), RULES)
-    *fit, one_too_many = decide_delete(view, DeleteTopics(names), RULES).response.topics
-    assert {each.error_code for each in fit} == {ErrorCode.NONE}
-    assert one_too_many.error_code == ErrorCode.POLICY_VIOLATION
-
-
-def test_no_name_and_no_number_harms_the_reader() -> None:
-    view = world(NewTopic("orders", 1, 1))
-    for name in ("", "ghost", "x" * 40_000, "ö" * 300, "\0"):
-        assert find(view, name) is None
-        assert partition(view, name, 0) is None
-    for index in (-1, 1, 2**31, 2**40):
-        assert partition(view, "orders", index) is None
 
 
 # -- records ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 PRODUCER_STATE: Final = "tests/broker/log/test_producer_state.py::"
 STATES_FILE: Final = "broker/log/producer_state.py"
 GIVEN_OUT: Final = "tests/controller/transactions/test_given_out.py::"
+AFTER_ABORTS: Final = "tests/controller/transactions/test_given_out_after_aborts.py::"
 LAW: Final = GIVEN_OUT + "test_only_pairs_that_were_given_out_are_accepted[from-seed-0]"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
@@ -44,7 +45,7 @@ EPOCHS: Final = (
         EXPIRY_FILE,
         "        init_version=-1,\n",
         "",
-        (LAW, GIVEN_OUT + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[timeout]"),
+        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[timeout]"),
     ),
     Mutant(
         "fencing-epoch-is-current",
@@ -52,7 +53,7 @@ EPOCHS: Final = (
         INIT_FILE,
         "        init_version=-1,\n",
         "        init_version=row.init_version,\n",
-        (LAW, GIVEN_OUT + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[new-instance]"),
+        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[new-instance]"),
     ),
     Mutant(
         "given-out-without-a-record",
@@ -60,7 +61,7 @@ EPOCHS: Final = (
         INIT_FILE,
         "    if given and not current and is_given_out(row):\n",
         "    if given and not current and row.producer_epoch <= CLIENT_EPOCH_MAX:\n",
-        (LAW, GIVEN_OUT + "test_once_asked_for_it_is_the_producers[timeout-the-last-epoch]"),
+        (LAW, AFTER_ABORTS + "test_once_asked_for_it_is_the_producers[timeout-the-last-epoch]"),
     ),
     Mutant(
         "invented-epoch-accepted",
@@ -101,7 +102,7 @@ EPOCHS: Final = (
         "    if True:\n",
         (
             LAW,
-            GIVEN_OUT
+            AFTER_ABORTS
             + "test_an_end_of_v2_that_is_tried_again_after_a_timeout_at_32766_has_a_new_producer_id",
         ),
     ),

@@ -12,11 +12,12 @@ from crc32c import crc32c
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.shapes import Appended, LogConfig, MarkerOutcome
-from fencepost.records.batch import HEADER_BYTES, encode_batch
+from fencepost.records.batch import HEADER_BYTES, encode_batch, iter_batches
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
 NOW_MS = 1_763_600_000_000
 EPOCH = Term(0)
+SMALL = LogConfig(verification=False, segment_bytes=1000, index_interval_bytes=100)
 UNVERIFIED = LogConfig(verification=False)
 """Transactions open without a guard: for tests of what comes after."""
 
@@ -167,3 +168,16 @@ def end_of(batches: bytes) -> Offset:
         position += 12 + length
     assert position == len(batches), "the last batch is cut short"
     return Offset(end)
+
+
+def offsets(batches: bytes) -> list[int]:
+    """The base offset of each batch."""
+    return [one.base_offset for one in iter_batches(batches)]
+
+
+def filled(directory: Path, config: LogConfig = SMALL, count: int = 60) -> PartitionLog:
+    """A log of ``count`` batches of two records, in several segments, one millisecond apart."""
+    log = open_log(directory, config)
+    for number in range(count):
+        append(log, batch(7, number * 2, count=2, timestamp_ms=NOW_MS + number))
+    return log
