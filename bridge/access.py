@@ -1,9 +1,9 @@
-"""What a live ensemble is asked, where it is, and what can come of it. No library is needed for these.
+"""Access to a live ensemble: addresses and credentials, requests and their outcomes. Imports no library.
 
 Unknown     is an outcome of its own: the connection broke, the session expired or nothing came in time. It
             may be done, not done, or **be done later**, when a server that was slow gets to it, as long as
-            the znode is still at the version it asked for. Nobody may conclude from what the znode holds
-            afterwards that it was ours: a rival's bytes can be equal.
+            the znode is still at the version in the write. The znode's contents afterwards do not show
+                        that the write was ours: a rival's bytes can be equal.
 """
 
 from collections.abc import Mapping
@@ -41,15 +41,15 @@ Outcome: TypeAlias = Written | Conflict | Unknown
 
 
 class ZooKeeperUnavailable(Exception):
-    """Nothing was asked or nothing was heard in time; nothing was changed."""
+    """No request was sent, or no response came in time; nothing was changed."""
 
 
 class ZooKeeperRefused(Exception):
-    """The ensemble said no: no permission, no such parent, no login. Asking again does not help."""
+    """The ensemble refused: no permission, no such parent, no login. Repeating the request does not help."""
 
 
 class ConnectStringInvalid(ValueError):
-    """Not ``host:port,host:port/chroot``."""
+    """A connect string that is not ``host:port,host:port/chroot``."""
 
 
 class Connect(NamedTuple):
@@ -60,7 +60,7 @@ class Connect(NamedTuple):
 
     @property
     def servers(self) -> str:
-        """Without the chroot: ``host:port,host:port``."""
+        """The connect string without the chroot: ``host:port,host:port``."""
         return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
 
     def __str__(self) -> str:

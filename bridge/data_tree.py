@@ -86,7 +86,7 @@ class Create(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """The znode is gone."""
+    """A znode was deleted."""
 
     path: str
 

@@ -82,7 +82,7 @@ class _Replay:
         self._digest: tuple[int, int] | None = None  # version and value, of the tree at ``zxid``
 
     def run(self) -> None:
-        """Raises CorruptData."""
+        """Read the file to its end. Raises CorruptData."""
         if not self._snapshots and not self._logs:
             raise CorruptData(
                 f"{self._where}: no snapshot.* and no log.* of ZooKeeper. Expected a server's dataDir "

@@ -27,19 +27,19 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes follow."""
+        """How many bytes are not read yet."""
         return len(self._content) - self.position
 
     def i32(self) -> int:
-        """A signed 32-bit number."""
+        """Read a signed 32-bit number, big-endian."""
         return self._number(_I32)
 
     def i64(self) -> int:
-        """A signed 64-bit number."""
+        """Read a signed 64-bit number, big-endian."""
         return self._number(_I64)
 
     def numbers(self, layout: struct.Struct) -> tuple[int, ...]:
-        """Several numbers at once."""
+        """Read several numbers of one layout."""
         end = self.position + layout.size
         if end > len(self._content):
             raise EndOfBytes(f"{layout.size} bytes expected at {self.position}, {self.left} are left")
@@ -73,7 +73,7 @@ class Reader:
         raise CorruptData(f"null at {begins}, a text expected")
 
     def boolean(self) -> bool:
-        """One byte."""
+        """Read a boolean of one byte."""
         if self.left < 1:
             raise EndOfBytes(f"one byte expected at {self.position}")
         self.position += 1

@@ -1,7 +1,7 @@
 """What else Kafka wrote into ZooKeeper, from 0.11 to 3.9: brokers, controller, features, topics, migration.
 
-Producer ids do not depend on these; preflight speaks about them. What Kafka did not write is refused with the
-znode's path, what was expected and what was found (``strict_json.Misshaped``).
+Producer ids do not depend on these; preflight reports them. A znode that Kafka did not write is refused with
+its path, what was expected and what was found (``strict_json.Misshaped``).
 
 Source      Kafka ZkUtils (0.11), ZkData (1.1 to 3.9), EndPoint; docs/kafka-notes.md A5.
 """
@@ -86,7 +86,7 @@ class ZnodeMigration(NamedTuple):
 
 
 def parse_broker(path: str, content: bytes | None) -> ZnodeBroker:
-    """The znode ``/brokers/ids/N``."""
+    """The broker that the znode ``/brokers/ids/N`` describes."""
     broker_id = _number_in(path, f"{BROKERS_PATH}/ and a broker's id", path.rpartition("/")[2])
     fields = _fields(path, content)
     version = fields.integer("version", 1, 5)

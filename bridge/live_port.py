@@ -1,6 +1,6 @@
 """The quorum's port to ZooKeeper, by way of bridge/: the words of one side in those of the other.
 
-A live ensemble does what ``LivePort`` is asked in tasks of the loop; the quorum is told when they are done.
+Each call of ``LivePort`` runs as a task of the event loop; its callback is called when the task is done.
 """
 
 import asyncio

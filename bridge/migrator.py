@@ -2,11 +2,11 @@
 
 Bridge      while ZooKeeper allocates, requests wait for a range: one conditional write takes it for all that
             wait, then each part is recorded for its broker. A block is answered when its record is applied,
-            so a deposed leader answers nobody.
+            so a deposed leader sends no response.
 Unknown     after a write whose outcome is unknown what the znode holds is never taken for ours. The range is
             wasted if it was written; the next one comes after it.
 One         thing at a time is done with ZooKeeper: a range or a command. Status, which only reads, comes
-            between. A command that is asked again while it runs is answered together with the first.
+            between. A command that is repeated while it runs is answered together with the first.
 Leadership  when it is lost, what runs is abandoned where it stands: the next leader goes on from the log.
 
 Source      KIP-730 (bridge release); Kafka ZkProducerIdManager.
@@ -39,7 +39,7 @@ from fencepost.quorum.port import Decide, Outcome, R, Reply, Submit
 from fencepost.records.types import BrokerId
 from fencepost.wire.k20021_migrate import Migrate, Migrated
 
-WAITING_MAX: Final = 10_000  # requests that wait for a range; one past it is told to come back
+WAITING_MAX: Final = 10_000  # requests that wait for a range; one more is refused, and clients retry it
 RANGE_BLOCKS_MAX: Final = 256  # blocks in one range
 RANGE_IDS_MAX: Final = 2**31 - 1  # Kafka computes a block's length as an int32
 RANGE_TRIES_MAX: Final = 100  # conditional writes for one range, when rivals are faster

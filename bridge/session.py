@@ -5,7 +5,7 @@ kazoo      runs its own threads: one for the socket, one each for completions an
 Bites      A request that waits while the connection is down is sent later, on the next connection; one that
            was sent may be done after its connection broke. So only the errors of ``DEFINITE`` say what
            became of a request; whatever else comes, and silence, is Unanswered.
-           kazoo notices a server that is paused only while nothing is asked of it, so a client that let a
+           kazoo notices a server that is paused only while no request is under way, so a client that let a
            request time out is given up for a new one. Its thread can die of an answer that it does not
            know: then it is given up too. It calls itself connected before the login: here a connection
            counts when a first ``sync`` was answered on it.
@@ -123,7 +123,7 @@ class _Client:
 
 
 class _LastLine(logging.Handler):
-    text = "nothing heard"
+    text = "no response yet"
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text = record.getMessage()
@@ -133,7 +133,7 @@ class Session:
     """``begin`` before use, ``end`` at the end. All on one loop."""
 
     def __init__(self, access: Access, log: FilteringBoundLogger) -> None:
-        """Raises ModuleNotFoundError if SASL is asked for and pure-sasl is not installed."""
+        """Raises ModuleNotFoundError if SASL is configured and pure-sasl is not installed."""
         if access.sasl is not None and importlib.util.find_spec("puresasl") is None:
             raise ModuleNotFoundError("SASL needs pure-sasl: pip install 'fencepost[zookeeper]'")
         self._access = access
@@ -217,16 +217,16 @@ class Session:
         return self._client
 
     def _answered(self, request: "Request", answer: Any) -> None:
-        """kazoo is done with a request, also with one that nobody waits for any more."""
+        """kazoo is done with a request, also with one whose caller has given up."""
         self._outstanding -= 1
         request.finish(answer.value, answer.exception)
 
     def _heard(self, client: _Client) -> None:
-        """From kazoo's threads."""
+        """Called from kazoo's threads: hand a change of state to the loop."""
         self.soon(self._state_changed, client, client.kazoo.state, client.kazoo.client_state)
 
     def _ended(self, client: _Client, error: Exception) -> None:
-        """From kazoo's threads."""
+        """Called from kazoo's threads: hand the end of a thread to the loop."""
         self.soon(self._thread_ended, client, error)
 
     def _state_changed(self, client: _Client, state: str, keeper_state: str) -> None:
@@ -261,7 +261,7 @@ class Session:
 
     def _login_refused(self, client: _Client, error: Exception) -> None:
         if self._is_refused and client.complaint == said(error):
-            return  # told twice
+            return  # reported by two threads
         client.complaint = said(error)
         self._log.error("zookeeper_login_refused", reason=client.complaint)
         self._is_refused = True
@@ -285,7 +285,7 @@ class Session:
     async def _closed(self, client: _Client) -> None:
         try:
             await asyncio.to_thread(client.close)
-        except (KazooException, OSError) as error:  # nobody can be helped: it is not used any more
+        except (KazooException, OSError) as error:  # harmless: the client is not used any more
             self._log.warning("zookeeper_client_not_closed", reason=said(error))
 
 
@@ -315,7 +315,7 @@ class Request:
             return
         known = error if isinstance(error, DEFINITE) else Unanswered(said(error))
         self._future.set_exception(known)
-        self._future.exception()  # it may be that nobody waits for it any more
+        self._future.exception()  # marks it as retrieved: its caller may have given up
 
 
 def said(error: BaseException) -> str:

@@ -1,10 +1,10 @@
 """Steps: work that waits for other nodes, written as one function from top to bottom.
 
-A step is a generator. It yields calls that take a ``told``, and gets back what ``told`` is given:
+A step is a generator. It yields calls that take a callback ``told``, and receives what the callback gets:
 
     outcome = yield partial(port.write_block, block, version)
 
-An ApiError that leaves it is its outcome. Everything happens on one thread, now or when somebody is told.
+An ApiError that leaves it is its outcome. All of it runs on one thread: at once, or in a callback.
 """
 
 from collections.abc import Callable, Generator
@@ -53,6 +53,9 @@ class Run(Generic[R]):
         self._steps.close()
 
 
+"""Takes the result of one call and passes it to the generator."""
+
+
 class _Told:
     """Where the answer to one question comes in."""
 
@@ -64,7 +67,7 @@ class _Told:
         self.is_awaited = False
 
     def __call__(self, answer: Any) -> None:
-        invariant(self.answer is _NOTHING, "told twice", first=self.answer, second=answer)
+        invariant(self.answer is _NOTHING, "a callback was called twice", first=self.answer, second=answer)
         self.answer = answer
         if self.is_awaited and not self._run.is_abandoned:
             self._run.go_on(answer)

@@ -1,4 +1,4 @@
-"""JSON of a known shape: every field is asked for by name and type, and what was not asked for is refused.
+"""JSON of a known shape: each field is read by name and type, and fields that were not read are refused.
 
 Why      Kafka's own parser takes numbers for strings, forgives missing fields and keeps the last of two equal
          keys. What decides where producer ids go on must be exactly what Kafka wrote, or be refused.
@@ -19,7 +19,7 @@ SHOWN_CHARACTERS_MAX: Final = 200  # of what was found, in an error
 
 
 class Misshaped(CorruptData):
-    """A document is not what it claims to be. ``source`` is a znode's path or a file's name."""
+    """A document of another shape than expected. ``source`` is a znode's path or a file's name."""
 
     def __init__(self, source: str, expected: str, found: str) -> None:
         super().__init__(f"{source}: expected {expected}, found {found}")
@@ -115,7 +115,7 @@ class Fields:
         return number
 
     def boolean(self, name: str) -> bool:
-        """True or false."""
+        """A field that is true or false."""
         value = self._take(name)
         if not isinstance(value, bool):
             raise self.refused(name, "true or false", value)
@@ -130,7 +130,7 @@ class Fields:
         )
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """An array of strings."""
+        """A field that is an array of strings."""
         return self._array(
             name,
             "an array of strings",
@@ -138,7 +138,7 @@ class Fields:
         )
 
     def fields(self, name: str) -> "Fields":
-        """An object."""
+        """A field that is an object."""
         return Fields(self._source, self._name(name), self._take(name))
 
     def end(self) -> None:

@@ -2,12 +2,10 @@
 
 Resumable   each command looks at the log and at ZooKeeper and goes on from there. Run again after a crash at
             any point (quorum/crash_points.py) it ends where it would have ended.
-Fence       the intent is applied before the fence is written, the fence is written before the switch is
-            submitted. A write that conflicts, or whose outcome is unknown, is followed by a new look. Rivals
-            at full speed leave no time for an intent to be applied; so after a conflict the znode's block is
-            written again as it is: then everybody else has the wrong version for a moment.
-Rollback    always writes the znode: then no fence that is still on its way there can be written after it.
-
+Fence       the intent is applied before the fence is written, the fence before the switch is submitted. After
+            a conflict or an unknown outcome the znode is read again. Against rivals at full speed the znode's
+            block is first written again as it is: for a moment all other writers have the wrong version.
+Rollback    always writes the znode: a fence that is still on its way cannot be written after it.
 Source      docs/design.md 7.
 """
 
@@ -222,7 +220,7 @@ class Upgrade:
         self._require_ours(fence)
         raise InvalidRequest(
             f"ZooKeeper is fenced at version {znode.version} for {fence.intent}, but the log holds "
-            f"{row.intent} in phase {row.phase.label}: somebody wrote the znode by hand"
+            f"{row.intent} in phase {row.phase.label}: the znode was written by hand"
         )
 
     def _finalize(self, request: Migrate) -> Steps[str]:
@@ -377,7 +375,7 @@ def _failed(outcome: Conflict | Unknown | Unavailable) -> Conflict | Unknown:
 
 
 def _same_block(block_end: int) -> ProducerIdBlock:
-    """A block that says what the znode says already, and is nobody's. Nobody gets an id by it."""
+    """The block that the znode holds already, for no broker: none of its ids is given out by writing it."""
     end = migration.after(block_end)
     length = min(end, migration.ZOOKEEPER_BLOCK_LENGTH)
     return ProducerIdBlock(ProducerId(end - length), length)
@@ -388,15 +386,15 @@ def _ends(block_end: int) -> str:
 
 
 def _sentence(row: Migration, end: int) -> str:
-    """The phase in words."""
+    """The phase as a sentence."""
     bridged = f"blocks come from the ZooKeeper of Kafka cluster {row.ensemble}"
     return {
         Phase.NONE: "the quorum gives out producer ids; this cluster is not upgrading from ZooKeeper",
-        Phase.WAITING: "nobody here gives out producer ids until the bridge",
+        Phase.WAITING: "this cluster gives out no producer ids until the bridge",
         Phase.BRIDGE: bridged,
         Phase.IMPORTED: f"{bridged}; the floor is {row.floor}",
-        Phase.FENCING: "the fence is being put into ZooKeeper; until then nobody here gives out producer ids",
+        Phase.FENCING: "ZooKeeper's allocation is being fenced; until then this cluster gives out no ids",
         Phase.QUORUM: f"the quorum gives out producer ids, next {end}; a rollback is still possible",
         Phase.FINALIZED: f"the upgrade is over: the quorum gives out producer ids, next {end}",
-        Phase.ROLLING_BACK: "on the way back to ZooKeeper; until then nobody here gives out producer ids",
+        Phase.ROLLING_BACK: "on the way back to ZooKeeper; until then this cluster gives out no ids",
     }[row.phase]

@@ -39,7 +39,7 @@ class Ensemble:
         return self._port
 
     def name(self) -> Steps[str]:
-        """Raises CoordinatorLoadInProgress, InvalidRequest."""
+        """The ensemble's name. Raises CoordinatorLoadInProgress, InvalidRequest."""
         name: str | Unreadable | Unavailable = yield self.port.identity
         if isinstance(name, Unreadable):
             raise InvalidRequest(name.reason)
@@ -80,7 +80,7 @@ def require_available(told: T | Unavailable) -> T:
 
 
 def unavailable(told: Unavailable) -> CoordinatorLoadInProgress:
-    """Come back later."""
+    """The refusal while ZooKeeper does not answer: clients retry it."""
     return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
 
 
@@ -90,7 +90,7 @@ def seen_after(outcome: Outcome) -> Znode | None:
 
 
 def require_unfenced(znode: Znode) -> Znode:
-    """Raises InvalidRequest."""
+    """The znode, if it holds no fence. Raises InvalidRequest."""
     if znode.fence is not None:
         raise InvalidRequest(
             f"ZooKeeper is fenced by fencepost cluster {znode.fence.cluster_id} since version {znode.version}"

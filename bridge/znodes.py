@@ -2,7 +2,7 @@
 
 Format      ``{"version":1,"broker":B,"block_start":"F","block_end":"L"}``: B an int32 (-1: a KRaft controller
             wrote it), F and L decimal strings, L inclusive. No data at all: no block was ever given out.
-Import      the first id that nobody has is ``block_end + 1``, not ``block_start`` (KAFKA-15552).
+Import      the first id that was never given out is ``block_end + 1``, not ``block_start`` (KAFKA-15552).
 Fence       a block so near the end of the id space that Kafka's own loop, in every version, fails with
             "Have exhausted all producerIds": ``last > 2^63 - 1 - 1000``. It ends one id earlier than it
             could, so that ``block_end + 1`` of it does not overflow in Kafka's migration to KRaft. A fifth
@@ -72,7 +72,7 @@ def parse_block(content: bytes | None, version: int, path: str = BLOCK_PATH) -> 
     """What the znode holds. ``version`` is its zkVersion, which tells "never written" from "wiped".
 
     Raises   Misshaped for anything that Kafka did not write, and for a znode without data that was written
-             before: somebody wiped it, and which ids were given out is lost.
+             before: its data was deleted, and which ids were given out is lost.
     """
     if not content:
         if version == 0:

@@ -1,9 +1,9 @@
 """A live ensemble: reads, conditional writes, changes. The event loop never waits for it.
 
-Writes      are asked once. What was not answered definitely is Unknown, whatever the error, and is never
+Writes      are sent once. A write without a definite response is Unknown, whatever the error, and is never
             repeated here; what was not even queued is ZooKeeperUnavailable. See ``access.Unknown``.
-Reads       see every write that was acknowledged before them: each is sent behind a ``sync``, if not asked
-            for otherwise. They are repeated until there is an answer or the time is over.
+Reads       see every write that was acknowledged before them: each is sent behind a ``sync``, unless the
+            caller turns that off. They are repeated until there is an answer or the time is over.
 
 Source      ZooKeeper Programmer's Guide (consistency guarantees); docs/design.md 7.
 """
@@ -42,7 +42,7 @@ class ZooKeeper:
     """An ensemble. ``start`` before use; operations may overlap; ``stop`` at the end."""
 
     def __init__(self, access: Access, log: FilteringBoundLogger) -> None:
-        """Raises ModuleNotFoundError if SASL is asked for and pure-sasl is not installed."""
+        """Raises ModuleNotFoundError if SASL is configured and pure-sasl is not installed."""
         self._access = access
         self._session = Session(access, log.bind(ensemble=str(access.connect)))
 
@@ -62,7 +62,7 @@ class ZooKeeper:
     async def get(self, path: str, *, is_synced: bool = True) -> Znode | None:
         """The znode, no older than what was acknowledged before; None if there is none.
 
-        Not synced it takes half as long, and is no older than what this client asked for before it.
+        Without the ``sync`` it takes half as long, and is no older than this client's earlier requests.
         Raises   ZooKeeperUnavailable after ``operation_timeout_s``, ZooKeeperRefused.
         """
         found = await self._read(
@@ -78,7 +78,7 @@ class ZooKeeper:
     async def conditional_set(self, path: str, content: bytes, version: int) -> Outcome:
         """Replace the data of a znode that is at ``version``.
 
-        Raises   ZooKeeperUnavailable if it was not asked, ZooKeeperRefused if it was refused: not done.
+        Raises   ZooKeeperUnavailable if it was not sent, ZooKeeperRefused if it was refused: not done.
                  InvariantViolation for a version below 0: to ZooKeeper -1 is no condition.
         """
         invariant(version >= 0, "a conditional write needs a version", path=path, version=version)

@@ -1,8 +1,8 @@
-"""What the quorum asks of ZooKeeper, and the results: the port that cli/node.py plugs an ensemble into.
+"""The port through which the quorum uses ZooKeeper: an ensemble is plugged into it. Calls and their results.
 
 Callbacks   each call returns at once; ``told`` is called exactly once, later or now, on the loop's thread.
             The event loop never waits for ZooKeeper.
-Reads       see every write that was acknowledged before they were asked (the port syncs first).
+Reads       see every write that was acknowledged before the read was requested (the port syncs first).
 Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailable`` are definite: not done,
             and never will be. ``Unknown`` may be done, not done, or be done later, for as long as the znode
             is at that version; what it holds afterwards proves nothing: a rival's bytes can be equal.
@@ -82,7 +82,7 @@ Outcome: TypeAlias = Written | Conflict | Unknown | Unavailable
 
 
 class ZookeeperPort(Protocol):
-    """One ensemble. Calls may overlap; they are asked in the order of the calls."""
+    """One ensemble. Calls may overlap; their requests are sent in the order of the calls."""
 
     def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
         """The ensemble's name, the same at every time and from every node; not empty."""
@@ -105,7 +105,7 @@ class ZookeeperPort(Protocol):
 
 
 class Heard:
-    """A port that tells by way of ``hear``: it takes a ``told`` and gives the one to be called instead."""
+    """A port whose callbacks pass through ``hear``: it takes a ``told`` and returns the one to be used."""
 
     def __init__(
         self, port: ZookeeperPort, hear: Callable[[Callable[..., None]], Callable[..., None]]

@@ -128,7 +128,7 @@ def allocate(
 ) -> int:
     """Producer-id blocks per second, by number of clients; beside what the disk and stock pysyncobj do.
 
-    Each client has one connection and asks again as soon as it has its block. blocks_per_s over
+    Each client has one connection and sends its next request as soon as it has its block. blocks_per_s over
     lmdb_commits_per_s is what group commit gains. Exit status 1: ids were given twice, or a row got none.
     """
     if bootstrap_controller is not None and (directory is not None or port is not None):
@@ -182,9 +182,9 @@ def failover(
 ) -> int:
     """From a signal to the leader until the first success of any request sent after it.
 
-    Client k asks as broker 1000000000 + k, and gives up after 100 ms. refused_but_done and
-    granted_but_missing count where the nodes' archives contradict what clients were told. Exit status 1:
-    there are such, or duplicates.
+    Client k allocates as broker 1000000000 + k, and gives up after 100 ms. refused_but_done and
+    granted_but_missing count where the nodes' archives contradict the responses that clients got. Exit status
+    1: there are such, or duplicates.
     """
     if node_count < FAILOVER_NODES_MIN:
         raise WrongUsage(f"--nodes {node_count}: a majority must be left without the leader, so 3 or more")
@@ -307,7 +307,7 @@ def _own_subject(
 
 @contextmanager
 def _running_subject(target: Target) -> Iterator[tuple[Subject, int]]:
-    """A cluster of somebody else's, and a first port that is free."""
+    """A cluster that runs already, and a first port that is free."""
     with passing_guest(target) as asker:
         yield Subject(*controllers(target), asker), free_port(bench_allocate.STOCK_NODES, BENCH_PORT_OFFSETS)
 

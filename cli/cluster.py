@@ -169,7 +169,7 @@ def _print_cluster(cluster: LocalCluster, output_format: str, *, welcome: bool) 
         click.echo("Each votes in the quorum and is a broker; Kafka clients may connect to any of them.")
         if any(node.config.allow_unreplicated for node in cluster.nodes):
             click.echo(
-                "A partition has one replica, whatever its topic asks for: while that broker is dead, the"
+                "A partition has one replica, whatever its topic requests: while that broker is dead, the"
             )
             click.echo("partition can be neither written nor read (fencepost.allow.unreplicated=true).")
         click.echo(f"State and logs are in {home}/nodes/N (log.txt); 'fencepost down' ends the cluster.\n")
@@ -212,7 +212,7 @@ def _watch(cluster: LocalCluster, children: Mapping[NodeId, Popen[bytes]]) -> in
                 )
         statuses = {node.status() for node in cluster.nodes}
         if not statuses & {"running", "stopped"}:
-            return 1 if "dead" in statuses else 0  # all are down: somebody typed ``down``
+            return 1 if "dead" in statuses else 0  # all are down: another ``fencepost down`` ended them
         time.sleep(WATCH_SECONDS)
 
 

@@ -1,7 +1,7 @@
 """``fencepost migrate``: the upgrade from ZooKeeper, one command per phase (docs/upgrade-from-zookeeper.md).
 
-Exit status  0 done, or ready; 1 refused, blocked, or only a dry run where more was asked; 2 wrong usage;
-             3 nobody answered, unreadable, or the outcome is unknown; 4 not authorized.
+Exit status  0 done, or ready; 1 refused, blocked, or only a dry run where more was requested; 2 wrong usage;
+             3 no response, unreadable, or the outcome is unknown; 4 not authorized.
 """
 
 import asyncio
@@ -259,7 +259,7 @@ def import_(
     --from json FILE         an export of its znodes, checked against --log-dir; the quorum takes over
 
     Files and an export cannot fence: without --zookeeper-is-stopped they give a dry run only, with exit
-    status 1 unless --dry-run asked for just that.
+    status 1 unless --dry-run is given.
     """
     seen = _scan(log_dirs)
     at_least = 0 if seen is None else seen.producer_id + 1

@@ -22,7 +22,7 @@ from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, DescribeCluste
 from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
 
 TIMEOUT_SECONDS: Final = 120.0  # longer than a fence may take (bridge/upgrade.py FENCE_S_MAX)
-ATTEMPT_SECONDS: Final = 10.0  # without an answer the leader may be gone: ask again, whoever leads
+ATTEMPT_SECONDS: Final = 10.0  # without a response the leader may be gone: the request goes to the next one
 LOOK_SECONDS: Final = 10.0  # for commands that only look
 POLL_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 0.5

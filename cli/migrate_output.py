@@ -43,7 +43,7 @@ def print_answer(
     if seen is not None:
         _print_seen(seen)
     if answer is None:
-        click.echo("no cluster was asked")
+        click.echo("no fencepost cluster was contacted")
         return
     prefix = "dry run: " if answer.dry_run else ""
     following = f" Next: fencepost migrate {answer.next_command}" if answer.next_command else ""
@@ -79,7 +79,7 @@ def print_preflight(result: dict[str, Any], is_ready: bool, seen: Seen | None) -
         "ZnodeVersion": "-" if result["zk_version"] is None else result["zk_version"],
         "Controller": "-" if result["controller"] is None else result["controller"],
         "Topics": result["topics"],
-        "Phase": result["phase"] or "no fencepost cluster was asked",
+        "Phase": result["phase"] or "no fencepost cluster was contacted",
     }
     click.echo(lines(facts))
     if seen is not None:

@@ -1,8 +1,8 @@
-"""What stands between a Kafka cluster on ZooKeeper and the fence: looked at, never touched.
+"""Preflight: what prevents the fence on a Kafka cluster with ZooKeeper. Reads only, changes nothing.
 
 Ready       a broker whose inter.broker.protocol.version is 3.0 or above, and that was not seen to write the
             block znode itself while it was watched. Of any other its ``reasons`` say why not.
-Protocol    asked of each broker by DescribeConfigs on a listener that needs no login; else unknown.
+Protocol    read from each broker by DescribeConfigs on a listener that needs no login; else unknown.
 Kafka's     migration to KRaft writes the block without a condition (docs/kafka-notes.md A6): it would write
             over our fence, so a /migration znode blocks.
 """
@@ -84,7 +84,7 @@ class Preflight:
         return not self.blocking and not any(broker.reasons for broker in self.brokers)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--format json``."""
+        """The fields of ``--format json``."""
         return {
             "verdict": "ready" if self.is_ready else "blocked",
             **asdict(self),
@@ -93,7 +93,7 @@ class Preflight:
 
 
 async def look(zookeeper: ZooKeeper, connect: str, watch_s: float) -> Preflight:
-    """Raises ZooKeeperUnavailable, ZooKeeperRefused."""
+    """Read what ZooKeeper and the brokers show. Raises ZooKeeperUnavailable, ZooKeeperRefused."""
     found = Preflight(connect)
     try:
         found.ensemble = ensemble_name(await zookeeper.identity())

@@ -1,4 +1,4 @@
-"""Where the block is read from when ZooKeeper is not asked: its servers' files, or an export of its znodes.
+"""Other sources of the block than a live ZooKeeper: its servers' files, or an export of its znodes.
 
 Bound       neither can fence anything. They move a cluster only with the operator's word that ZooKeeper is
             stopped for good, and only if they are whole: files of a majority of the servers; an export

@@ -1,8 +1,8 @@
 """``fencepost produce``: lines of standard input become records; in one transaction, if an id is given.
 
 Flags and properties are those of ``kafka-console-producer``, and --partition, --transactional-id, --abort.
-Exit status  1: refused, or a line could not be read; 3: some records' fate is unknown. Interrupted (130), a
-             transaction is aborted.
+Exit status  1: refused, or a line could not be read; 3: the outcome of some records is unknown. Interrupted
+             (130), a transaction is aborted.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class Delivered:
     failures: list[KafkaError] = field(default_factory=list)
 
     def heard(self, error: KafkaError | None, message: Message) -> None:
-        """librdkafka's delivery report."""
+        """Count one record: librdkafka's delivery report."""
         if error is None:
             self.count += 1
         else:
@@ -182,7 +182,7 @@ def _send(
             except BufferError:  # the library's queue is full
                 producer.poll(QUEUE_POLL_SECONDS)
         producer.poll(0)
-    while producer.flush(QUEUE_POLL_SECONDS):  # in slices, so that Ctrl-C is heard
+    while producer.flush(QUEUE_POLL_SECONDS):  # in slices, so that Ctrl-C interrupts it
         pass
 
 

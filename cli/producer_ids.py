@@ -75,7 +75,7 @@ def describe(directory: Path, output_format: str) -> None:
 
 
 @producer_ids.command()
-@click.option("--broker-id", type=int, help="Ask as this broker. Else as a guest that registers and leaves.")
+@click.option("--broker-id", type=int, help="Allocate as this broker. Else as a temporary one.")
 @click.option("--broker-epoch", type=int, help="The broker's epoch. Else, with --dir, its present one.")
 @click.option("--count", type=click.IntRange(1, COUNT_MAX), default=1, show_default=True, help="Blocks.")
 @click.option(
@@ -93,9 +93,9 @@ def allocate(
     command_config: Path | None,
     output_format: str,
 ) -> None:
-    """Ask the controller for blocks. Their ids are never given out again, used or not.
+    """Allocate blocks of producer ids. Their ids are never given out again, used or not.
 
-    Exit status 3: the outcome is unknown; a block may have been given out and reached nobody.
+    Exit status 3: the outcome is unknown; a block may have been given out without reaching this command.
     """
     target = find_target(directory, bootstrap_controller, command_config)
     if broker_id is None:
@@ -127,7 +127,7 @@ async def _as_guest(client: ControllerClient, count: int, timeout_s: float) -> l
         cluster_id=cluster.cluster_id,
         incarnation_id=uuid.uuid4(),
         directory_id=uuid.uuid4(),
-        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),  # one is demanded; a guest stays fenced, unseen
+        endpoints=(Endpoint("NONE", "127.0.0.1", 1),),  # one is required; this broker stays fenced, so unseen
     )
     epoch = await client.call(BROKER_REGISTRATION, guest, timeout_s=timeout_s)
     try:

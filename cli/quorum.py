@@ -42,7 +42,7 @@ UNKNOWN: Final = -1
 
 @click.group()
 def quorum() -> None:
-    """The metadata quorum."""
+    """Show the metadata quorum: its leader, voters and replication."""
 
 
 @quorum.command()
@@ -83,7 +83,7 @@ def _ask(target: Target) -> tuple[str, QuorumPartition, tuple[QuorumNode, ...]]:
 
 
 def status_of(cluster_id: str, quorum: QuorumPartition, nodes: tuple[QuorumNode, ...]) -> dict[str, Any]:
-    """The lines of ``--status``."""
+    """The fields of ``--status``."""
     leader = next((each for each in quorum.current_voters if each.replica_id == quorum.leader_id), None)
     laggard = min(quorum.current_voters, key=lambda each: each.log_end_offset, default=None)
     lag, lag_ms = 0, 0

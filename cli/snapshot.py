@@ -1,7 +1,7 @@
 """``fencepost snapshot``: take one beside a running node, and say what one holds.
 
 ``create`` reads the node's store in its own reader transaction and writes the directory as the node does, so
-a running node is not disturbed and need not be asked; it is published by rename.
+a running node is not disturbed and gets no request; it is published by rename.
 """
 
 import shutil
@@ -127,7 +127,7 @@ def _nodes(directory: Path, node_id: int | None) -> tuple[LocalNode, ...]:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    """Raises CorruptData."""
+    """The facts of a snapshot's directory. Raises CorruptData."""
     if not path.is_dir():
         raise WrongUsage(f"{path} is not a snapshot's directory")
     manifest, rows = directories.load(path)

@@ -137,7 +137,7 @@ def read_config(file: Path) -> NodeConfig:
 
 
 def _parse_controllers(text: str) -> dict[NodeId, UUID] | None:
-    """``ID@[HOST:PORT:]DIRECTORY_ID[,..]``. Raises ValueError."""
+    """Voters from ``ID@[HOST:PORT:]DIRECTORY_ID[,..]``; None if there are none. Raises ValueError."""
     if not text:
         return None
     voters: dict[NodeId, UUID] = {}

@@ -42,7 +42,7 @@ NONE: Final = "none"  # as Kafka's tool prints a leader that is not there
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the command asks: the active controller, or any of some brokers."""
+    """Where the command's requests go: to the active controller, or to any of some brokers."""
 
     target: Target
     to_brokers: bool

@@ -1,7 +1,7 @@
-"""What the commands ask of transaction coordinators: their lists, their descriptions, their explanations.
+"""Requests of the commands to transaction coordinators: lists, descriptions, explanations.
 
-Lists are asked of every broker, as Kafka's tools do: each tells the transactional ids that it coordinates.
-Those that coordinate none say NOT_COORDINATOR here; that some broker does is required.
+Lists are requested from every broker, as Kafka's tools do: each returns the transactional ids that it
+coordinates. Those that coordinate none say NOT_COORDINATOR here; at least one broker must coordinate.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ async def _listed_by(brokers: Brokers, node_id: int, request: ListTransactions) 
 
 
 async def describe_transaction(brokers: Brokers, transactional_id: str) -> Described:
-    """Raises TransactionalIdNotFound."""
+    """The state of one transaction. Raises TransactionalIdNotFound."""
     request = DescribeTransactions((transactional_id,))
 
     async def ask() -> tuple[int, DescribedTransaction]:

@@ -56,7 +56,7 @@ def set_aside_row(row: SetAside) -> dict[str, Any]:
 
 
 def set_aside_sentence(row: SetAside, *, now_ms: int) -> str:
-    """The same for people."""
+    """One set-aside marker as a sentence."""
     where = f" on {row.partition}" if row.partition else ""
     for_s = max(0, now_ms - row.since_ms) // 1000
     way_out = (

@@ -290,12 +290,12 @@ def _require_all_seen(unled: Sequence[tuple[str, int]], unanswered: str) -> None
         named = ", ".join(f"{name}-{index}" for name, index in unled[:UNLED_NAMED_MAX])
         more = f" and {len(unled) - UNLED_NAMED_MAX} more" if len(unled) > UNLED_NAMED_MAX else ""
         raise Unreadable(
-            f"not looked at, as nobody leads them: {named}{more}; start their brokers, and look again"
+            f"not looked at, as they have no leader: {named}{more}; start their brokers, and look again"
         )
 
 
 def _is_of(row: SetAside, topic: str | None, partition: int | None) -> bool:
-    """The row concerns what was asked for; one without a partition does unless a topic was named."""
+    """The row is in the scope of the options; one without a partition is, unless a topic is named."""
     named, _, index = row.partition.rpartition("-")
     return topic in (None, named) and (partition is None or str(partition) == index)
 

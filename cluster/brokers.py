@@ -1,8 +1,9 @@
 """How commands reach brokers: a partition's leader, a transactional id's coordinator, or each of them.
 
-Patience    what may be asked again is asked again until the time is up: lost connections, and the codes by
-            which Kafka says that somebody else has it now, or soon. So callers ask only what may be repeated.
-Exit status as in cluster/controllers.py: nobody answered, or nobody knows the outcome 3; a refusal 1 or 4.
+Retries     requests are sent again until the time is up: after lost connections, and after the codes by
+            which Kafka says that another broker has the role now, or soon. So callers send only requests that
+            may be repeated.
+Exit status as in cluster/controllers.py: no response, or an unknown outcome 3; a refusal 1 or 4.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ class Brokers:
         self._connections: dict[Address, Connection] = {}
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all brokers."""
         for connection in self._connections.values():
             connection.close()
 
@@ -163,7 +164,7 @@ def run(target: Target, conversation: Callable[[Brokers], Awaitable[T]]) -> T:
 
 
 def ask_a_broker(target: Target, api: Api[Q, R], request: Q, *, timeout_s: float) -> R:
-    """The answer of the first broker that can be reached; only that one is asked.
+    """The response of the first broker that can be reached; the request is sent to that one only.
 
     Raises NotConnected if none can, and what ``Connection.call`` raises.
     """

@@ -15,13 +15,13 @@ INTERRUPTED: Final = 130
 
 
 class Failed(click.ClickException):
-    """What was asked was not achieved, and that is known."""
+    """The command did not do what it was meant to do, and that is certain."""
 
     exit_code = 1
 
 
 class WrongUsage(click.ClickException):
-    """The command cannot be meant like that."""
+    """The options contradict each other, or an argument is wrong."""
 
     exit_code = 2
 
@@ -33,7 +33,7 @@ class Unreadable(click.ClickException):
 
 
 class NotAuthorized(click.ClickException):
-    """The cluster's authorizer refused."""
+    """The cluster's authorizer refused the request."""
 
     exit_code = 4
 

@@ -30,7 +30,7 @@ NOT_AUTHORIZED: Final = frozenset(
 
 
 def settings_of(target: Target) -> dict[str, Any]:
-    """Where the cluster is, and who asks."""
+    """Settings of a librdkafka client: the cluster's addresses and the client's credentials."""
     settings: dict[str, Any] = {
         "bootstrap.servers": target.name,
         "client.id": "fencepost-cli",

@@ -106,7 +106,7 @@ class LocalCluster:
 
     @property
     def controllers(self) -> tuple[Address, ...]:
-        """The controller listeners."""
+        """The addresses of the controller listeners."""
         listeners = (node.config.controller_listener for node in self.nodes)
         return tuple(listener.address for listener in listeners if listener is not None)
 

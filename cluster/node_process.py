@@ -1,7 +1,7 @@
 """One node as an operating-system process: start it, know it again, signal it, read its last words.
 
-Identity    a pid alone can be somebody else's by now. The record beside the node's directory holds pid, start
-            time and boot id; only a process that matches all three is the node, and only it gets signals.
+Identity    a pid alone may belong to another process by now. The record beside the node's directory has pid,
+            start time and boot id; only a process that matches all three is the node and gets signals.
 Children    run the same interpreter by absolute path with ``-P`` and without PYTHONPATH, so that a
             ``fencepost/`` in the current directory is never theirs.
 Platform    Linux: reads /proc.

@@ -142,7 +142,7 @@ async def _live_brokers(cluster: LocalCluster, client: ControllerClient, ask_s: 
 
 
 async def _brokers_shown(node: LocalNode) -> set[int] | None:
-    """The brokers in this one's metadata, none if it does not answer; None if it asks who we are."""
+    """The brokers in this one's metadata, none if it does not answer; None if it requires a login."""
     listener = node.config.client_listener
     if listener is None:
         return set()
@@ -160,7 +160,7 @@ async def _brokers_shown(node: LocalNode) -> set[int] | None:
 
 
 async def _answers(address: Address) -> bool:
-    """Whether a listener is there and speaks Kafka."""
+    """Whether a listener accepts connections and answers as Kafka does."""
     try:
         connection = await Connection.open(address.host, address.port, timeout_s=ASK_SECONDS)
     except _NO_ANSWER:

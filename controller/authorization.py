@@ -70,7 +70,7 @@ class Acls:
         return cls(frozenset(allowed), frozenset(super_users))
 
     def require(self, principal: str, operation: Operation) -> None:
-        """Raises ClusterAuthorizationFailed."""
+        """Raises ClusterAuthorizationFailed unless ``principal`` may do ``operation``."""
         if self.allowed is None or principal in self.super_users:
             return
         implying = (operation, *IMPLIED_BY.get(operation, ()))

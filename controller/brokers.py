@@ -45,7 +45,7 @@ UNFENCE: Final = -1
 
 
 class Endpoint(msgspec.Struct, frozen=True, array_like=True):
-    """Where a broker listens."""
+    """The address of one of a broker's listeners."""
 
     name: str
     host: str
@@ -96,13 +96,16 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """API key 63."""
+    """A broker's heartbeat (API key 63)."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     current_metadata_offset: int
     want_fence: bool = False
     want_shut_down: bool = False
+
+
+"""The controller's response to a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class HeartbeatStatus:
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
-    cluster_version: int = -1  # see cluster_version.py; -1 if the controller does not tell
+    cluster_version: int = -1  # see cluster_version.py; -1 if the controller does not send it
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,9 @@ class UnregisterBroker:
 
 @dataclass(slots=True)
 class Contacts:
-    """When each broker was last heard, in milliseconds of this leadership's clock.
+    """When each broker last sent a request, in milliseconds of this leadership's clock.
 
-    Activation counts as contact: a new leader gives every broker one whole session (docs/design.md 2).
+    Activation counts as one: a new leader gives every broker one whole session (docs/design.md 2).
     """
 
     activated_ms: int
@@ -134,7 +137,7 @@ class Contacts:
     _heard_ms: dict[BrokerId, int] = field(default_factory=dict)
 
     def heard(self, broker_id: BrokerId, now_ms: int) -> None:
-        """The broker registered or sent a heartbeat."""
+        """Note that the broker registered or sent a heartbeat."""
         self._heard_ms[broker_id] = now_ms
 
     def lives(self, broker_id: BrokerId, now_ms: int) -> bool:
@@ -222,9 +225,9 @@ def _require_valid(view: View, request: RegisterBroker, cluster_id: str) -> None
 
 
 def decide_heartbeat(view: View, request: Heartbeat) -> Decision[HeartbeatStatus]:
-    """Unfence a broker that is caught up, fence one that asks for it. Raises StaleBrokerEpoch.
+    """Unfence a broker that is caught up, fence one that requests it. Raises StaleBrokerEpoch.
 
-    The caller notes the contact. Caught up: the broker saw its own registration's offset.
+    The caller notes the heartbeat's time. Caught up: the broker saw its own registration's offset.
     """
     broker = require_epoch(view, request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= broker.epoch
@@ -325,7 +328,7 @@ def replay_change(view: MutableView, record: BrokerRegistrationChangeRecord) -> 
 
 
 def replay_unregister(view: MutableView, record: UnregisterBrokerRecord) -> None:
-    """Total."""
+    """Remove the broker. Total: a committed record always applies."""
     cluster_version.advance(view)
     broker = view.get(BROKERS, record.broker_id)
     invariant(

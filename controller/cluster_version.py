@@ -1,7 +1,7 @@
 """The version of what clients see of the cluster: brokers, topics, partitions, leaders.
 
 Invariant   every record that changes one of them adds one; nothing else does. Equal versions, equal sight.
-Use         a broker that was told a version need not ask for ten thousand partitions until it changes.
+Use         a broker that has a version requests its partitions again only when the version changes.
 """
 
 from typing import Final

@@ -330,7 +330,7 @@ class UnknownLeaderEpoch(ApiError):
 
 
 class TopicDeletionDisabled(ApiError):
-    """``delete.topic.enable`` is false."""
+    """Topics cannot be deleted: ``delete.topic.enable`` is false."""
 
     code = ErrorCode.TOPIC_DELETION_DISABLED
 

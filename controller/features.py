@@ -18,7 +18,7 @@ METADATA_VERSION_LEVEL: Final = 25  # 4.0-IV3
 
 
 class FeatureLevel(msgspec.Struct, frozen=True, array_like=True):
-    """A finalized level."""
+    """The finalized level of one feature."""
 
     level: int
 

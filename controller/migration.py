@@ -65,7 +65,7 @@ def decide_bridged_block(
     """Record a block that ZooKeeper's conditional write gave to this controller for ``request``.
 
     Raises StaleBrokerEpoch; CoordinatorLoadInProgress if the bridge was left meanwhile, or if the log has
-    gone past the block: either way it is wasted, and its broker asks again.
+    gone past the block: either way it is wasted, and its broker sends the request again.
     """
     brokers.require_epoch(view, request.broker_id, request.broker_epoch)
     now = current(view)
@@ -86,7 +86,7 @@ def decide_bridged_block(
 def block_to_hand_back(view: View, block_end: int) -> ProducerIdBlock:
     """What ZooKeeper is given at a rollback: a block that ends with the last id that anyone may have.
 
-    ``block_end`` is what the znode holds; behind our fence stands the intent's. Nobody owns the block: what
+    ``block_end`` is what the znode holds; behind our fence stands the intent's. The block has no owner: what
     ZooKeeper gives out next comes after it.
     """
     intent = current(view).intent
@@ -173,7 +173,7 @@ def decide_switch(view: View, intent: Intent) -> Decision[Migration]:
 
 
 def decide_finalize(view: View) -> Decision[Migration]:
-    """Leave ZooKeeper for good."""
+    """End the upgrade: ZooKeeper has no part in allocation any more, and there is no way back."""
     now = current(view)
     if now.phase is Phase.FINALIZED:
         return Decision((), now)

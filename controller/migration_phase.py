@@ -1,7 +1,7 @@
 """Where the upgrade from ZooKeeper stands: one row of the image, which says who may give out producer ids.
 
 Invariant   in every phase at most one side gives out ids: ZooKeeper's conditional write
-            (``THROUGH_ZOOKEEPER``), the quorum (``BY_QUORUM``), or nobody.
+            (``THROUGH_ZOOKEEPER``), the quorum (``BY_QUORUM``), or neither.
 Source      docs/design.md 7; Kafka ZkMigrationState for the states 0 to 3 that its own record has.
 """
 
@@ -19,13 +19,13 @@ class Phase(enum.IntEnum):
     """The numbers are in the log: never reuse one."""
 
     NONE = 0  # the quorum allocates, ZooKeeper has no part in it
-    WAITING = 1  # a cluster made for the upgrade: nobody here allocates until ``migrate bridge``
+    WAITING = 1  # a cluster made for the upgrade: no ids are allocated until ``migrate bridge``
     BRIDGE = 2  # the active controller allocates through ZooKeeper's conditional write
     IMPORTED = 3  # as BRIDGE; the floor is in the log
-    FENCING = 4  # an intent is in the log; nobody here allocates
+    FENCING = 4  # an intent is in the log; no ids are allocated
     QUORUM = 5  # the quorum allocates, ZooKeeper is fenced or stopped; may still be rolled back
     FINALIZED = 6  # the quorum allocates, for good
-    ROLLING_BACK = 7  # nobody here allocates until ZooKeeper has a block above all that was given
+    ROLLING_BACK = 7  # no ids are allocated until ZooKeeper has a block above all that was given
 
     @property
     def label(self) -> str:
@@ -69,7 +69,7 @@ class Intent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Migration(msgspec.Struct, frozen=True, array_like=True):
-    """The image's row."""
+    """The image's row of the migration: its phase and what belongs to it."""
 
     phase: Phase = Phase.NONE
     floor: ProducerId = ProducerId(0)  # no id below it is given out by the quorum; it only grows

@@ -23,7 +23,7 @@ BLOCK_LENGTH_MAX: Final = 2**31 - 1  # ProducerIdLen is an int32
 
 
 class AllocateProducerIds(msgspec.Struct, frozen=True):
-    """A broker asks for its next block (API key 67). Not idempotent: a repeat wastes a block."""
+    """A broker's request for its next block (API key 67). Not idempotent: a repeat wastes a block."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -42,7 +42,7 @@ class ProducerIds(msgspec.Struct, frozen=True, array_like=True):
     broker_id: BrokerId = BrokerId(-1)
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
     first: ProducerId = ProducerId(0)
-    end: ProducerId = ProducerId(0)  # exclusive: the first id nobody has yet
+    end: ProducerId = ProducerId(0)  # exclusive: the first id not yet allocated
 
 
 PRODUCER_IDS: Final[Table[int, ProducerIds]] = Table(
@@ -59,7 +59,7 @@ def latest(view: View) -> ProducerIds:
 def decide_allocate(view: View, request: AllocateProducerIds, block_length: int) -> Decision[ProducerIdBlock]:
     """The next ``block_length`` ids. Raises StaleBrokerEpoch, ProducerIdsExhausted.
 
-    CoordinatorLoadInProgress while ZooKeeper gives out the ids, or nobody does (migration_phase.py).
+    CoordinatorLoadInProgress while ZooKeeper gives out the ids, or neither does (migration_phase.py).
     The last block that can be given ends exactly at 2^63 - 1, as in Kafka.
     """
     brokers.require_epoch(view, request.broker_id, request.broker_epoch)

@@ -55,7 +55,7 @@ ROWS_PER_PART_MAX: Final = 250  # decided in some 3 ms; a topic alone may have m
 ROWS_PER_REQUEST_MAX: Final = 2500
 """Topics, partitions and settings of a request together: every node applies a record of each in one step."""
 AUTO_CREATED_PARTITIONS_MAX: Final = 10_000
-"""In the cluster: past it no topic is created by being asked for. Names alone never take all the room."""
+"""Partitions of the cluster past which no topic is created automatically, by a request that only names it."""
 PARTITIONS_MAX: Final = 100_000  # in the cluster; each broker keeps files open for its own
 QUORUM_LOGS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__consumer_offsets"})
 ID_ATTEMPTS_MAX: Final = 100  # to draw an id that is free and can be typed after an option
@@ -262,7 +262,7 @@ class _Creation:
         if factor > 1 and not self._rules.allow_unreplicated:
             raise InvalidReplicationFactor(
                 f"replication factor {factor}: partitions have one replica in this version; ask for 1, "
-                f"or set fencepost.allow.unreplicated=true to be given 1 whatever is asked for"
+                f"or set fencepost.allow.unreplicated=true to get 1 whatever a request names"
             )
         return factor
 

@@ -1,7 +1,7 @@
 """Topics: which exist, with what ids, partitions, replicas and settings.
 
 Invariant   a topic's partitions are 0 .. partition_count - 1; a topic id names one topic forever.
-Leader      what is stored is who leads while it lives; ``leader_of`` says whether anybody does now. A
+Leader      the stored leader leads while its broker is alive; ``leader_of`` says whether it is now. A
             partition has one replica: its leader never changes, nor does its leader epoch.
 Source      Kafka ReplicationControlManager (createTopics, deleteTopics, replay); ``Topic.validate``.
 """
@@ -119,7 +119,7 @@ class TopicCreated(msgspec.Struct, frozen=True):
 
 
 class CreateTopicsAnswer(msgspec.Struct, frozen=True):
-    """One for each name asked for, in that order."""
+    """The result for each name in the request, in its order."""
 
     topics: tuple[TopicCreated, ...]
 
@@ -142,7 +142,7 @@ class TopicDeleted(msgspec.Struct, frozen=True):
 
 
 class DeleteTopicsAnswer(msgspec.Struct, frozen=True):
-    """One for each topic asked for: first the names, then the ids, in their order."""
+    """The result for each topic in the request: first the names, then the ids, in their order."""
 
     topics: tuple[TopicDeleted, ...]
 
@@ -151,7 +151,7 @@ class DeleteTopicsAnswer(msgspec.Struct, frozen=True):
 
 
 def find(view: View, name: str) -> Topic | None:
-    """The topic of that name. Any text may be asked for."""
+    """The topic of that name, or None. Any text may be given."""
     if len(name) > TOPIC_NAME_CHARACTERS_MAX or not name.isascii():
         return None  # nor may it become a key
     return view.get(TOPICS, name)
@@ -164,7 +164,7 @@ def find_by_id(view: View, topic_id: uuid.UUID) -> Topic | None:
 
 
 def partition(view: View, name: str, index: int) -> Partition | None:
-    """Partition ``index`` of the topic of that name. Any text and number may be asked for."""
+    """Partition ``index`` of the topic of that name, or None. Any text and number may be given."""
     topic = find(view, name)
     if topic is None or not 0 <= index < topic.partition_count:
         return None

@@ -56,7 +56,7 @@ def encode_int_key(key: int) -> bytes:
 
 
 def decode_int_key(key: bytes) -> int:
-    """Inverse of ``encode_int_key``."""
+    """The number in a key. Inverse of ``encode_int_key``."""
     number: int = _U64.unpack(key)[0]
     return number
 
@@ -75,7 +75,7 @@ class ImageHeader(msgspec.Struct, frozen=True, array_like=True):
 
 
 class View(Protocol):
-    """The image, read-only."""
+    """Read access to the metadata image."""
 
     header: ImageHeader
     room: int

@@ -1,4 +1,4 @@
-"""Voters: which directory speaks for which node id, and who leads.
+"""Voters: which directory holds each node id's vote, and which node leads.
 
 Invariant   a node id is bound to one directory at a time, or to none. A voter that comes back with
             another one has forgotten its votes and its log; it counts for nothing until a new Voters
@@ -103,6 +103,6 @@ def replay_voters(view: MutableView, record: Voters) -> None:
 
 
 def replay_kraft_version(view: MutableView, record: KRaftVersion) -> None:
-    """Total."""
+    """Note the kraft version. Total: a committed record always applies."""
     quorum = view.get(QUORUM, 0) or Quorum()
     view.put(QUORUM, 0, msgspec.structs.replace(quorum, kraft_version=record.k_raft_version))

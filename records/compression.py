@@ -1,6 +1,6 @@
 """Compressed batches, opened to be checked: gzip, snappy, lz4, zstd, as Kafka's clients write them.
 
-Bound    never more than ``bytes_max`` come out: a batch that claims more is refused before it is unpacked
+Bound    never more than ``bytes_max`` come out: one that is larger is refused before it is unpacked
          further. Gzip members and snappy blocks, which are walked one by one, are counted.
 GIL      zlib and cramjam release it while they unpack.
 Bites    cramjam's ``decompress`` trusts its input for the size, so only the functions that fill a buffer of

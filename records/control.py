@@ -55,7 +55,7 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VoterV0:
-    """LeaderChangeMessage v0, Voter."""
+    """A voter in version 0 of Kafka's LeaderChangeMessage."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -66,7 +66,7 @@ class _VoterV0:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LeaderChangeV0:
-    """LeaderChangeMessage v0."""
+    """Version 0 of Kafka's LeaderChangeMessage."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(0)
@@ -118,7 +118,7 @@ class KRaftVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterEndpoint:
-    """Where a voter listens."""
+    """The address of one of a voter's listeners."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -250,7 +250,7 @@ def _without_directories(record: LeaderChange) -> _LeaderChangeV0:
 
 
 def _with_directories(old: _LeaderChangeV0) -> LeaderChange:
-    """Inverse of ``_without_directories``."""
+    """The record that version 0 stands for. Inverse of ``_without_directories``."""
     return LeaderChange(
         version=0,
         leader_id=old.leader_id,

@@ -38,7 +38,7 @@ _PARTITION_SHAPE: Final = (2, 2, 1, 1, 2, 0)
 def encode_frame(record: MetadataRecord) -> bytes:
     """Frame a metadata record. Inverse: ``decode_frame``.
 
-    Raises   InvariantViolation if a field does not fit its Kafka type: whoever decided it is wrong.
+    Raises   InvariantViolation if a field does not fit its Kafka type: a bug of the code that decided it.
     """
     if type(record) is PartitionRecord:
         return _encode_partition(record)

@@ -1,6 +1,6 @@
 """Failures that are not recovered from, and bytes that are not trusted.
 
-``InvariantViolation`` is our bug: the process halts. ``CorruptData`` is somebody's bytes: that
+``InvariantViolation`` is our bug: the process halts. ``CorruptData`` is about bytes from outside: that
 connection is closed, that file refused. Expected refusals are ``fencepost.controller.errors.ApiError``.
 """
 
@@ -10,7 +10,7 @@ class InvariantViolation(Exception):
 
 
 class CorruptData(Exception):
-    """Bytes that are not what they claim to be. Says what was expected, what came, and where."""
+    """Bytes of another form than expected. Says what was expected, what came, and where."""
 
 
 def invariant(holds: bool, claim: str, **facts: object) -> None:

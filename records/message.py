@@ -1,6 +1,6 @@
 """Messages described in kio's style, read and written. Reading is total: a message or CorruptData.
 
-kio's own reader (0.6.5) is not for bytes that may be wrong: it reserves what an array's length claims
+kio's own reader (0.6.5) is not for bytes that may be wrong: it reserves as much as an array's length says
 before it reads (four bytes abort the whole process, past every ``except``), raises KeyError on a
 tagged field it does not know, ignores a tagged field's size, and gives None for a null array that may
 not be null. Here every length is checked against the bytes that are there, unknown tags are skipped
@@ -46,7 +46,7 @@ def read_message(message_type: type[E], buffer: bytes, position: int = 0) -> tup
 def write_message(message: Entity) -> bytes:
     """Write one message.
 
-    Raises   InvariantViolation if a field does not fit its Kafka type: whoever made it is wrong.
+    Raises   InvariantViolation if a field does not fit its Kafka type: a bug of the code that made it.
     """
     sink = _Sink()
     try:

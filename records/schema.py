@@ -43,9 +43,9 @@ class AllocateProducerIdsRecord:
     __flexible__: ClassVar[bool] = True
     record_key: ClassVar[int] = 15
 
-    broker_id: BrokerId = field(metadata=INT32)  # who asked: the audit's, decisions never read it
+    broker_id: BrokerId = field(metadata=INT32)  # the requesting broker; decisions never read it
     broker_epoch: BrokerEpoch = field(metadata=INT64)
-    producer_id_end: ProducerId = field(metadata=INT64)  # exclusive: the first id nobody has yet
+    producer_id_end: ProducerId = field(metadata=INT64)  # exclusive: the first id not yet allocated
 
 
 _slots: Final = vars(AllocateProducerIdsRecord)

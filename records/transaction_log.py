@@ -53,7 +53,7 @@ _VALUE_PREFIX: Final = _I16.pack(VALUE_VERSION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionValue:
-    """TransactionLogValue v1, for ``fencepost.records.message``."""
+    """Version 1 of Kafka's TransactionLogValue, for ``fencepost.records.message``."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(1)
@@ -123,7 +123,7 @@ def encode_transaction(
 ) -> tuple[bytes, bytes | None]:
     """The key and value of a record; the value of a tombstone is None. Inverse: ``decode_transaction``.
 
-    Raises   InvariantViolation if a field does not fit its Kafka type: whoever decided it is wrong.
+    Raises   InvariantViolation if a field does not fit its Kafka type: a bug of the code that decided it.
     """
     key = _encode_key(record.transactional_id)
     if isinstance(record, TransactionForgotten):

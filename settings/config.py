@@ -254,7 +254,7 @@ class NodeConfig:
 
     @property
     def is_controller(self) -> bool:
-        """Whether this node votes."""
+        """Whether this node is a voter of the quorum."""
         return "controller" in self.roles
 
     @property
@@ -279,7 +279,7 @@ class NodeConfig:
 
     @property
     def listener_limits(self) -> ListenerLimits:
-        """What each listener bears."""
+        """The limits of one listener: connections, requests, bytes."""
         return ListenerLimits(
             frame_bytes_max=self.frame_bytes_max,
             connections_max=self.connections_max,

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 def ensure(holds: bool) -> None:
-    """Raises ValueError unless ``holds``."""
+    """Raise ValueError unless ``holds``."""
     if not holds:
         raise ValueError
 
@@ -80,7 +80,7 @@ def number(first: float, last: float) -> Kind:
 
 
 def choice(*choices: str) -> Kind:
-    """One of these words."""
+    """A setting whose value is one of these words."""
 
     def parse(text: str) -> str:
         ensure(text in choices)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 LOG_FILE_VARIABLE: Final = "FENCEPOST_LOG_FILE"
-"""Names the file that stdout and stderr are; without it, they are somebody else's to rotate."""
+"""Names the file that stdout and stderr go to; without it the node does not rotate them."""
 
 CHECK_S: Final = 1.0
 OUTPUTS: Final = (1, 2)

@@ -107,7 +107,7 @@ def format_directory(
             return found
         raise ForeignDirectory(
             f"{path} is already formatted, for node {found.node_id} of cluster {found.cluster_id}; "
-            f"use another directory, or remove this one if nobody needs what is in it"
+            f"use another directory, or remove this one if its contents are not needed"
         )
     path.mkdir(parents=True, exist_ok=True)
     strangers = sorted(each.name for each in path.iterdir() if each.name not in _LEFTOVERS)

@@ -6,7 +6,7 @@ Crash       opening cuts to the last whole batch (``cut`` says what went) and th
             offset. Killed at any line: a batch is there whole or not at all; a hole is named on disk
             before the segment after it exists, and everything before it is flushed before it is named.
 Threads     ``sync`` runs in a thread of its own beside everything else, which is the loop's.
-Errors      an OSError is not handled here: after a failed flush nobody knows what is on disk, so the
+Errors      an OSError is not handled here: after a failed flush the state of the disk is unknown, so the
             node halts. A failed write may be repeated.
 
 Source      KIP-730 ("the log is an audit log"); docs/design.md 3; Kafka LogSegment. Deviation from Kafka: no
@@ -67,7 +67,7 @@ class Archive:
     """One log's archive, open for writing. One writer at a time: the node's directory lock sees to it."""
 
     def __init__(self, directory: Path, segment_bytes: int) -> None:
-        """Use ``open``."""
+        """Not called directly: use ``open``."""
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._buffer: list[bytes] = []
@@ -313,7 +313,7 @@ class Archive:
         _sync_directory(self._directory)
 
     def _save_holes(self, holes: tuple[Hole, ...]) -> None:
-        """Replace ``holes.json`` whole, durably."""
+        """Replace the file ``holes.json`` as a whole, durably."""
         replacement = self._directory / f"{HOLES_FILE}.new"
         with replacement.open("wb") as file:
             file.write(encode_holes(holes))

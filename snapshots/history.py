@@ -1,4 +1,4 @@
-"""Who was given which producer ids, when, in which epoch: the audit log that KIP-730 speaks of.
+"""Which producer ids were given to which brokers, when, in which epoch: the audit log that KIP-730 describes.
 
 The archives of several nodes are one log seen from several places. They are merged by offset: what one
 lacks (a hole, old segments deleted) another may have, and what no one has is named, never skipped in

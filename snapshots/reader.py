@@ -56,7 +56,7 @@ class Reader:
             yield table.decode_key(key), table.decode_value(value)
 
     def meta_get(self, name: str) -> bytes | None:
-        """A small named value."""
+        """The value stored under a name, or None."""
         return as_bytes(self._txn.get(name.encode(), db=self._meta_db))
 
     def applied(self) -> tuple[LogIndex, Term]:

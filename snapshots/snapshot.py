@@ -79,7 +79,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def header(self) -> ImageHeader:
-        """The image's header."""
+        """The header of the snapshot's image."""
         return ImageHeader(self.version, self.controller_epoch, self.leader_id, self.log_ends)
 
 

@@ -148,7 +148,7 @@ class Store:
             self._lock_fd = None
 
     def meta_get(self, name: str) -> bytes | None:
-        """A small named value."""
+        """The value stored under a name, or None."""
         return as_bytes(self.txn.get(name.encode(), db=self.meta_db))
 
     def meta_put(self, name: str, value: bytes) -> None:

@@ -35,7 +35,7 @@ _NO_BROKER: Final = -1
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules overlap, end_not_growing, hole."""
+    """Findings of the rules overlap, end_not_growing and hole."""
     told = inputs.told
     given = inputs.blocks
     chain, explicit = given.where("block_first IS NULL"), given.where("block_first IS NOT NULL")

@@ -1,7 +1,8 @@
 """One log out of its copies: what the checks look at where several directories hold the same partition.
 
-Copy        one directory with a partition's segments. Copies agree at most offsets; where they do not, the
-            bytes that most hold count, the lowest node's in a tie, and past the common end whoever goes on.
+Copy        one directory with a partition's segments. Copies agree at most offsets; where they differ, the
+            bytes that most copies hold count, in a tie those of the lowest node; past the common end, the
+            copies that go on count.
 Opaque      a batch whose checksum is wrong, or bytes that are none: its columns are not believed.
 Displaced   a batch whose offset was there before, or that alone steps out of line between two that are
             contiguous. It can be read: what it is by its producer is said before that it is displaced.

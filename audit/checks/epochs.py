@@ -17,7 +17,7 @@ NAME: Final = "epochs"
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules reused, regressed."""
+    """Findings of the rules reused and regressed."""
     markers = inputs.suspects.where("stale AND control_type IN (0, 1)").withColumns(
         {"offset": F.col("base_offset"), "at_ms": F.col("max_timestamp_ms")}
     )

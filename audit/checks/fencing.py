@@ -18,7 +18,7 @@ NAME: Final = "fencing"
 
 
 def check(inputs: Inputs) -> Result:
-    """Rule zombie."""
+    """Findings of the rule zombie."""
     said = F.when(
         F.col("stale"),
         F.format_string(

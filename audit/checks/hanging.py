@@ -2,7 +2,7 @@
 
 open_past_timeout   the coordinator has it open for longer than its own timeout: it ought to have been
                     aborted.
-orphan              a partition has transactional data of a producer after its last marker, and the
+``orphan``          a partition has transactional data of a producer after its last marker, and the
                     coordinator knows of no transaction that would ever end it (KIP-890's hanging
                     transaction).
 Left out            data that is another check's finding, or whose marker is.
@@ -23,7 +23,7 @@ _OPEN: Final = ("topic", "partition", "producer_id")
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules ``open_past_timeout``, ``orphan``."""
+    """Findings of the rules ``open_past_timeout`` and ``orphan``."""
     now_ms = inputs.coordinator.latest_ms if inputs.now_ms is None else inputs.now_ms
     late = open_past_timeout(inputs.latest, now_ms)
     found = [

@@ -2,7 +2,7 @@
 
 Known       from where the metadata log, a snapshot or ZooKeeper begins to tell: ids below may have been given
             out before, and ids above while bytes of that log cannot be read.
-One         finding for an id, wherever it wrote: what it did is nobody else's finding.
+One         finding for an id, wherever it wrote: no other check reports what it did.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _RULE: Final = "outside_blocks"
 
 
 def check(inputs: Inputs) -> Result:
-    """Rule outside_blocks."""
+    """Findings of the rule outside_blocks."""
     rows = inputs.suspects.where("foreign")
     first = F.struct(
         "topic", "partition", "base_offset", "path", "position", "node", "producer_epoch", "max_timestamp_ms"

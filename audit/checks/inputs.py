@@ -105,7 +105,7 @@ class Inputs:
 
     @cached_property
     def states(self) -> DataFrame:
-        """The coordinator's log: ``fencepost.audit.checks.states.canonical_states``."""
+        """The canonical rows of the coordinator's log: ``fencepost.audit.checks.states.canonical_states``."""
         return self.keep(states.canonical_states(self.transaction_states, self.judged))
 
     @cached_property

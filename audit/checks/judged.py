@@ -35,7 +35,7 @@ _ABORT_OR_COMMIT: Final = (0, 1)
 def judged(canonical: DataFrame, foreign: DataFrame | None) -> DataFrame:
     """Rows of ``canonical`` with further columns.
 
-    In       ``foreign``: producer_id, given out by nobody; None: there are none.
+    In       ``foreign``: the producer ids (producer_id) that were never given out; None: there are none.
     Further  foreign, transactional, marker, stale, counted boolean; hole_first long, null: none before this
              row; marker_ms_before, marker_ms_after long; last_marker_offset long (the producer's, of the
              whole partition); epoch_before int; repeated boolean (a marker that is there already); ends_data

@@ -23,7 +23,7 @@ _PLACE: Final = ("node", "topic", "partition", "path", "position", "base_offset"
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules hole, overlap."""
+    """Findings of the rules hole and overlap."""
     missing = holes(inputs)
     gone = missing.where("NOT known AND NOT untold").join(
         inputs.missing_markers.where("hole_first IS NOT NULL").select(

@@ -22,7 +22,7 @@ _COPY: Final = (*_LOG, "copy", "node")
 
 
 def check(inputs: Inputs) -> Result:
-    """Rule diverged."""
+    """Findings of the rule diverged."""
     rows = inputs.record_batches.join(
         F.broadcast(copies(inputs.files).where("copies > 1").drop("copies")), list(_LOG), "left_semi"
     ).withColumn("copy", directory())

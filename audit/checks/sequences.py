@@ -16,7 +16,7 @@ NAME: Final = "sequences"
 
 
 def check(inputs: Inputs) -> Result:
-    """Rules gap, duplicate."""
+    """Findings of the rules gap and duplicate."""
     rows = inputs.suspects.where("sequence_fault IS NOT NULL").withColumns(
         {"offset": F.col("base_offset"), "at_ms": F.col("max_timestamp_ms")}
     )

@@ -1,7 +1,7 @@
 """What the coordinator decided: its log's rows in order, the transactions in them, the epochs that were left.
 
 Regressed   a row whose (producer id, epoch) its transactional id had left before: it is a finding of its own,
-            and tells nobody anything else.
+            and no other conclusion is drawn from it.
 Known from  Kafka compacts this log: of each id the last row of the compacted part and all that follow are
             left, so an id's rows are a suffix of its story. fencepost's archive is whole.
 """

@@ -27,7 +27,7 @@ class Told(NamedTuple):
     metadata_copies: int
     other_copies: int
     torn: bool  # there are segments of which the end cannot be read
-    compacted: bool  # there are topics that somebody set to be compacted
+    compacted: bool  # some topics are configured to be compacted
 
     @property
     def known_first(self) -> int:
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 def tell(
     record_batches: DataFrame, producer_id_blocks: DataFrame, files: DataFrame, topics: DataFrame
 ) -> Told:
-    """Four small jobs."""
+    """Bounds and gaps of what the logs hold, from four small Spark jobs."""
     log = _row(
         record_batches.where(F.col("topic") == METADATA),
         start="min(CASE WHEN fault IS NULL THEN base_offset END)",

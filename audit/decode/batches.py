@@ -93,7 +93,7 @@ def is_sound(path: str, position: int, *, files: Files = LOCAL) -> bool:
 
 
 def rows_of(where: Where, chunk: Chunk | Unreadable) -> pa.RecordBatch:
-    """RECORD_BATCHES of a chunk."""
+    """Rows of the table RECORD_BATCHES, one for each batch of a chunk."""
     if isinstance(chunk, Unreadable):
         return _unreadable_row(where, chunk)
     headers, count = chunk.headers, len(chunk.positions)

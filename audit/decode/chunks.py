@@ -46,7 +46,7 @@ class Chunk(NamedTuple):
     positions: Positions  # in ``buffer``
     sizes: npt.NDArray[np.int64]
     headers: npt.NDArray[Any]  # of HEADER
-    computed: npt.NDArray[np.uint32] | None  # checksums; None: they were not asked for
+    computed: npt.NDArray[np.uint32] | None  # checksums; None: not requested
     is_sound: npt.NDArray[np.bool_]
 
     @property

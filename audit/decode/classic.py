@@ -37,19 +37,19 @@ class Cursor:
         return number
 
     def int8(self) -> int:
-        """A byte."""
+        """Read a signed 8-bit number."""
         return self._number(_INT8)
 
     def int16(self) -> int:
-        """Two bytes."""
+        """Read a signed 16-bit number, big-endian."""
         return self._number(_INT16)
 
     def int32(self) -> int:
-        """Four bytes."""
+        """Read a signed 32-bit number, big-endian."""
         return self._number(_INT32)
 
     def int64(self) -> int:
-        """Eight bytes."""
+        """Read a signed 64-bit number, big-endian."""
         return self._number(_INT64)
 
     def string(self) -> str:
@@ -73,6 +73,6 @@ class Cursor:
         return max(count, 0)
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raise CorruptData if bytes follow."""
         if self._at != len(self._raw):
             raise CorruptData(f"{len(self._raw) - self._at} bytes after a message of {self._at}")

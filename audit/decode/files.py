@@ -36,7 +36,7 @@ class OpenFile(Protocol):
         """
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the file."""
 
 
 class Files(Protocol):
@@ -63,7 +63,7 @@ class LocalFile:
         self.size = os.fstat(self._descriptor).st_size
 
     def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
-        """See ``OpenFile``. A read may give less than was asked for: it is repeated."""
+        """See ``OpenFile``. A read may return fewer bytes than requested: it is repeated."""
         wanted = max(0, min(count, self.size - position))
         content = np.empty(wanted, np.uint8) if into is None or wanted > len(into) else into[:wanted]
         filled = 0

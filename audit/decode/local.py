@@ -50,7 +50,7 @@ def stop_of_file(file: LogFile, start: int = 0, *, files: Files = LOCAL) -> Stop
 
 
 def file_row(file: LogFile, stop: Stop) -> dict[str, object]:
-    """A row of ``columns.FILES``."""
+    """A row of the table ``columns.FILES``."""
     return {
         "node": file.node,
         "topic": file.topic,

@@ -71,7 +71,7 @@ class MetadataRows:
 
     @classmethod
     def of(cls, where: Where) -> "MetadataRows":
-        """Empty ones."""
+        """Tables without rows."""
         return cls(
             Rows("producer_id_blocks", where),
             Rows("brokers", where),

@@ -1,7 +1,7 @@
 """Where the batches of a segment begin, and what to make of bytes that are no batch.
 
 Walk        a batch begins where the one before it ended. One that could begin there has magic 2, a possible
-            length and an offset that the segment could hold; its checksum is not asked for.
+            length and an offset that the segment could hold; its checksum is not verified.
 Broken      where no batch can begin, the one before it is looked at again: if its checksum is wrong, its
             length may be what is wrong, and the break is at its start; unless the length that lies at the
             break leads to a sound batch. Then every position after the break is tried until a batch is
@@ -81,7 +81,7 @@ class Bounds(NamedTuple):
 class Run(NamedTuple):
     """Batches one after another: ``positions`` in ``buffer``, which begins at ``origin`` of the file.
 
-    The buffer is overwritten when the next span is asked for.
+    The buffer is overwritten by the next span.
     """
 
     buffer: Bytes

@@ -2,7 +2,7 @@
 
 One by one  each check is a query of its own: all together are a plan over which Spark thinks for minutes.
             What several of them need ``Inputs`` keeps.
-Partial     what could not be read is never called clean, whichever checks were asked for.
+Partial     data that could not be read is never called clean, whichever checks are selected.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from fencepost.audit.jobs.source import inputs_of
 from fencepost.audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
 
 INTEGRITY: Final = "integrity"
-"""The check that reports torn files, wrong checksums and records that nobody can read."""
+"""The check that reports torn files, wrong checksums and records that cannot be read."""
 
 _FINDING: Final = "finding"
 _UNKNOWN: Final = "unknown"

@@ -26,11 +26,11 @@ class Growth(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """The name of the Spark data source format."""
         return NAME
 
     def schema(self) -> StructType:
-        """One row per batch."""
+        """The schema: one row per batch."""
         return StructType([StructField("state", StringType())])
 
     def streamReader(self, schema: StructType) -> "GrowthReader":  # noqa: N802 - Spark's name
@@ -54,11 +54,11 @@ class GrowthReader(DataSourceStreamReader):
         return {"state": state_of(self._roots), "idle": int(time.time()) // IDLE_SECONDS}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One."""
+        """A single partition."""
         return [InputPartition(json.dumps(end))]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        """The offset itself."""
+        """A single row: the offset itself."""
         yield (str(partition.value),)
 
 

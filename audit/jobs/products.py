@@ -18,7 +18,7 @@ from fencepost.audit.tables.history import transaction_history
 from fencepost.audit.tables.ownership import producer_id_ownership
 
 FOLDER: Final = "products"
-KEPT: Final = 2  # the one that counts, and the one that somebody may be reading
+KEPT: Final = 2  # the current one, and the one that a reader may still have open
 
 
 def write(spark: SparkSession, inputs: Inputs, verdict: Verdict, tables_dir: str) -> Path:

@@ -39,11 +39,11 @@ _BLOCK: Final = (
 )
 
 Question = Callable[[SparkSession, str, Show], Story | Ownership]
-"""Asked of a session and a folder of tables."""
+"""A query: takes a session, a folder of tables and what to show; returns a story or an ownership."""
 
 
 def question(producer_id: int | None, at: str | None, transactional_id: str | None) -> Question:
-    """The question that one of the two ids asks. Raises AuditRefused: ``at`` is no time, or none is named."""
+    """The query for the id that is given. Raises AuditRefused: ``at`` is no time, or no id is given."""
     try:
         at_ms = None if at is None else parse_moment(at)
     except ValueError as error:

@@ -3,7 +3,7 @@
 Stream    its source says how large the logs are (``growth``); whenever they have grown, or some time has gone
           by, a batch brings the tables up to date and runs the checks over them. The tables are what is
           exactly once: a batch that is played again reads nothing twice.
-Once      a finding is known by what it is about, not by its wording: it is told when it is first seen.
+Once      a finding is identified by its subject, not by its wording: it is reported when it is first seen.
 """
 
 import contextlib

@@ -24,7 +24,7 @@ class Bins(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One value per bin."""
+    """Values of one line of a chart, one per bin."""
 
     label: str
     values: tuple[int, ...]
@@ -48,7 +48,7 @@ class Histogram(NamedTuple):
 class IdSpace:
     """Producer ids given out so far. Times are those of the first and the last block in the log."""
 
-    end: int  # the first id that nobody has
+    end: int  # the first id that was never given out
     block_count: int
     given_out: int  # in the blocks that are known, ids counted once per block
     broker_count: int

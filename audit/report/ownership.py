@@ -11,7 +11,7 @@ from fencepost.audit.report.timeline import Written, written_lines
 class Block(NamedTuple):
     """A block that holds the id: [first, end), ``first`` None: where it begins was not kept.
 
-    ``at_ms``  when it was given out; ``until_ms`` when its broker registered again or left. None: not told.
+    ``at_ms``  when it was given out; ``until_ms`` when its broker registered again or left. None: not known.
     """
 
     first: int | None
@@ -51,7 +51,8 @@ class Ownership:
     def owners(self) -> tuple[Block, ...]:
         """The blocks that had been given out at that time; all of them if none was named.
 
-        An id stays its owner's: what the owner left of a block when it registered again is given to nobody.
+        An id keeps its owner: ids of a block that were left unused when its broker registered again are
+        never given out to another one.
         """
         if self.at_ms is None:
             return self.blocks
@@ -63,7 +64,7 @@ class Ownership:
         return 0 if self.owners else 3 if self.is_partial else 1
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The same as a JSON document."""
         return {
             "producer_id": self.producer_id,
             "at_ms": self.at_ms,
@@ -78,7 +79,7 @@ class Ownership:
         """As text: whose it was, then who used it."""
         when = "" if self.at_ms is None else f" at {moment(self.at_ms)}"
         if not self.owners:
-            yield f"producer id {self.producer_id}: nobody owned it{when}, as far as these logs tell"
+            yield f"producer id {self.producer_id}: no broker owned it{when}, as far as these logs tell"
         for each in self.blocks:
             is_later = "" if each in self.owners else f" (not yet{when})"
             yield f"producer id {self.producer_id}: {_owner(each)}{is_later}"

@@ -44,7 +44,7 @@ class Source:
 
 
 def page(verdict: Verdict, figures: Figures, source: Source) -> str:
-    """The whole document."""
+    """The whole report as one HTML document."""
     body = tag(
         "div",
         tag("h1", "fencepost audit"),

@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 finding``, ``2 findings``."""
+    """A count and its noun: ``1 finding``, ``2 findings``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -54,7 +54,7 @@ def where(finding: Finding) -> str:
 
 
 def finding_line(finding: Finding) -> str:
-    """One finding, one line."""
+    """One finding as one line of text."""
     return (
         f"{where(finding)}: {finding.check}.{finding.rule}: "
         f"{printable(finding.subject)}: {printable(finding.detail)}"

@@ -12,9 +12,7 @@ from typing import Any, Final, NamedTuple
 from fencepost.audit.report.scale import duration
 from fencepost.audit.report.text import moment, plural, printable
 
-EVENTS_MAX: Final = (
-    10_000  # rows of one id that are told, the newest: a page of history nobody reads to its end
-)
+EVENTS_MAX: Final = 10_000  # rows of one id that are shown, the newest: a page stays readable
 WRITTEN_MAX: Final = 1_000  # partitions, per producer epoch
 
 _ENDED: Final = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
@@ -153,7 +151,7 @@ class Story:
         return 0 if self.events else 3 if self.is_partial else 1
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The same as a JSON document."""
         return {
             "transactional_id": self.transactional_id,
             "events": [each._asdict() for each in self.events],

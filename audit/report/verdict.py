@@ -2,14 +2,14 @@
 
 Finding     what may not be in a log that tells the truth. A check with none and nothing unknown has passed.
 Unknown     what the logs that are kept cannot decide: neither a finding nor passed.
-Not read    a torn or unreadable file: the audit cannot speak for what it holds, so nothing is called clean.
+Not read    a torn or unreadable file: its contents are unknown to the audit, so nothing is called clean.
 Bounds      counts are exact; the lists keep at most ``*_MAX`` of each.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-FINDINGS_MAX: Final = 10_000  # listed per check: nobody reads more, and the driver must hold them
+FINDINGS_MAX: Final = 10_000  # listed per check: the Spark driver must hold them in memory
 UNKNOWN_MAX: Final = 1_000  # listed per check
 NOT_READ_MAX: Final = 1_000
 
@@ -74,7 +74,7 @@ class Files:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the audit cannot speak for all that it was pointed at: nothing at all counts too."""
+        """Whether the audit could not read all that it was pointed at; also true if it found no file."""
         return bool(self.not_read) or self.read == 0
 
 
@@ -105,12 +105,12 @@ class Verdict:
 
     @property
     def finding_count(self) -> int:
-        """Of all checks together."""
+        """How many findings all checks have together."""
         return sum(each.finding_count for each in self.outcomes)
 
     @property
     def unknown_count(self) -> int:
-        """Of all checks together."""
+        """How many unknowns all checks have together."""
         return sum(each.unknown_count for each in self.outcomes)
 
     @property

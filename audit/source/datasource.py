@@ -43,11 +43,11 @@ class CutWrong(Exception):
 
 
 class Logs(DataSource):
-    """See the module."""
+    """The Spark data source ``fencepost-logs``: Kafka log segments as rows."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """The name of the Spark data source format."""
         return NAME
 
     def schema(self) -> StructType:
@@ -91,7 +91,7 @@ def register(spark: SparkSession) -> None:
 
 
 class Bundle(InputPartition):
-    """What one task reads."""
+    """Input of one task: the files that it reads."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -123,7 +123,7 @@ class LogsReader(DataSourceReader):
 
 
 class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Segments as they grow."""
+    """Reads segments as they grow."""
 
     def __init__(
         self,
@@ -142,11 +142,11 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Of nothing read."""
+        """The offset at which nothing is read yet."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """By the option."""
+        """The limit that the option sets."""
         return ReadAllAvailable() if self._bytes_max is None else ReadMaxBytes(self._bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -154,12 +154,12 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._furthest({}, None)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """Raises LogTruncated."""
+        """The offset up to which a batch may read. Raises LogTruncated."""
         bytes_max = self._bytes_max if isinstance(limit, ReadMaxBytes) or self._target is not None else None
         return self._furthest(start, bytes_max)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """What lies between two offsets: the same whenever it is asked for."""
+        """The files between two offsets: the same at each call."""
         pieces = [
             piece
             for file, first, last in between(self._segments(), start, end)
@@ -168,7 +168,7 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Bundle(each) for each in bundles(pieces, bytes_each=self._piece_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """As ``LogsReader.read``."""
+        """Rows of one partition: as ``LogsReader.read``."""
         for piece in partition.pieces:
             yield from _rows(self._table, piece)
 

@@ -107,7 +107,7 @@ def keep(name: str, text: str, mode: int) -> Path:
 
 
 def _write(path: Path, text: str, mode: int) -> Path:
-    """Put the file there unless it is. A name once taken holds the whole text, whoever writes it then."""
+    """Create the file unless it is there. A name always holds the whole text, whichever process writes it."""
     if not _ours(path, text):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, half = tempfile.mkstemp(dir=path.parent)

@@ -34,7 +34,7 @@ OPEN_STATES: Final = PREPARED_STATES | {State.ONGOING}
 
 
 class DescribeTransactions(msgspec.Struct, frozen=True):
-    """API key 65."""
+    """A request for the state of some transactions (API key 65)."""
 
     transactional_ids: tuple[str, ...]
 
@@ -72,7 +72,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
 
 class ListedTransaction(msgspec.Struct, frozen=True):
-    """One id."""
+    """The row of one transactional id in a list."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -114,9 +114,9 @@ def describe_many(
     transactional_ids: Sequence[str],
     marked: Callable[[str], frozenset[tuple[str, int]]] | None = None,
 ) -> tuple[DescribedTransaction, ...]:
-    """Each id in order. What comes after DESCRIBED_PARTITIONS_MAX partitions is answered 14: ask again.
+    """Each id in order. Ids past DESCRIBED_PARTITIONS_MAX partitions are answered 14, which clients retry.
 
-    Kafka's admin client asks again for those ids alone.
+    Kafka's admin client sends a new request for those ids alone.
     """
     rows: list[DescribedTransaction] = []
     partitions = 0
@@ -143,10 +143,10 @@ def without(
 
 
 class Selection:
-    """The filters of a ListTransactions, ready to be asked of rows."""
+    """The filters of a ListTransactions, ready to be applied to rows."""
 
     def __init__(self, request: ListTransactions) -> None:
-        """Raises InvalidRegularExpression."""
+        """Compile the filters. Raises InvalidRegularExpression."""
         named = {name: STATE_OF_NAME.get(name) for name in request.state_filters}
         self.unknown_state_filters = tuple(name for name, state in named.items() if state is None)
         self._states = frozenset(state for state in named.values() if state is not None) if named else None

@@ -42,7 +42,7 @@ ABORTED_FROM: Final = 4
 """From this version on an abort after the timeout is answered as what it is, done. The Java client (3.8 and
 later) would count on this transaction's partitions in its next one, and add none, if it were answered with an
 error; it bumps its epoch then. So does librdkafka (version 1) after 59; kafka-python (3) cannot, and ends."""
-BUMPING_VERSION: Final = 5  # EndTxn's, from which on its sender speaks transactions V2
+BUMPING_VERSION: Final = 5  # of EndTxn: from it on the sender uses transactions V2
 TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of such a sender; 0 of any other
 
 
@@ -185,7 +185,9 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
         raise _wrong_state(row, request)
     require_current(row, request.producer_id, request.producer_epoch)
     if row.state in PREPARED_STATES:
-        raise ProducerFenced(f"{row.transactional_id!r} is in {row.state.wire_name}: nobody has that epoch")
+        raise ProducerFenced(
+            f"{row.transactional_id!r} is in {row.state.wire_name}: this epoch was given to none"
+        )
     if row.state is not State.ONGOING and request.committed:
         raise _wrong_state(row, request)
     return True

@@ -99,12 +99,12 @@ def _why(row: Transaction) -> str:
     if fence.cause == FenceCause.TIMEOUT:
         return f" because it was open for longer than its timeout of {_span(row.transaction_timeout_ms)}"
     by = f" (client id {fence.by!r})" if fence.by else ""
-    return f" because {CAUSES.get(fence.cause, 'somebody')}{by} took its epoch {fence.epoch} away"
+    return f" because {CAUSES.get(fence.cause, 'another client')}{by} took its epoch {fence.epoch} away"
 
 
 def _fence(fence: Fence, now_ms: int) -> str:
     by = f" (client id {fence.by!r})" if fence.by else ""
-    cause = CAUSES.get(fence.cause, "somebody")
+    cause = CAUSES.get(fence.cause, "another client")
     return (
         f"epoch {fence.epoch} of producer {fence.producer_id} was fenced by {cause}{by} "
         f"{_span(now_ms - fence.at_ms)} ago"

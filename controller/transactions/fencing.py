@@ -1,9 +1,9 @@
-"""Fencing: whether a (producer id, epoch) still speaks for its transactional id, and its error code if not.
+"""Fencing: whether a (producer id, epoch) is current for its transactional id, and its error code if not.
 
 Given out   a pair counts from the moment that its record answers a producer with it. An abort that is not
             the producer's own (a timeout, an InitProducerId while a transaction is open) bumps the epoch
-            before a producer asks for it: until then that pair is refused, as is 32767 in every state.
-Refusals    of a pair that is not current: its transaction timed out and it may ask for the new epoch (59,
+            before a producer requests it: until then that pair is refused, as is 32767 in every state.
+Refusals    of a pair that is not current: its transaction timed out and it may request the new epoch (59,
             if its InitProducerId can: row 588.2); another instance has the id (90, row 588.4); the producer
             id is unknown (49). A producer id before a rotation is fenced, not unknown, for as long as the row
             remembers it: librdkafka would abort and try again on Kafka's 49.
@@ -56,7 +56,7 @@ def is_given_out(row: Transaction) -> bool:
     """A producer was answered with the row's pair.
 
     Every record that is answered with a pair has the version of the InitProducerId behind it; an abort that
-    bumps the epoch before a producer asks for it has none. Kafka's own rows say neither that nor where the
+    bumps the epoch before a producer requests it has none. Kafka's own rows say neither that nor where the
     instance began: they count as given out.
     """
     if row.producer_epoch > CLIENT_EPOCH_MAX:

@@ -9,11 +9,11 @@ Instance    the life of one producer with a transactional id. It begins with an 
             instance's first .. current     the current one: a retry, or a producer that timed out
             anything else                   fenced
 
-            An open transaction is aborted first, at epoch + 1, and the request is told to come back (51);
-            if nobody gave an epoch, that record already begins the new instance, or the fenced one would
-            pass for a retry. A retry leaves everything as it is, the open transaction too.
+            An open transaction is aborted first, at epoch + 1, and the request is refused with 51, which
+            clients retry. If the request names no epoch, that record already begins the new instance, or
+            the fenced one would pass for a retry. A retry changes nothing, the open transaction included.
 Given out   the epoch of such an abort, and of a timeout's, is given out by a record of its own: until the
-            instance has asked for it, nothing is accepted with it, this request neither.
+            instance has requested it, nothing is accepted with it, this request neither.
 Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
 Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
             fences a live producer if a retry of its own arrives late.
@@ -159,7 +159,7 @@ def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_m
 
 
 def _case(row: Transaction | None, request: InitProducerId) -> _Case:
-    """Raises ProducerFenced: the instance that asks is not the one that holds the id."""
+    """Which case the request is. Raises ProducerFenced: its instance does not hold the id."""
     if request.producer_epoch > CLIENT_EPOCH_MAX:
         raise ProducerFenced(f"epoch {request.producer_epoch} is given to no producer")
     if row is None:
@@ -222,7 +222,7 @@ def _brand_new(transactional_id: str, fresh: ProducerId) -> Transaction:
 
 
 def _instance(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
-    """``row``, whose pair is new, in Empty, held by the instance that asks."""
+    """``row``, whose pair is new, in Empty, held by the instance that sent the request."""
     given = request.producer_id != NO_PRODUCER_ID
     first = row.instance_epoch if given and row.producer_epoch > 0 else row.producer_epoch
     return msgspec.structs.replace(

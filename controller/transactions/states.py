@@ -129,7 +129,7 @@ TRANSACTION_TABLES: Final = (TRANSACTIONS, DEADLINES, UPDATES, PREPARED)
 
 
 def get(view: View, transactional_id: str) -> Transaction | None:
-    """The row of an id. Any text may be asked for."""
+    """The row of an id, or None. Any text may be given."""
     if not is_key(transactional_id):
         return None
     return view.get(TRANSACTIONS, transactional_id)

@@ -26,7 +26,7 @@ PRODUCER_IDS: Final = (
     ),
     Mutant(
         "block-end",
-        "the end of a block is exclusive: the first id that nobody has (KAFKA-15552)",
+        "the end of a block is exclusive: the first id that was never given out (KAFKA-15552)",
         "controller/producer_ids.py",
         "ProducerId(first + block_length)",
         "ProducerId(first + block_length - 1)",

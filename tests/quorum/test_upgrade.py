@@ -201,7 +201,7 @@ def test_a_fence_that_the_log_does_not_explain_is_refused(bench: Bench) -> None:
     bench.go_to(Phase.IMPORTED)
     model = bench.znode
     model.set(fence_content(Fence(CLUSTER, Intent(4999, model.version))), model.version)
-    with pytest.raises(InvalidRequest, match="somebody wrote the znode by hand"):
+    with pytest.raises(InvalidRequest, match="the znode was written by hand"):
         bench.run("fence")
     assert bench.row.phase is Phase.IMPORTED
 
