@@ -18,6 +18,7 @@ from crc32c import crc32c
 
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import Offset, ProducerId, Term
+from fencepost.records.varint import SIGNED, SIGNED_KNOWN, read_signed, signed
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -49,6 +50,8 @@ _LENGTH_COUNTS_FROM: Final = 12  # batchLength does not count baseOffset and its
 _I64: Final = struct.Struct(">q")
 _I32: Final = struct.Struct(">i")
 _U32: Final = struct.Struct(">I")
+
+_NULL: Final = signed(-1)
 
 Header: TypeAlias = tuple[bytes, bytes | None]
 
@@ -270,33 +273,12 @@ def stamp_into(batches: bytearray, position: int, base_offset: Offset, leader_ep
     _I32.pack_into(batches, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
-def _encode_varint(number: int) -> bytes:
-    """Zigzag, then seven bits per byte, the lowest first."""
-    number = (number << 1) ^ (number >> 63)
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-VARINTS: Final = tuple(_encode_varint(number) for number in range(8192))
-"""The varints of the numbers 0 to 8191, of one or two bytes each."""
-
-_NULL: Final = _encode_varint(-1)
-
-
-def _varint(number: int) -> bytes:
-    return VARINTS[number] if 0 <= number < 8192 else _encode_varint(number)
-
-
 def _encode_records(records: Sequence[RecordParts]) -> bytes:
     parts: list[bytes] = []
     append = parts.append
-    varints = VARINTS
+    varints = SIGNED
     for delta, (key, value, headers) in enumerate(records):
-        if key is None and value is not None and not headers and delta < 8192 and len(value) < 8000:
+        if key is None and value is not None and not headers and delta < SIGNED_KNOWN and len(value) < 8000:
             # attributes and timestamp delta, both 0; key length -1; no headers
             offset, size = varints[delta], varints[len(value)]
             length = len(offset) + len(size) + len(value) + 4
@@ -307,15 +289,15 @@ def _encode_records(records: Sequence[RecordParts]) -> bytes:
 
 
 def _encode_record(delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bytes:
-    parts = [b"\0\0", _varint(delta), _sized(key), _sized(value), _varint(len(headers))]
+    parts = [b"\0\0", signed(delta), _sized(key), _sized(value), signed(len(headers))]
     for name, content in headers:
         parts += (_sized(name), _sized(content))
     body = b"".join(parts)
-    return _varint(len(body)) + body
+    return signed(len(body)) + body
 
 
 def _sized(content: bytes | None) -> bytes:
-    return _NULL if content is None else _varint(len(content)) + content
+    return _NULL if content is None else signed(len(content)) + content
 
 
 def decode_records(
@@ -334,14 +316,14 @@ def decode_records(
             length = (length >> 1) ^ -(length & 1)
             position += 1
         else:
-            length, position = _decode_varint(raw, position)
+            length, position = read_signed(raw, position)
         end = position + length
         if raw[position + 1] == 0 and raw[position + 2] < 0x80 and raw[position + 3] == 1:  # as by most
             time_delta, delta, key = 0, (raw[position + 2] >> 1) ^ -(raw[position + 2] & 1), None
             position += 4
         else:
-            time_delta, position = _decode_varint(raw, position + 1)
-            delta, position = _decode_varint(raw, position)
+            time_delta, position = read_signed(raw, position + 1)
+            delta, position = read_signed(raw, position)
             key, position = _decode_sized(raw, position)
         value, position = _decode_sized(raw, position)
         headers: tuple[Header, ...] = ()
@@ -360,24 +342,8 @@ def decode_records(
     return tuple(records)
 
 
-def _decode_varint(raw: bytes, position: int) -> tuple[int, int]:
-    byte = raw[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    number = byte & 0x7F
-    for shift in (7, 14, 21, 28, 35, 42, 49, 56, 63):
-        position += 1
-        byte = raw[position]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number > 0xFFFFFFFFFFFFFFFF:
-                break
-            return (number >> 1) ^ -(number & 1), position + 1
-    raise CorruptData(f"a varint of more than 64 bits at byte {position}")
-
-
 def _decode_sized(raw: bytes, position: int) -> tuple[bytes | None, int]:
-    length, start = _decode_varint(raw, position)
+    length, start = read_signed(raw, position)
     end = start + length
     if length < 0 or end > len(raw):
         if length == -1:
@@ -387,7 +353,7 @@ def _decode_sized(raw: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _decode_headers(raw: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    count, position = _decode_varint(raw, position)
+    count, position = read_signed(raw, position)
     if not 0 <= count <= HEADERS_MAX:
         raise CorruptData(f"{count} headers before byte {position}, expected 0 to {HEADERS_MAX}")
     headers: list[Header] = []

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.records.invariant import CorruptData, InvariantViolation
-from fencepost.records.message import read_message, read_unsigned_varint, write_message
+from fencepost.records.message import read_message, write_message
 from fencepost.records.schema import (
     METADATA_RECORDS,
     AllocateProducerIdsRecord,
@@ -22,6 +22,7 @@ from fencepost.records.schema import (
     PartitionRecord,
     allocated,
 )
+from fencepost.records.varint import read_unsigned
 
 FRAME_VERSION: Final = 1
 
@@ -135,11 +136,11 @@ def decode_frame(frame: bytes) -> MetadataRecord:
 
 def decode_frame_generally(frame: bytes) -> MetadataRecord:
     """What ``decode_frame`` does for every record without a codec of its own."""
-    frame_version, position = read_unsigned_varint(frame, 0)
+    frame_version, position = read_unsigned(frame, 0)
     if frame_version != FRAME_VERSION:
         raise CorruptData(f"metadata frame version {frame_version}, expected {FRAME_VERSION}")
-    key, position = read_unsigned_varint(frame, position)
-    version, position = read_unsigned_varint(frame, position)
+    key, position = read_unsigned(frame, position)
+    version, position = read_unsigned(frame, position)
     record_type = METADATA_RECORDS.get(key)
     if record_type is None:
         raise CorruptData(f"unknown metadata record key {key}")

@@ -24,6 +24,7 @@ from kio.serial.errors import SerialError
 from kio.static.protocol import Entity
 
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
+from fencepost.records.varint import read_unsigned
 
 E = TypeVar("E", bound=Entity)
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
@@ -56,22 +57,6 @@ def write_message(message: Entity) -> bytes:
     return bytes(sink.written)
 
 
-def read_unsigned_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """At most five bytes, seven bits each, the lowest first. Raises CorruptData past 2^32 - 1."""
-    number = 0
-    for shift in (0, 7, 14, 21, 28):
-        if position >= len(buffer):
-            raise _truncated(position, "a varint")
-        byte = buffer[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number > 0xFFFFFFFF:
-                break
-            return number, position
-    raise CorruptData(f"a varint of more than 32 bits ends at position {position}")
-
-
 class _Sink:
     """What kio writes into: the one method of a file that it uses."""
 
@@ -90,7 +75,7 @@ def _truncated(position: int, what: str) -> CorruptData:
 
 def _length(buffer: bytes, position: int) -> tuple[int, int]:
     """A compact length: one more than it says, 0 for null (-1)."""
-    number, position = read_unsigned_varint(buffer, position)
+    number, position = read_unsigned(buffer, position)
     return number - 1, position
 
 
@@ -235,13 +220,13 @@ def _read_tags(
     tagged: dict[int, tuple[str, Read]], values: dict[str, Any], buffer: bytes, position: int
 ) -> int:
     """Tagged fields into ``values``; unknown ones are skipped. Tags must ascend (KIP-482)."""
-    count, position = read_unsigned_varint(buffer, position)
+    count, position = read_unsigned(buffer, position)
     if count > TAGS_MAX:
         raise CorruptData(f"{count} tagged fields before position {position}, at most {TAGS_MAX} expected")
     previous = -1
     for _ in range(count):
-        tag, position = read_unsigned_varint(buffer, position)
-        size, position = read_unsigned_varint(buffer, position)
+        tag, position = read_unsigned(buffer, position)
+        size, position = read_unsigned(buffer, position)
         end = position + size
         if end > len(buffer):
             raise _truncated(position, f"tagged field {tag} of {size} bytes")

@@ -10,14 +10,13 @@ Source   Kafka DefaultRecord (readFrom) and LogValidator: the same layout is dem
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from fencepost.records.batch import HEADERS_MAX, VARINTS
+from fencepost.records.batch import HEADERS_MAX
 from fencepost.records.invariant import CorruptData
+from fencepost.records.varint import SIGNED, SIGNED_KNOWN, read_signed
 
 Body: TypeAlias = bytes | bytearray
 
 _ALL: Final = 2**63  # steps: more than any bytes can hold
-_VARINT_SHIFTS: Final = (7, 14, 21, 28, 35, 42, 49, 56, 63)
-_DELTAS_KNOWN: Final = len(VARINTS)  # later ones, and those that are written otherwise, are decoded
 
 
 class Walked(NamedTuple):
@@ -56,14 +55,14 @@ def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walke
                 length = (length >> 1) ^ -(length & 1)
                 position += 1
             else:
-                length, position = _varint(body, position)
+                length, position = read_signed(body, position)
             end = position + length
             position += 1  # attributes: unused
             if body[position] < 0x80:
                 position += 1
             else:
-                _, position = _varint(body, position)
-            expected = VARINTS[delta] if delta < _DELTAS_KNOWN else b""
+                _, position = read_signed(body, position)
+            expected = SIGNED[delta] if delta < SIGNED_KNOWN else b""
             if expected and body.startswith(expected, position):
                 position += len(expected)
             else:
@@ -73,7 +72,7 @@ def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walke
             if body[position] == 0:
                 position += 1
             else:
-                headers, position = _varint(body, position)
+                headers, position = read_signed(body, position)
                 position = _after_headers(body, position, headers)
                 steps -= headers
             if position != end:
@@ -89,9 +88,9 @@ def record_times(body: Body, position: int, count: int) -> Iterator[tuple[int, i
     """Offset delta and timestamp delta of each record of a checked batch, in order. Raises CorruptData."""
     try:
         for _ in range(count):
-            length, start = _varint(body, position)
-            timestamp_delta, at = _varint(body, start + 1)
-            offset_delta, _ = _varint(body, at)
+            length, start = read_signed(body, position)
+            timestamp_delta, at = read_signed(body, start + 1)
+            offset_delta, _ = read_signed(body, at)
             yield offset_delta, timestamp_delta
             position = start + length
     except IndexError:
@@ -99,7 +98,7 @@ def record_times(body: Body, position: int, count: int) -> Iterator[tuple[int, i
 
 
 def _after_delta(body: Body, position: int, expected: int) -> int:
-    delta, position = _varint(body, position)
+    delta, position = read_signed(body, position)
     if delta != expected:
         raise CorruptData(f"a record has offset delta {delta}, expected {expected}")
     return position
@@ -111,7 +110,7 @@ def _after_sized(body: Body, position: int) -> int:
         length = (length >> 1) ^ -(length & 1)
         position += 1
     else:
-        length, position = _varint(body, position)
+        length, position = read_signed(body, position)
     if length < 0:
         if length == -1:
             return position
@@ -127,24 +126,9 @@ def _after_headers(body: Body, position: int, count: int) -> int:
         if length < 0x80 and not length & 1:
             position += 1 + (length >> 1)
         else:
-            length, position = _varint(body, position)
+            length, position = read_signed(body, position)
             if length < 0:
                 raise CorruptData(f"a header without a name at byte {position}")
             position += length
         position = _after_sized(body, position)
     return position
-
-
-def _varint(body: Body, position: int) -> tuple[int, int]:
-    byte = body[position]
-    number = byte & 0x7F
-    if byte >= 0x80:
-        for shift in _VARINT_SHIFTS:
-            position += 1
-            byte = body[position]
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-        else:
-            raise CorruptData(f"a varint of more than 64 bits at byte {position}")
-    return (number >> 1) ^ -(number & 1), position + 1

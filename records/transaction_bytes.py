@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fencepost.records.transaction_parts import Fence, TopicPartitions
+from fencepost.records.varint import unsigned
 
 _HEAD: Final = struct.Struct(">qhib")  # producer id, epoch, timeout, status
 _TIMES: Final = struct.Struct(">qq")
@@ -57,11 +58,11 @@ def _write(value: Any) -> bytes:
     if value.partitions is None:
         parts.append(b"\x00")
     else:
-        parts.append(_varint(len(value.partitions) + 1))
+        parts.append(unsigned(len(value.partitions) + 1))
         for each in value.partitions:
             topic = each.topic.encode()
             count = len(each.partition_ids)
-            parts += (_varint(len(topic) + 1), topic, _varint(count + 1))
+            parts += (unsigned(len(topic) + 1), topic, unsigned(count + 1))
             parts.append(struct.pack(f">{count}i", *each.partition_ids) + b"\x00")
     parts.append(_TIMES.pack(value.updated_ms, value.started_ms))
     tags = [
@@ -71,36 +72,24 @@ def _write(value: Any) -> bytes:
     ]
     if value.fences:
         fences = _fences(value.fences)
-        tags.append(_varint(_FENCES_TAG) + _varint(len(fences)) + fences)
+        tags.append(unsigned(_FENCES_TAG) + unsigned(len(fences)) + fences)
     if value.timed_out:
-        tags.append(_varint(_TIMED_OUT_TAG) + b"\x01\x01")
-    parts.append(_varint(len(tags)))
+        tags.append(unsigned(_TIMED_OUT_TAG) + b"\x01\x01")
+    parts.append(unsigned(len(tags)))
     return b"".join(parts) + b"".join(tags)
 
 
 def _fences(fences: Any) -> bytes:
-    parts = [_varint(len(fences) + 1)]
+    parts = [unsigned(len(fences) + 1)]
     for fence in fences:
         by = fence.by.encode()
         parts.append(_FENCE.pack(fence.at_ms, fence.cause, fence.producer_id, fence.epoch))
-        parts += (_varint(len(by) + 1), by, b"\x00")
+        parts += (unsigned(len(by) + 1), by, b"\x00")
     return b"".join(parts)
 
 
-def _varint(number: int) -> bytes:
-    if number <= _ONE_BYTE_MAX:
-        return _ONE_BYTE[number]
-    encoded = bytearray()
-    while number > _ONE_BYTE_MAX:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_ONE_BYTE: Final = [bytes((number,)) for number in range(_ONE_BYTE_MAX + 1)]
 _WRITE_TAGS: Final = [
-    (name, _varint(tag) + bytes((layout.size,)), layout, default)
+    (name, unsigned(tag) + bytes((layout.size,)), layout, default)
     for tag, (name, layout, default) in _INT_TAGS.items()
 ]
 

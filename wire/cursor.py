@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from fencepost.records.invariant import CorruptData
+from fencepost.records.varint import read_unsigned, unsigned
 from fencepost.wire.schema import ELEMENTS_MAX, Buffer
 
 T = TypeVar("T")
@@ -25,8 +26,6 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _NO_UUID: Final = bytes(16)
-_VARINT_BITS_MAX: Final = 35  # five bytes of seven bits
-_SMALL: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 class Reader:
@@ -191,21 +190,11 @@ class Reader:
     def _varint(self) -> int:
         buffer, position = self._buffer, self.position
         byte = buffer[position]
-        position += 1
         if byte < 0x80:
-            self.position = position
+            self.position = position + 1
             return byte
-        value = byte & 0x7F
-        shift = 7
-        while byte & 0x80:
-            if shift == _VARINT_BITS_MAX:
-                raise CorruptData(f"a varint of more than five bytes at byte {self.position}")
-            byte = buffer[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        self.position = position
-        return value
+        number, self.position = read_unsigned(buffer, position)
+        return number
 
 
 def read(name: str, reader: Reader, decode: Callable[[Reader], T]) -> T:
@@ -261,19 +250,19 @@ class Writer:
             self.parts.append(b"\0" if self._flexible else b"\xff\xff")
             return
         encoded = text.encode()
-        self.parts.append(varint(len(encoded) + 1) if self._flexible else _INT16.pack(len(encoded)))
+        self.parts.append(unsigned(len(encoded) + 1) if self._flexible else _INT16.pack(len(encoded)))
         self.parts.append(encoded)
 
     def records(self, records: Buffer | None) -> None:
         """Bytes with their length, compact if flexible; not copied before ``message``."""
         size = -1 if records is None else len(records)
-        self.parts.append(varint(size + 1) if self._flexible else _INT32.pack(size))
+        self.parts.append(unsigned(size + 1) if self._flexible else _INT32.pack(size))
         if records:
             self.parts.append(bytes(records))
 
     def count(self, count: int) -> None:
         """How many elements follow; -1 for a null array."""
-        self.parts.append(varint(count + 1) if self._flexible else _INT32.pack(count))
+        self.parts.append(unsigned(count + 1) if self._flexible else _INT32.pack(count))
 
     def int32s(self, numbers: tuple[int, ...]) -> None:
         """An array of int32."""
@@ -286,18 +275,6 @@ class Writer:
         """The end of a structure, if it could have tagged fields."""
         if self._flexible:
             self.parts.append(b"\0")
-
-
-def varint(value: int) -> bytes:
-    """An unsigned varint, little-endian groups of seven bits."""
-    if value < 0x80:
-        return _SMALL[value]
-    groups = bytearray()
-    while value >= 0x80:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
 
 
 def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

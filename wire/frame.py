@@ -12,10 +12,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kio.serial.errors import SerialError
-from kio.serial.readers import read_unsigned_varint
-
 from fencepost.records.invariant import CorruptData
+from fencepost.records.varint import read_unsigned
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
 KEYLESS_BYTES_MAX: Final = 64 * 1024  # of a request whose key is not served, or not here yet
@@ -161,18 +159,16 @@ def skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
     if position < len(frame) and frame[position] == 0:
         return position + 1
     try:
-        count, width = read_unsigned_varint(frame, position)
-        position += width
+        count, position = read_unsigned(frame, position)
         if count > HEADER_TAGS_MAX:
-            raise CorruptData(f"{count} tagged fields in a header, at most {HEADER_TAGS_MAX} are read")
+            raise CorruptData(f"{count} of them, at most {HEADER_TAGS_MAX} are read")
         for _ in range(count):
-            _, width = read_unsigned_varint(frame, position)
-            position += width
-            size, width = read_unsigned_varint(frame, position)
-            position += width + size
+            _, position = read_unsigned(frame, position)
+            size, position = read_unsigned(frame, position)
+            position += size
             if position > len(frame):
-                raise CorruptData(f"a tagged field claims {size} bytes, past the end of the frame")
-    except (SerialError, ValueError) as error:
+                raise CorruptData(f"one claims {size} bytes, past the end of the frame")
+    except CorruptData as error:
         raise CorruptData(f"tagged fields of a header: {error}") from error
     return position
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
-from fencepost.wire.cursor import Reader, Writer, grouped, read, varint
+from fencepost.records.varint import unsigned
+from fencepost.wire.cursor import Reader, Writer, grouped, read
 from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.frame import response_frame_of
 from fencepost.wire.request_limits import TOPIC_LISTS
@@ -192,7 +193,7 @@ def _encode_request(version: int, request: Fetch) -> bytes:
         writer.string("")
     if version >= _REPLICA_STATE_FROM and request.replica_id != -1:
         state = _REPLICA_STATE.pack(request.replica_id, -1) + b"\0"
-        writer.parts += (b"\1", varint(_REPLICA_STATE_TAG), varint(len(state)), state)
+        writer.parts += (b"\1", unsigned(_REPLICA_STATE_TAG), unsigned(len(state)), state)
     else:
         writer.no_tags()
     return writer.message()

@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fencepost.controller.errors import ApiError
-from fencepost.wire.cursor import Reader, Writer, read, varint
+from fencepost.records.varint import unsigned
+from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import Buffer
@@ -57,8 +58,8 @@ _FLEXIBLE_FROM: Final = 1  # from the first version on
 _MARKER: Final = struct.Struct(">qh?")  # producer id | producer epoch | committed
 _RESULT: Final = struct.Struct(">ih")  # partition index | error
 _INT64: Final = struct.Struct(">q")
-_IMAGE_VERSION_HEAD: Final = varint(IMAGE_VERSION_TAG) + varint(_INT64.size)
-_FORCED: Final = varint(FORCED_TAG) + b"\1\1"
+_IMAGE_VERSION_HEAD: Final = unsigned(IMAGE_VERSION_TAG) + unsigned(_INT64.size)
+_FORCED: Final = unsigned(FORCED_TAG) + b"\1\1"
 
 
 def _decode_request(version: int, body: Buffer) -> WriteTxnMarkers:

@@ -16,7 +16,8 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
-from fencepost.wire.cursor import Writer, varint
+from fencepost.records.varint import unsigned
+from fencepost.wire.cursor import Writer
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import SMALL
@@ -26,7 +27,7 @@ _REQUEST: Final = Message(66, "request")
 _RESPONSE: Final = Message(66, "response", elements_max=ANSWER_ELEMENTS_MAX)
 
 _NO_COORDINATOR_TAG: Final = 1000
-_NO_COORDINATOR: Final = b"".join((b"\1", varint(_NO_COORDINATOR_TAG), b"\0"))
+_NO_COORDINATOR: Final = b"".join((b"\1", unsigned(_NO_COORDINATOR_TAG), b"\0"))
 _NO_TAGS: Final = b"\0"
 _THROTTLE_BYTES: Final = 4
 

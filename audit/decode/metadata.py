@@ -29,7 +29,7 @@ from fencepost.records.batch import COMPRESSION, HEADER_BYTES
 from fencepost.records.frame import FRAME_VERSION
 from fencepost.records.invariant import CorruptData
 from fencepost.records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
-from fencepost.records.message import read_message, read_unsigned_varint
+from fencepost.records.message import read_message
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
@@ -38,6 +38,7 @@ from fencepost.records.schema import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from fencepost.records.varint import read_unsigned
 
 TOPIC: Final = "__cluster_metadata"
 _TOPIC_RESOURCE: Final = 2
@@ -137,11 +138,11 @@ def read_frame(value: bytes | None) -> Any:
     """
     if value is None:
         raise CorruptData("a metadata record without a value")
-    frame_version, position = read_unsigned_varint(value, 0)
+    frame_version, position = read_unsigned(value, 0)
     if frame_version != FRAME_VERSION:
         raise CorruptData(f"metadata frame version {frame_version}, expected {FRAME_VERSION}")
-    key, position = read_unsigned_varint(value, position)
-    version, position = read_unsigned_varint(value, position)
+    key, position = read_unsigned(value, position)
+    version, position = read_unsigned(value, position)
     versions = READ.get(key)
     if versions is None:
         return None

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from kio.index import load_request_schema
 
-from fencepost.wire.cursor import varint
+from fencepost.records.varint import unsigned
 from fencepost.wire.dispatch import PRIVATE_KEY_MIN, Api
 from tests.wire.every_api import EVERY_API
 from tests.wire.sample_messages import SAMPLES
@@ -126,10 +126,10 @@ class Messages:
             return
         unknown = [(self._rng.choice((999, 1000, 1001, 2**31)), [Token("raw", b"?" * 3)])]
         tagged += unknown if self._rng.random() < 0.1 else []
-        tokens.append(Token("varint", varint(len(tagged))))
+        tokens.append(Token("varint", unsigned(len(tagged))))
         for tag, value in sorted(tagged):
             size = sum(len(token.raw) for token in value)
-            tokens += [Token("varint", varint(tag)), Token("varint", varint(size)), *value]
+            tokens += [Token("varint", unsigned(tag)), Token("varint", unsigned(size)), *value]
 
     def _field(self, field: Any, tokens: list[Token], flexible: bool, depth: int) -> None:
         kinds = (field.type, *get_args(field.type))
@@ -144,7 +144,7 @@ class Messages:
             return
         count = self._rng.randrange(ELEMENTS_MAX + 1) if depth < DEPTH_WITHOUT_LISTS else 0
         tokens.append(
-            Token("varint", varint(count + 1)) if flexible else Token("length", struct.pack(">i", count))
+            Token("varint", unsigned(count + 1)) if flexible else Token("length", struct.pack(">i", count))
         )
         element = get_args(array)[0]
         for _ in range(count):
@@ -162,11 +162,11 @@ class Messages:
             tokens.append(Token(kafka_type, packed(number, WIDTHS[kafka_type])))
         elif kafka_type == "string":
             text = rng.choice(self._known.texts).encode() if rng.random() < 0.7 else rng.choice(TEXTS)
-            size = varint(len(text) + 1) if flexible else struct.pack(">h", len(text))
+            size = unsigned(len(text) + 1) if flexible else struct.pack(">h", len(text))
             tokens += [Token("varint" if flexible else "short", size), Token("text", text)]
         else:  # bytes and records
             raw = rng.randbytes(rng.choice((0, 1, 60, 61, 300)))
-            size = varint(len(raw) + 1) if flexible else struct.pack(">i", len(raw))
+            size = unsigned(len(raw) + 1) if flexible else struct.pack(">i", len(raw))
             tokens += [Token("varint" if flexible else "length", size), Token("text", raw)]
 
     # What is wrong

@@ -15,6 +15,7 @@ from tests.mutants.hazards import HAZARDS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.hostile_voter import HOSTILE_VOTER
 from tests.mutants.isolation import ISOLATION
+from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
@@ -312,4 +313,5 @@ MUTANTS: Final = (
     *AUDIT,
     *NAMES,
     *REGISTRY,
+    *LAYOUT,
 )

@@ -1,7 +1,6 @@
 """Messages in kio's style: equal to kio where kio is right, CorruptData for every other byte string."""
 
 import io
-import struct
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
@@ -20,7 +19,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
 from fencepost.records.invariant import CorruptData, InvariantViolation
-from fencepost.records.message import TAGS_MAX, read_message, read_unsigned_varint, write_message
+from fencepost.records.message import TAGS_MAX, read_message, write_message
 from fencepost.records.schema import FeatureLevelRecord, RegisterBrokerRecord
 from tests.records.strategies import control_records, metadata_records
 
@@ -182,17 +181,6 @@ def test_tags_are_bounded(count: int) -> None:
 def test_a_field_that_does_not_fit_is_our_bug(record: FeatureLevelRecord) -> None:
     with pytest.raises(InvariantViolation, match="FeatureLevelRecord"):
         write_message(record)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_varints_come_back(number: int) -> None:
-    raw = io.BytesIO()
-    rest = number
-    while rest > 0x7F:
-        raw.write(struct.pack("B", rest & 0x7F | 0x80))
-        rest >>= 7
-    raw.write(struct.pack("B", rest))
-    assert read_unsigned_varint(raw.getvalue(), 0) == (number, len(raw.getvalue()))
 
 
 @given(samples)

@@ -25,7 +25,7 @@ from fencepost.wire import k00_produce as k00
 from fencepost.wire import k01_fetch as k01
 from fencepost.wire import k03_metadata as k03
 from fencepost.wire import k27_write_txn_markers as k27
-from fencepost.wire.cursor import Reader, Writer, read, varint
+from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.frame import response_frame
 from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.wire import coordinator_rows, partition_rows
@@ -398,7 +398,7 @@ def test_elements_are_bounded(flexible: bool, count: int, reason: str | None) ->
     [
         pytest.param(b"", "byte 0", id="nothing"),
         pytest.param(b"\xff\xff\xff\xff\x0f", "more than 20000", id="four-gib-of-numbers"),
-        pytest.param(b"\x80\x80\x80\x80\x80\x01", "five bytes", id="endless-varint"),
+        pytest.param(b"\x80\x80\x80\x80\x80\x01", "32 bits", id="endless-varint"),
         pytest.param(b"\x00", "null", id="null"),
         pytest.param(b"\x03\0\0\0\1", "passes the end", id="cut"),
     ],
@@ -406,8 +406,3 @@ def test_elements_are_bounded(flexible: bool, count: int, reason: str | None) ->
 def test_numbers_that_lie_are_corrupt(body: bytes, reason: str) -> None:
     with pytest.raises(CorruptData, match=reason):
         read("numbers", Reader(body, flexible=True), _numbers)
-
-
-@pytest.mark.parametrize("value", [0, 0x7F, 0x80, 0x3FFF, 0x4000, 2**31 - 1, 2**32 - 1])
-def test_varints_come_back(value: int) -> None:
-    assert Reader(varint(value), flexible=True)._varint() == value
