@@ -51,8 +51,7 @@ from fencepost.snapshots.store import ImageLost, Store
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
 ROWS_UNSAVED_MAX: Final = 2_000
-"""Applied rows that are not in the store's transaction yet: to put them there takes some 8 ms, so that is a
-turn of its own. Memory is bounded also while a long log is replayed."""
+"""Applied rows outside the store's transaction: bounds a replay's memory. Moving them takes 8 ms, a turn."""
 
 
 class Replica:
@@ -79,11 +78,9 @@ class Replica:
         self.store = self._opened_store()
         self._require_level(self.log_level)
         self.journal = Journal(self.store)
-        applied = self.store.meta_get(APPLIED)
-        index, term = (1, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
-        self._applied = (LogIndex(index), Term(term))
+        self._saved = self._saved_position()  # None before the image was written for the first time
+        self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
-        self._saved = None if applied is None else self._applied  # what is on disk of it
         self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
         self.electorate = Electorate(config, self.store, self.journal, lambda: self._applied[0])
         self.peers = sorted(config.voter_ids - {config.node_id})
@@ -120,6 +117,11 @@ class Replica:
         self._answers_deferred = False  # until the entry that the last turn proposed has left
         self._save_is_due = False  # more than ROWS_UNSAVED_MAX rows are unsaved
         self._rest_is_left = False  # the last turn had no time for its last steps
+
+    def _saved_position(self) -> tuple[LogIndex, Term] | None:
+        """The last applied entry that the image on disk has."""
+        raw = self.store.meta_get(APPLIED)
+        return None if raw is None else msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
 
     def _opened_store(self) -> Store:
         directory = self.config.directory
