@@ -352,13 +352,11 @@ class Upgrade:
 
     def _applied(self, decide: DecideRow) -> Steps[Migration]:
         """Decide, and wait until it is applied. Raises ApiError."""
-        row: Migration = yield from self._submitted(lambda view, _now_ms: decide(view))
-        return row
+        return (yield from self._submitted(lambda view, _now_ms: decide(view)))
 
     def _preview(self, decide: DecideRow) -> Steps[Migration]:
         """What would come of it; nothing is written. Raises ApiError."""
-        row: Migration = yield from self._submitted(lambda view, _now_ms: Decision((), decide(view).response))
-        return row
+        return (yield from self._submitted(lambda view, _now_ms: Decision((), decide(view).response)))
 
     def _submitted(self, decide: Decide[R]) -> Steps[R]:
         outcome: Outcome[R] = yield lambda told: self._submit(decide, lambda outcome, _ms: told(outcome))

@@ -19,7 +19,7 @@ class AnnouncementsEndpoint:
         self._partitions = partitions
         self._acls = acls
 
-    def announce(self, request: AnnouncePartitions, context: Context, reply: Reply) -> None:
+    def announce(self, request: AnnouncePartitions, context: Context, reply: Reply[None]) -> None:
         """The endpoint. Raises ClusterAuthorizationFailed."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         for each in request.announcements if context.proved else ():

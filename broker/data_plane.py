@@ -31,7 +31,7 @@ from fencepost.broker.verification import Verifier
 from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
-from fencepost.wire.dispatch import Service
+from fencepost.wire.dispatch import Service, served
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS
@@ -94,15 +94,17 @@ class DataPlane:
 
     def service(self) -> Service:
         """By API key."""
-        return {
-            PRODUCE.key: (PRODUCE, self._produce.produce),
-            FETCH.key: (FETCH, self._fetch.fetch),
-            LIST_OFFSETS.key: (LIST_OFFSETS, self._offsets.list_offsets),
-            OFFSET_FOR_LEADER_EPOCH.key: (OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
-            WRITE_TXN_MARKERS.key: (WRITE_TXN_MARKERS, self._markers.write),
-            ANNOUNCE_PARTITIONS.key: (ANNOUNCE_PARTITIONS, self._announcements.announce),
-            DESCRIBE_PRODUCERS.key: (DESCRIBE_PRODUCERS, self._describe_producers.describe),
-        }
+        return dict(
+            (
+                served(PRODUCE, self._produce.produce),
+                served(FETCH, self._fetch.fetch),
+                served(LIST_OFFSETS, self._offsets.list_offsets),
+                served(OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
+                served(WRITE_TXN_MARKERS, self._markers.write),
+                served(ANNOUNCE_PARTITIONS, self._announcements.announce),
+                served(DESCRIBE_PRODUCERS, self._describe_producers.describe),
+            )
+        )
 
     async def recover(self) -> None:
         """Open the logs that are there. Before the broker registers."""

@@ -34,7 +34,7 @@ class DescribeProducersEndpoint:
         self._stalls = stalls
         self._absent = absent
 
-    def describe(self, request: DescribeProducers, context: Context, reply: Reply) -> None:
+    def describe(self, request: DescribeProducers, context: Context, reply: Reply[EncodedAnswer]) -> None:
         """The endpoint."""
 
         def answer() -> None:
@@ -42,7 +42,7 @@ class DescribeProducersEndpoint:
 
         self._absent.look_up_first([TopicQuery(topic) for topic, _ in request.topics], answer)
 
-    def _steps(self, request: DescribeProducers, reply: Reply) -> Iterator[None]:
+    def _steps(self, request: DescribeProducers, reply: Reply[EncodedAnswer]) -> Iterator[None]:
         """Yields where something else may run: partitions share a slice."""
         rows: list[EncodedPartition] = []
         done = 0  # producers, and what partitions cost beside, since something else ran

@@ -59,7 +59,7 @@ class FetchEndpoint:
         self.loop = asyncio.get_running_loop()
         self.waiting: set[_Parked] = set()
 
-    def fetch(self, request: Fetch, context: Context, reply: Reply) -> None:
+    def fetch(self, request: Fetch, context: Context, reply: Reply[FetchAnswer]) -> None:
         """The endpoint."""
         missing = [
             TopicQuery(each.topic, each.topic_id) for each in request.partitions if self._find(each) is None
@@ -89,7 +89,7 @@ class FetchEndpoint:
             return self._absent.code_by_id(asked.topic_id, asked.index)
         return ErrorCode.UNKNOWN_TOPIC_ID
 
-    def _serve(self, request: Fetch, reply: Reply) -> None:
+    def _serve(self, request: Fetch, reply: Reply[FetchAnswer]) -> None:
         """Answer, or wait."""
         if len(request.partitions) > READS_MAX:
             _Large(self, request, reply, self._stalls).begin()
@@ -193,7 +193,7 @@ class _Waiting:
         endpoint: FetchEndpoint,
         read: Callable[[], tuple[FetchedPartition, ...]],
         request: Fetch,
-        reply: Reply,
+        reply: Reply[FetchAnswer],
         partitions: set[Partition],
     ) -> None:
         self._endpoint = endpoint
@@ -239,7 +239,9 @@ class _Large:
         "_partitions", "_pause", "_pause_s", "_reply", "_request", "_stalls",
     )  # fmt: skip
 
-    def __init__(self, endpoint: FetchEndpoint, request: Fetch, reply: Reply, stalls: Stalls) -> None:
+    def __init__(
+        self, endpoint: FetchEndpoint, request: Fetch, reply: Reply[FetchAnswer], stalls: Stalls
+    ) -> None:
         self._endpoint = endpoint
         self._request = request
         self._reply = reply

@@ -63,7 +63,7 @@ class MarkersEndpoint:
         self._acls = acls
         self._clock_ms = clock_ms
 
-    def write(self, request: WriteTxnMarkers, context: Context, reply: Reply) -> None:
+    def write(self, request: WriteTxnMarkers, context: Context, reply: Reply[WriteTxnMarkersAnswer]) -> None:
         """The endpoint. Raises ClusterAuthorizationFailed."""
         try:
             self._acls.require(context.principal, Operation.CLUSTER_ACTION)
@@ -82,7 +82,9 @@ class MarkersEndpoint:
         else:
             self._append_all(request, proved, reply)
 
-    def _append_all(self, request: WriteTxnMarkers, proved: bool, reply: Reply) -> None:
+    def _append_all(
+        self, request: WriteTxnMarkers, proved: bool, reply: Reply[WriteTxnMarkersAnswer]
+    ) -> None:
         written = _Written(request, reply)
         Slices("WriteTxnMarkers", self._steps(request, proved, written), reply, self._stalls).start()
 
@@ -193,7 +195,7 @@ class _Written:
 
     __slots__ = ("_answered", "_reply", "_request", "asking", "codes", "unflushed")
 
-    def __init__(self, request: WriteTxnMarkers, reply: Reply) -> None:
+    def __init__(self, request: WriteTxnMarkers, reply: Reply[WriteTxnMarkersAnswer]) -> None:
         self._request = request
         self._reply = reply
         self._answered = False

@@ -50,7 +50,7 @@ class OffsetsEndpoint:
         self._absent = absent
         self._stalls = stalls
 
-    def list_offsets(self, request: ListOffsets, context: Context, reply: Reply) -> None:
+    def list_offsets(self, request: ListOffsets, context: Context, reply: Reply[ListOffsetsAnswer]) -> None:
         """Where the times asked for lie."""
 
         rows: list[OffsetFound] = []
@@ -67,7 +67,9 @@ class OffsetsEndpoint:
 
         self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
 
-    def offset_for_leader_epoch(self, request: OffsetForLeaderEpoch, context: Context, reply: Reply) -> None:
+    def offset_for_leader_epoch(
+        self, request: OffsetForLeaderEpoch, context: Context, reply: Reply[OffsetForLeaderEpochAnswer]
+    ) -> None:
         """Where the epochs asked for end."""
 
         rows: list[EpochEnd] = []

@@ -58,7 +58,7 @@ class _Pending:
 
     __slots__ = ("_left", "_reply", "_rows", "budget", "is_looked_up", "request", "to_begin", "unknown")
 
-    def __init__(self, request: Produce, reply: Reply) -> None:
+    def __init__(self, request: Produce, reply: Reply[ProduceAnswer]) -> None:
         self.request = request
         self._reply = reply
         self._left = len(request.partitions)
@@ -101,7 +101,7 @@ class ProduceEndpoint:
         self._flusher = flusher
         self._clock_ms = clock_ms
 
-    def produce(self, request: Produce, context: Context, reply: Reply) -> None:
+    def produce(self, request: Produce, context: Context, reply: Reply[ProduceAnswer]) -> None:
         """The endpoint. Raises InvalidRequest on acks that Kafka does not know."""
         if request.acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {request.acks}: expected -1, 0 or 1")

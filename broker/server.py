@@ -27,7 +27,7 @@ from fencepost.controller.errors import (
 )
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.dispatch import Api, Context, Reply, Service
+from fencepost.wire.dispatch import Api, Context, Reply, Service, served
 from fencepost.wire.k10_find_coordinator import (
     FIND_COORDINATOR,
     GROUP,
@@ -45,7 +45,7 @@ from fencepost.wire.k22_init_producer_id import (
 )
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
-from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
+from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum, DescribeQuorumAnswer
 from fencepost.wire.k60_describe_cluster import (
     BROKERS,
     DESCRIBE_CLUSTER,
@@ -95,15 +95,18 @@ class BrokerServer:
 
     def service(self) -> Service:
         """By API key. ApiVersions and SASL are the listener's own, transactions the coordinator's."""
+        own = (
+            served(FIND_COORDINATOR, self._find_coordinator),
+            served(INIT_PRODUCER_ID, self._init_producer_id),
+            served(DESCRIBE_QUORUM, self._describe_quorum),
+            served(DESCRIBE_CLUSTER, self._describe_cluster),
+        )
         return {
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
             **self._topic_requests.service(),
             **self._data.service(),
-            FIND_COORDINATOR.key: (FIND_COORDINATOR, self._find_coordinator),
-            INIT_PRODUCER_ID.key: (INIT_PRODUCER_ID, self._init_producer_id),
-            DESCRIBE_QUORUM.key: (DESCRIBE_QUORUM, self._describe_quorum),
-            DESCRIBE_CLUSTER.key: (DESCRIBE_CLUSTER, self._describe_cluster),
+            **dict(own),
         }
 
     async def stop(self) -> None:
@@ -113,7 +116,9 @@ class BrokerServer:
             task.cancel()
         await asyncio.gather(*self._forwarded, return_exceptions=True)
 
-    def _find_coordinator(self, request: FindCoordinator, context: Context, reply: Reply) -> None:
+    def _find_coordinator(
+        self, request: FindCoordinator, context: Context, reply: Reply[FindCoordinatorAnswer]
+    ) -> None:
         if request.key_type not in (GROUP, TRANSACTION):
             raise InvalidRequest(f"key type {request.key_type} has no coordinator here")
         coordinator = self._cache.picture().coordinator
@@ -122,7 +127,9 @@ class BrokerServer:
         where = (coordinator.broker_id, coordinator.host, coordinator.port)
         reply(FindCoordinatorAnswer(tuple(Coordinator(key, *where) for key in request.keys)))
 
-    def _init_producer_id(self, request: InitProducerId, context: Context, reply: Reply) -> None:
+    def _init_producer_id(
+        self, request: InitProducerId, context: Context, reply: Reply[InitProducerIdAnswer]
+    ) -> None:
         """Raises CoordinatorLoadInProgress (14) when no id is at hand: never waits, never says 7."""
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
             raise InvalidRequest(
@@ -133,13 +140,15 @@ class BrokerServer:
             return
         reply(InitProducerIdAnswer(self._producer_ids.claim(), 0))
 
-    def _ask_coordinator(self, key: int, request: Any, context: Context, reply: Reply) -> None:
+    def _ask_coordinator(self, key: int, request: Any, context: Context, reply: Reply[Any]) -> None:
         """What concerns a transactional id is the coordinator's: the active controller's node serves it."""
         if key not in self._coordinator:
             _not_coordinator(request, context, reply)
         self._coordinator[key][1](request, context, reply)
 
-    def _describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
+    def _describe_cluster(
+        self, request: DescribeCluster, context: Context, reply: Reply[DescribeClusterAnswer]
+    ) -> None:
         if request.endpoint_type != BROKERS:
             raise InvalidRequest("this listener knows brokers; ask a controller's listener for controllers")
         picture = self._cache.picture()
@@ -151,13 +160,17 @@ class BrokerServer:
             )
         )
 
-    def _describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
+    def _describe_quorum(
+        self, request: DescribeQuorum, context: Context, reply: Reply[DescribeQuorumAnswer]
+    ) -> None:
         if len(self._forwarded) >= FORWARDED_MAX:
             raise CoordinatorLoadInProgress(f"{FORWARDED_MAX} requests are under way to the controller")
         self._spawn(self._forward_describe_quorum(request, reply))
 
-    async def _forward_describe_quorum(self, request: DescribeQuorum, reply: Reply) -> None:
-        outcome: Any
+    async def _forward_describe_quorum(
+        self, request: DescribeQuorum, reply: Reply[DescribeQuorumAnswer]
+    ) -> None:
+        outcome: DescribeQuorumAnswer | ApiError
         try:
             outcome = await self._controllers.call(DESCRIBE_QUORUM, request, timeout_s=FORWARD_TIMEOUT_S)
         except ApiError as error:
@@ -172,5 +185,5 @@ class BrokerServer:
         task.add_done_callback(self._forwarded.discard)
 
 
-def _not_coordinator(request: Any, context: Context, reply: Reply) -> None:
+def _not_coordinator(request: Any, context: Context, reply: Reply[Any]) -> None:
     raise NotCoordinator("this node is no controller, so it coordinates no transactions")

@@ -10,7 +10,7 @@ Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from fencepost.broker.metadata_cache import MetadataCache
@@ -19,7 +19,7 @@ from fencepost.broker.topics import TopicCache
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode, RequestTimedOut
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.dispatch import Api, Context, Reply, Service
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, served
 from fencepost.wire.k03_metadata import (
     METADATA,
     BrokerNode,
@@ -30,7 +30,7 @@ from fencepost.wire.k03_metadata import (
 )
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
-from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs
+from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs, DescribeConfigsAnswer
 
 FORWARDED_MAX: Final = 100  # requests that wait for the controller; one more is told to come back
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
@@ -58,12 +58,14 @@ class TopicRequests:
 
     def service(self) -> Service:
         """By API key."""
-        return {
-            METADATA.key: (METADATA, self._metadata),
-            CREATE_TOPICS.key: (CREATE_TOPICS, self._forwarding(CREATE_TOPICS, Operation.CREATE)),
-            DELETE_TOPICS.key: (DELETE_TOPICS, self._forwarding(DELETE_TOPICS, Operation.DELETE)),
-            DESCRIBE_CONFIGS.key: (DESCRIBE_CONFIGS, self._describe_configs),
-        }
+        return dict(
+            (
+                served(METADATA, self._metadata),
+                served(CREATE_TOPICS, self._forwarding(CREATE_TOPICS, Operation.CREATE)),
+                served(DELETE_TOPICS, self._forwarding(DELETE_TOPICS, Operation.DELETE)),
+                served(DESCRIBE_CONFIGS, self._describe_configs),
+            )
+        )
 
     async def stop(self) -> None:
         """Give up what is under way."""
@@ -71,7 +73,7 @@ class TopicRequests:
             task.cancel()
         await asyncio.gather(*self._waiting, return_exceptions=True)
 
-    def _metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+    def _metadata(self, request: Metadata, context: Context, reply: Reply[MetadataAnswer]) -> None:
         if request.topics == ():
             reply(self._answer(()))
             return
@@ -81,7 +83,7 @@ class TopicRequests:
             return
         self._spawn(self._fresh_metadata(request, reply))
 
-    async def _fresh_metadata(self, request: Metadata, reply: Reply) -> None:
+    async def _fresh_metadata(self, request: Metadata, reply: Reply[MetadataAnswer]) -> None:
         if request.topics is None:
             await self._topics.refresh()
             reply(self._answer(self._topics.all()))
@@ -116,19 +118,21 @@ class TopicRequests:
             topics=topics,
         )
 
-    def _forwarding(self, api: Api[Any, Any], operation: Operation) -> Callable[[Any, Context, Reply], None]:
-        def forward(request: Any, context: Context, reply: Reply) -> None:
+    def _forwarding(self, api: Api[Any, Any], operation: Operation) -> Endpoint[Any, Any]:
+        def forward(request: Any, context: Context, reply: Reply[Any]) -> None:
             self._acls.require(context.principal, operation)
             self._spawn(self._forward(api, request, reply))
 
         return forward
 
-    def _describe_configs(self, request: DescribeConfigs, context: Context, reply: Reply) -> None:
+    def _describe_configs(
+        self, request: DescribeConfigs, context: Context, reply: Reply[DescribeConfigsAnswer]
+    ) -> None:
         self._acls.require(context.principal, Operation.DESCRIBE)
         self._spawn(self._answer_configs(request, reply))
 
-    async def _answer_configs(self, request: DescribeConfigs, reply: Reply) -> None:
-        outcome: Any
+    async def _answer_configs(self, request: DescribeConfigs, reply: Reply[DescribeConfigsAnswer]) -> None:
+        outcome: DescribeConfigsAnswer | ApiError
         try:
             outcome = await self._controllers.call(DESCRIBE_CONFIGS, request, timeout_s=CONFIGS_TIMEOUT_S)
         except ApiError as error:
@@ -137,7 +141,7 @@ class TopicRequests:
             outcome = RequestTimedOut(f"the active controller did not answer: {error}")
         reply(outcome)
 
-    async def _forward(self, api: Api[Any, Any], request: Any, reply: Reply) -> None:
+    async def _forward(self, api: Api[Any, Any], request: Any, reply: Reply[Any]) -> None:
         outcome: Any
         timeout_s = min(max(request.timeout_ms, 1_000) / 1000, FORWARD_TIMEOUT_S_MAX)
         try:

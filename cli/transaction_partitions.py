@@ -15,6 +15,7 @@ from fencepost.cluster.brokers import Brokers
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.describe import DescribedTransaction, ListTransactions
+from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import ProducerId
 from fencepost.wire.errors import error_for, raise_for
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, TxnMarker, WriteTxnMarkers
@@ -22,6 +23,8 @@ from fencepost.wire.k61_describe_producers import (
     DESCRIBE_PRODUCERS,
     ActiveProducer,
     DescribeProducers,
+    DescribeProducersAnswer,
+    EncodedAnswer,
     PartitionProducers,
 )
 
@@ -49,7 +52,7 @@ async def producers_of(
             answer = await brokers.ask_leader(topic, partition, DESCRIBE_PRODUCERS, request)
         else:
             answer = await brokers.ask_node(broker_id, DESCRIBE_PRODUCERS, request)
-        return _told(answer.partitions[0])
+        return _told(_read(answer)[0])
 
     return tuple(sorted(await brokers.patiently(ask), key=lambda each: each.producer_id))
 
@@ -140,6 +143,12 @@ async def _producers_on(
         topics[topic].append(index)
     request = DescribeProducers(tuple((topic, tuple(indexes)) for topic, indexes in topics.items()))
     answer = await brokers.patiently(lambda: brokers.ask_node(leader, DESCRIBE_PRODUCERS, request))
+    return _read(answer)
+
+
+def _read(answer: DescribeProducersAnswer | EncodedAnswer) -> tuple[PartitionProducers, ...]:
+    if not isinstance(answer, DescribeProducersAnswer):
+        raise InvariantViolation(f"producers came as {type(answer).__name__}, which only servers make")
     return answer.partitions
 
 

@@ -5,7 +5,7 @@ A broker comes again by itself for what it is refused, so no request is parked.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, ErrorCode
@@ -21,7 +21,7 @@ from fencepost.controller.transactions.add_partitions import (
 from fencepost.controller.view import View
 from fencepost.coordinator.parts import Parts
 from fencepost.quorum.port import Closing, Reply, Submit
-from fencepost.records.logged import ENTRY_COST_MAX, cost_of, encode_record
+from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, cost_of, encode_record
 
 AT_ONCE_MAX: Final = 50
 """Transactions in one decision, which takes some 2 ms."""
@@ -60,7 +60,7 @@ def _decide_batch(
     What the entry has no room for is answered COORDINATOR_LOAD_IN_PROGRESS (14): brokers come again, and then
     what is in already takes no room. Only large transactions take so much.
     """
-    records: list[Any] = []
+    records: list[StateRecord] = []
     room = ENTRY_COST_MAX  # what does not fit beside others is decided again, for the next entry
     results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
     for each in transactions:

@@ -6,10 +6,9 @@ APIs        ListSetAside (20066, DESCRIBE), ExplainTransaction (20065, DESCRIBE)
 Answers     leave with an entry, which proves that this node leads.
 """
 
-from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.decision import Decision
@@ -18,12 +17,12 @@ from fencepost.controller.transactions import states
 from fencepost.controller.transactions.explain import CAUSES, explain
 from fencepost.controller.view import View
 from fencepost.coordinator.completions import COMPLETION
+from fencepost.coordinator.coordinator_errors import CoordinatorErrors
 from fencepost.coordinator.marker_sender import MarkerSender
 from fencepost.coordinator.transaction_timers import EXPIRY, TIMEOUT
-from fencepost.quorum.port import Reply as Told
-from fencepost.quorum.port import Submit
+from fencepost.quorum.port import Outcome, Submit
 from fencepost.quorum.quarantine import Quarantine
-from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
@@ -45,37 +44,41 @@ EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the co
 _OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
 """The concerns whose rows are transactional ids."""
 
-Tell = Callable[[Told[Any], Any, int], None]
-"""Replies in a coordinator's words."""
-
 
 class SetAsideServer:
     """See the module."""
 
     def __init__(
-        self, submit: Submit, acls: Acls, markers: MarkerSender, quarantine: Quarantine, tell: Tell
+        self,
+        submit: Submit,
+        acls: Acls,
+        markers: MarkerSender,
+        quarantine: Quarantine,
+        errors: CoordinatorErrors,
     ) -> None:
         self._submit = submit
         self._acls = acls
         self._markers = markers
-        self._tell = tell
+        self._errors = errors
         self._quarantine = quarantine
 
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        return {
-            EXPLAIN_TRANSACTION.key: (EXPLAIN_TRANSACTION, self.explain),
-            LIST_SET_ASIDE.key: (LIST_SET_ASIDE, self.list_set_aside),
-            FORCE_MARKERS.key: (FORCE_MARKERS, self.force),
-        }
+        return dict(
+            (
+                served(EXPLAIN_TRANSACTION, self.explain),
+                served(LIST_SET_ASIDE, self.list_set_aside),
+                served(FORCE_MARKERS, self.force),
+            )
+        )
 
-    def explain(self, request: ExplainTransaction, context: Context, reply: Reply) -> None:
+    def explain(self, request: ExplainTransaction, context: Context, reply: Reply[Explanation]) -> None:
         """API key 20065: why a transaction is where it is."""
         self._acls.require(context.principal, Operation.DESCRIBE)
-        self._submit(partial(self._decide_explain, request), partial(self._tell, reply), closing=reply)
+        self._submit(partial(self._decide_explain, request), self._errors.before(reply), closing=reply)
 
-    def _decide_explain(self, request: ExplainTransaction, view: View, now_ms: int) -> Decision[Any]:
+    def _decide_explain(self, request: ExplainTransaction, view: View, now_ms: int) -> Decision[Explanation]:
         transactional_id = request.transactional_id
         row = states.get(view, transactional_id)
         if row is None:
@@ -91,11 +94,11 @@ class SetAsideServer:
         said = explain(row, now_ms, refusing=refusing, failing=failing)
         return Decision((), Explanation(said, fences, rows))
 
-    def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply) -> None:
+    def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply[SetAsideList]) -> None:
         """API key 20066."""
         self._acls.require(context.principal, Operation.DESCRIBE)
         self._submit(
-            lambda _view, _now_ms: Decision((), self._list()), partial(self._tell, reply), closing=reply
+            lambda _view, _now_ms: Decision((), self._list()), self._errors.before(reply), closing=reply
         )
 
     def _list(self) -> SetAsideList:
@@ -117,13 +120,13 @@ class SetAsideServer:
             if transactional_id is None or (each.key == transactional_id and each.concern in _OF_TRANSACTIONS)
         )
 
-    def force(self, request: ForceMarkers, context: Context, reply: Reply) -> None:
+    def force(self, request: ForceMarkers, context: Context, reply: Reply[ForcedMarkers]) -> None:
         """API key 20027: the markers that are refused are sent again, forced. What was decided stays so."""
         self._acls.require(context.principal, Operation.ALTER)
 
-        def proven(outcome: Any, throttle_ms: int = 0) -> None:
+        def proven(outcome: Outcome[None], throttle_ms: int) -> None:
             if isinstance(outcome, ApiError):
-                self._tell(reply, outcome, throttle_ms)
+                reply(self._errors.translate(outcome), throttle_ms)
                 return
             parts = self._markers.force(request.transactional_id)
             reply(ForcedMarkers(tuple(f"{topic}-{index}" for topic, index in parts)), throttle_ms)

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller import cluster_version
 from fencepost.controller.authorization import Acls, Operation
@@ -39,6 +39,7 @@ from fencepost.controller.topics import (
     CreateTopics,
     CreateTopicsAnswer,
     DeleteTopics,
+    DeleteTopicsAnswer,
     NewTopic,
     Topic,
     TopicCreated,
@@ -48,8 +49,9 @@ from fencepost.controller.topics import (
 from fencepost.controller.view import Overlay, View
 from fencepost.coordinator.parts import Parts
 from fencepost.quorum.port import Submit
+from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
-from fencepost.wire.dispatch import Context, Reply, Service
+from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
@@ -86,13 +88,15 @@ class TopicServer:
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        return {
-            CREATE_TOPICS.key: (CREATE_TOPICS, self.create),
-            DELETE_TOPICS.key: (DELETE_TOPICS, self.delete),
-            DESCRIBE_CONFIGS.key: (DESCRIBE_CONFIGS, self.describe_configs),
-        }
+        return dict(
+            (
+                served(CREATE_TOPICS, self.create),
+                served(DELETE_TOPICS, self.delete),
+                served(DESCRIBE_CONFIGS, self.describe_configs),
+            )
+        )
 
-    def create(self, request: CreateTopics, context: Context, reply: Reply) -> None:
+    def create(self, request: CreateTopics, context: Context, reply: Reply[CreateTopicsAnswer]) -> None:
         """API key 19."""
         self._acls.require(context.principal, Operation.CREATE)
         several = creation_parts(request, self._rules)
@@ -106,24 +110,26 @@ class TopicServer:
     ) -> Decision[CreateTopicsAnswer]:
         return decide_create(view, request, self._rules, self._rng, earlier=earlier)
 
-    def delete(self, request: DeleteTopics, context: Context, reply: Reply) -> None:
+    def delete(self, request: DeleteTopics, context: Context, reply: Reply[DeleteTopicsAnswer]) -> None:
         """API key 20."""
         self._acls.require(context.principal, Operation.DELETE)
         self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply, closing=reply)
 
-    def describe_configs(self, request: DescribeConfigs, context: Context, reply: Reply) -> None:
+    def describe_configs(
+        self, request: DescribeConfigs, context: Context, reply: Reply[DescribeConfigsAnswer]
+    ) -> None:
         """API key 32: the settings of topics. Those of brokers are in their properties files."""
         self._acls.require(context.principal, Operation.DESCRIBE)
         if len(request.resources) > RESOURCES_MAX:
             raise InvalidRequest(f"{len(request.resources)} resources; at most {RESOURCES_MAX} at once")
 
-        def decide(view: View, now_ms: int) -> Decision[Any]:
+        def decide(view: View, now_ms: int) -> Decision[DescribeConfigsAnswer]:
             results = tuple(_configs(view, each, self._rules) for each in request.resources)
             return Decision((), DescribeConfigsAnswer(results))
 
         self._submit(decide, reply, closing=reply)
 
-    def describe(self, request: Metadata, context: Context, reply: Reply) -> None:
+    def describe(self, request: Metadata, context: Context, reply: Reply[tuple[TopicMetadata, ...]]) -> None:
         """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
 
         A topic that is asked for by name, is not there and may be made is created with the defaults.
@@ -138,7 +144,9 @@ class TopicServer:
             return False
         return True
 
-    def _decide_describe(self, view: View, request: Metadata, creates: bool) -> Decision[Any]:
+    def _decide_describe(
+        self, view: View, request: Metadata, creates: bool
+    ) -> Decision[tuple[TopicMetadata, ...]]:
         if request.topics is None:
             return Decision((), self._all(view))
         absent = [each.name for each in request.topics if each.name and find(view, each.name) is None]
@@ -247,7 +255,7 @@ def _described(view: View, topics: Iterable[Topic]) -> Iterable[TopicMetadata]:
         )
 
 
-def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[Any]) -> PartitionMetadata:
+def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[BrokerId]) -> PartitionMetadata:
     kept = view.get(PARTITIONS, (topic_id, index))
     if kept is None:  # it is there, or its topic is not: see controller.topics
         return PartitionMetadata(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)

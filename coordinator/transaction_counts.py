@@ -10,7 +10,7 @@ class TransactionCounts:
     committed, aborted   transactions whose every marker is written.
     timed_out            open transactions that are aborted as their time is over.
     fenced               open transactions that are aborted as another instance asked for their id.
-    held                 requests that wait for a transaction to complete.
+    parked               requests that wait for a transaction to complete.
     markers_waiting      markers that are not known to be written.
     wedged               markers that a partition refuses.
     open_ms_max          for how long the oldest open transaction has been open.
@@ -20,7 +20,7 @@ class TransactionCounts:
     aborted: int = 0
     timed_out: int = 0
     fenced: int = 0
-    held: int = 0
+    parked: int = 0
     markers_waiting: int = 0
     wedged: int = 0
     open_ms_max: int = 0

@@ -36,10 +36,10 @@ class TransactionLists:
         self._replica = replica
         self._call_later = call_later
         self._background = background
-        self._waiting: deque[tuple[Selection, int, Reply]] = deque()
+        self._waiting: deque[tuple[Selection, int, Reply[EncodedList]]] = deque()
         self._running = 0
 
-    def read(self, selection: Selection, now_ms: int, reply: Reply) -> None:
+    def read(self, selection: Selection, now_ms: int, reply: Reply[EncodedList]) -> None:
         """Answer with what is selected of all that is applied by now; later, on this thread."""
         if len(self._waiting) >= LISTS_WAITING_MAX:
             reply(CoordinatorLoadInProgress(f"{LISTS_WAITING_MAX} lists wait; come back"), 0)

@@ -4,8 +4,8 @@ Where       the active controller's, on its controller listener and on its node'
             they answer NOT_COORDINATOR (16); while the leadership begins, COORDINATOR_LOAD_IN_PROGRESS (14).
 Decisions   controller/transactions; answers leave when the entry of their batch is applied. A request takes
             no task: it is a decision, and a call of its reply.
-51          parks the request where that helps (coordinator/parked.py): it is decided again in the entry that
-            completes the transaction it collided with.
+51          parks the request where that helps (coordinator/transaction_requests.py): it is decided again in
+            the entry that completes the transaction it collided with.
 Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15) to a client: never a failure that later shows as done.
 
 Source      Kafka KafkaApis, TransactionCoordinator; docs/kafka-notes.md B2 to B7, E3.
@@ -13,7 +13,7 @@ Source      Kafka KafkaApis, TransactionCoordinator; docs/kafka-notes.md B2 to B
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -23,16 +23,11 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
-    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
-    NotController,
-    NotCoordinator,
-    RequestTimedOut,
-    StorageFull,
 )
-from fencepost.controller.transactions import add_partitions, describe, end_txn, init_producer_id, states
+from fencepost.controller.transactions import add_partitions, describe, end_txn, init_producer_id
 from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsAnswer,
@@ -45,39 +40,38 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     Selection,
 )
-from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.end_txn import EndDecision, EndTxn, EndTxnAnswer
+from fencepost.controller.transactions.init_producer_id import (
+    InitDecision,
+    InitProducerId,
+    InitProducerIdAnswer,
+)
 from fencepost.controller.transactions.markers import Marker
-from fencepost.controller.transactions.states import PREPARED_STATES
 from fencepost.controller.view import View
 from fencepost.coordinator import broker_batches
 from fencepost.coordinator.announcer import Announcer
 from fencepost.coordinator.announcer import Send as SendAnnouncements
+from fencepost.coordinator.coordinator_errors import CoordinatorErrors
 from fencepost.coordinator.marker_sender import CallLater, MarkerSender, Send
-from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX, Held, Waiting
+from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.coordinator.set_aside import SetAsideServer
 from fencepost.coordinator.transaction_counts import TransactionCounts
 from fencepost.coordinator.transaction_lists import TransactionLists
+from fencepost.coordinator.transaction_requests import Fencing, TransactionRequests
 from fencepost.coordinator.transaction_timers import TransactionTimers, TransactionTimes
-from fencepost.quorum.port import Background, Decide, Submit
-from fencepost.quorum.port import Reply as Told
+from fencepost.quorum.port import Background, Outcome, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import ProducerId
-from fencepost.wire.dispatch import Context, Reply, Service, Then
+from fencepost.wire.dispatch import Context, Reply, Service, Then, served
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
-from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList
 from fencepost.wire.k20024_announce_partitions import Announcement
 
-TRIES_MAX: Final = 16  # decisions that may tell one request 51; then it is told so
 ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it asks for 500
 DESCRIBED_MAX: Final = 5_000  # ids of one request
-
-
-class Fencing(ConcurrentTransactions):
-    """An open transaction is being aborted, as another instance of its producer asked for its id."""
 
 
 class TransactionServer:
@@ -104,10 +98,8 @@ class TransactionServer:
         self._replica = replica
         self._submit = submit
         self._acls = acls
-        self._clock = clock
-        self._held = Held()
         self._announcer = Announcer(self._image, send_announcements)
-        self._active = False
+        self._errors = CoordinatorErrors(replica)
         self._lists = TransactionLists(replica, call_later, background)
         self.claim: Callable[[], ProducerId] = _no_producer_id
         self.counts = TransactionCounts()
@@ -122,7 +114,10 @@ class TransactionServer:
             now_ms=replica.proposer.now_ms,
             log=log,
         )
-        self.set_aside = SetAsideServer(submit, acls, self.markers, replica.quarantine, self._tell)
+        self._requests = TransactionRequests(
+            self._image, submit, self.markers, self._errors, counts=self.counts, clock=clock
+        )
+        self.set_aside = SetAsideServer(submit, acls, self.markers, replica.quarantine, self._errors)
         self._timers = TransactionTimers(
             times,
             self._image,
@@ -139,41 +134,34 @@ class TransactionServer:
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        own = {
-            api.key: (api, endpoint)
-            for api, endpoint in (
-                (INIT_PRODUCER_ID, self.init_producer_id),
-                (ADD_PARTITIONS_TO_TXN, self.add_partitions),
-                (END_TXN, self.end_txn),
-                (DESCRIBE_TRANSACTIONS, self.describe),
-                (LIST_TRANSACTIONS, self.list_transactions),
-            )
-        }
-        return {**own, **self.set_aside.service}
+        own = (
+            served(INIT_PRODUCER_ID, self.init_producer_id),
+            served(ADD_PARTITIONS_TO_TXN, self.add_partitions),
+            served(END_TXN, self.end_txn),
+            served(DESCRIBE_TRANSACTIONS, self.describe),
+            served(LIST_TRANSACTIONS, self.list_transactions),
+        )
+        return {**dict(own), **self.set_aside.service}
 
     # -- leadership ---------------------------------------------------------------------------------
 
     def activated(self, now_ms: int) -> None:
         """This node coordinates from now on: what is prepared is completed, of earlier leaders too."""
-        self._active = True
+        self._requests.activated()
         self.markers.activated()
         self._timers.activated(now_ms)
 
     def deposed(self) -> None:
-        """It does no more. Held requests find the next coordinator: nothing of them is done."""
-        self._active = False
+        """It does no more."""
         self.markers.deposed()
         self._timers.deposed()
-        for waiting in self._held.drain():
-            waiting.reply(NotCoordinator("this node no longer coordinates transactions; nothing was done"), 0)
+        self._requests.deposed()
 
     def maintain(self, now_ms: int) -> None:
         """Every few milliseconds while this node coordinates: parked requests, timeouts, expiry."""
-        now_s = self._clock()
-        for waiting in self._held.expired(now_s):
-            self._decide(waiting)
+        self._requests.expire()
         self._timers.beat(now_ms)
-        self.counts.held, self.counts.markers_waiting = len(self._held), self.markers.waiting
+        self.counts.markers_waiting = self.markers.waiting
         self.counts.wedged = self.markers.wedges.partitions
 
     def sweep(self, _now_ms: int) -> None:
@@ -181,14 +169,17 @@ class TransactionServer:
 
     # -- producers ----------------------------------------------------------------------------------
 
-    def init_producer_id(self, request: InitProducerId, context: Context, reply: Reply) -> None:
+    def init_producer_id(
+        self, request: InitProducerId, context: Context, reply: Reply[InitProducerIdAnswer]
+    ) -> None:
         """API key 22, with a transactional id."""
         if request.transactional_id is None:
             raise InvalidRequest("a producer id without a transactional id is a broker's to give")
         named = msgspec.structs.replace(request, client_id=context.client_id or "")
-        self._ask(request.transactional_id, partial(self._decide_init, named), reply, HOLD_S_MAX)
+        decide = partial(self._decide_init, named)
+        self._requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
 
-    def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> Decision[Any]:
+    def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> InitDecision:
         fresh = self.claim() if init_producer_id.needs_producer_id(view, request, now_ms) else None
         decided = init_producer_id.decide_init_producer_id(
             view, request, now_ms=now_ms, fresh=fresh, max_timeout_ms=self._times.timeout_ms_max
@@ -197,18 +188,21 @@ class TransactionServer:
             return Decision(decided.records, Fencing(str(decided.response)))
         return decided
 
-    def add_partitions(self, request: AddPartitionsToTxn, context: Context, reply: Reply) -> None:
-        """API key 24. In batches it comes from brokers, which come again by themselves: nothing is held."""
+    def add_partitions(
+        self, request: AddPartitionsToTxn, context: Context, reply: Reply[AddPartitionsToTxnAnswer]
+    ) -> None:
+        """API key 24. In batches it comes from brokers, which come again by themselves: nothing is parked."""
         if not request.batched:
             (asked,) = request.transactions
             adding = _Adding(asked)
 
-            def answer(outcome: Any, throttle_ms: int = 0) -> None:
+            def announced(outcome: Outcome[AddPartitionsToTxnAnswer], throttle_ms: int) -> None:
                 if isinstance(outcome, AddPartitionsToTxnAnswer):
                     self._announcer.announce(adding.announcement())
                 reply(outcome, throttle_ms)
 
-            self._ask(asked.transactional_id, adding, Then(answer, reply), HOLD_S_MAX)
+            then = Then(announced, reply)
+            self._requests.begin(asked.transactional_id, adding, then, PARK_S_MAX)
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
@@ -217,62 +211,21 @@ class TransactionServer:
                 f"{len(request.transactions)} transactions with {len(ids)} ids; "
                 f"expected each once, at most {ADDED_MAX}"
             )
-        broker_batches.submit(self._submit, request, partial(self._tell, reply), reply)
+        broker_batches.submit(self._submit, request, self._errors.before(reply), reply)
 
-    def end_txn(self, request: EndTxn, context: Context, reply: Reply) -> None:
+    def end_txn(self, request: EndTxn, context: Context, reply: Reply[EndTxnAnswer | None]) -> None:
         """API key 26."""
-        self._ask(request.transactional_id, partial(self._decide_end, request), reply, HOLD_END_S_MAX)
+        decide = partial(self._decide_end, request)
+        self._requests.begin(request.transactional_id, decide, reply, PARK_END_S_MAX)
 
-    def _decide_end(self, request: EndTxn, view: View, now_ms: int) -> Decision[Any]:
+    def _decide_end(self, request: EndTxn, view: View, now_ms: int) -> EndDecision:
         fresh = self.claim() if end_txn.needs_producer_id_at_end(view, request) else None
         return end_txn.decide_end_txn(view, request, now_ms=now_ms, fresh=fresh)
 
-    # -- asking, waiting, asking again ---------------------------------------------------------------
-
-    def _ask(self, transactional_id: str, decide: Decide[Any], reply: Reply, hold_s: float) -> None:
-        waiting = Waiting(transactional_id, decide, reply, self._clock() + hold_s)
-        is_stuck = self.markers.wedges.is_stuck(transactional_id)
-        if not is_stuck and self.markers.is_pending(transactional_id) and self._held.hold(waiting):
-            return  # an entry would only say 51
-        self._decide(waiting)
-
-    def _decide(self, waiting: Waiting) -> None:
-        self._submit(waiting.decide, partial(self._decided, waiting), closing=waiting.reply)
-
-    def _decided(self, waiting: Waiting, outcome: Any, throttle_ms: int = 0) -> None:
-        """The entry of its batch is applied, or its fate is told."""
-        self.markers.look(waiting.transactional_id)
-        if isinstance(outcome, ConcurrentTransactions):
-            if isinstance(outcome, Fencing):
-                self.counts.fenced += 1
-            if self._active and self._wait_more(waiting):
-                return
-        self._tell(waiting.reply, outcome, throttle_ms)
-
-    def _wait_more(self, waiting: Waiting) -> bool:
-        """Hold a request that was told 51, or ask at once if its way is free by now. False: tell it."""
-        waiting.tries += 1
-        if waiting.tries >= TRIES_MAX or self._clock() >= waiting.until_s:
-            return False
-        if self.markers.wedges.is_stuck(waiting.transactional_id):
-            return False  # nothing ends it before somebody does something
-        if not self._collides(waiting.transactional_id):
-            self._decide(waiting)
-            return True
-        return self._held.hold(waiting)
-
-    def _collides(self, transactional_id: str) -> bool:
-        """The id's transaction is prepared, and nothing that completes it is proposed or waits to be."""
-        if self.markers.is_pending(transactional_id):
-            return True
-        row = states.get(self._image(), transactional_id)
-        prepared = row is not None and row.state in PREPARED_STATES
-        return prepared and not self.markers.is_completing(transactional_id)
+    # -- markers --------------------------------------------------------------------------------------
 
     def _release(self, transactional_id: str) -> None:
-        """The decision that completes its transaction was submitted: these ride in the same entry."""
-        for waiting in self._held.release(transactional_id):
-            self._decide(waiting)
+        self._requests.release(transactional_id)
 
     def _completed(self, marker: Marker) -> None:
         if marker.committed:
@@ -280,36 +233,30 @@ class TransactionServer:
         else:
             self.counts.aborted += 1
 
-    def _tell(self, reply: Told[Any], outcome: Any, throttle_ms: int = 0) -> None:
-        """In a coordinator's words."""
-        if isinstance(outcome, NotController):
-            proposer = self._replica.proposer
-            if self._replica.raft.is_leader and proposer.active_epoch is None:
-                outcome = CoordinatorLoadInProgress("this node becomes the coordinator; come back soon")
-            else:
-                outcome = NotCoordinator(str(outcome))
-        elif isinstance(outcome, RequestTimedOut | StorageFull):
-            outcome = CoordinatorNotAvailable(str(outcome))
-        reply(outcome, throttle_ms)
-
     # -- describing ---------------------------------------------------------------------------------
 
-    def describe(self, request: DescribeTransactions, context: Context, reply: Reply) -> None:
+    def describe(
+        self, request: DescribeTransactions, context: Context, reply: Reply[DescribeTransactionsAnswer]
+    ) -> None:
         """API key 65. Of a transaction that ends: the partitions whose marker is not known to be written."""
         if len(request.transactional_ids) > DESCRIBED_MAX:
             raise InvalidRequest(f"{len(request.transactional_ids)} ids; at most {DESCRIBED_MAX}")
-        self._submit(partial(self._decide_describe, request), partial(self._tell, reply), closing=reply)
+        self._submit(partial(self._decide_describe, request), self._errors.before(reply), closing=reply)
 
-    def _decide_describe(self, request: DescribeTransactions, view: View, _now_ms: int) -> Decision[Any]:
+    def _decide_describe(
+        self, request: DescribeTransactions, view: View, _now_ms: int
+    ) -> Decision[DescribeTransactionsAnswer]:
         rows = describe.describe_many(view, request.transactional_ids, self.markers.written)
         return Decision((), DescribeTransactionsAnswer(rows))
 
-    def list_transactions(self, request: ListTransactions, context: Context, reply: Reply) -> None:
+    def list_transactions(
+        self, request: ListTransactions, context: Context, reply: Reply[EncodedList]
+    ) -> None:
         """API key 66. An entry proves that this node leads; then another thread reads what is on disk."""
 
-        def proven(outcome: Any, throttle_ms: int = 0) -> None:
+        def proven(outcome: Outcome[int], throttle_ms: int) -> None:
             if isinstance(outcome, ApiError):
-                self._tell(reply, outcome, throttle_ms)
+                reply(self._errors.translate(outcome), throttle_ms)
             else:
                 self._lists.read(selection, outcome, reply)
 
@@ -330,7 +277,7 @@ class _Adding:
         self._added: AddPartitionsAnswer | None = None
         self._version = 0
 
-    def __call__(self, view: View, now_ms: int) -> Decision[Any]:
+    def __call__(self, view: View, now_ms: int, /) -> Decision[AddPartitionsToTxnAnswer]:
         request = self._request
         decided = add_partitions.decide_add_partitions(view, request, now_ms=now_ms)
         self._added = decided.response

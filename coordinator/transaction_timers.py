@@ -96,7 +96,7 @@ class TransactionTimers:
     def deposed(self) -> None:
         """The leadership is over. The next one reports what is open."""
         self._begin(0)
-        self._counts.open_ms_max = self._counts.held = self._counts.markers_waiting = 0
+        self._counts.open_ms_max = self._counts.parked = self._counts.markers_waiting = 0
         self._counts.wedged = 0
 
     def beat(self, now_ms: int) -> None:

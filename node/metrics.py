@@ -195,7 +195,7 @@ class _TransactionMetrics:
             "For how long the oldest open transaction has been open",
             registry=registry,
         )
-        self._held = Gauge(
+        self._parked = Gauge(
             "fencepost_transaction_requests_held",
             "Requests that wait for a transaction to complete",
             registry=registry,
@@ -218,7 +218,7 @@ class _TransactionMetrics:
                 counter.inc(count)
         counts.committed = counts.aborted = counts.timed_out = counts.fenced = 0
         self._open_max.set(counts.open_ms_max / 1000)
-        self._held.set(counts.held)
+        self._parked.set(counts.parked)
         self._markers.set(counts.markers_waiting)
 
 

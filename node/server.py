@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -18,9 +18,17 @@ from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
 from fencepost.controller import brokers, cluster_version, levels, producer_ids
 from fencepost.controller.authorization import Acls, Operation
-from fencepost.controller.brokers import Broker, Contacts, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.brokers import (
+    Broker,
+    Contacts,
+    Heartbeat,
+    HeartbeatStatus,
+    RegisterBroker,
+    UnregisterBroker,
+)
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode, NotController
+from fencepost.controller.levels import LogLevels
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.quota import AllocationQuota
 from fencepost.controller.view import View
@@ -30,9 +38,9 @@ from fencepost.quorum.crash_points import Reach
 from fencepost.quorum.port import Outcome, Submit
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.sweep import Sweep
-from fencepost.records.types import BrokerId, NodeId, Offset, Term
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, Term
 from fencepost.settings.config import NodeConfig
-from fencepost.wire.dispatch import Context, Reply, Service, Then
+from fencepost.wire.dispatch import Context, Reply, Service, Then, served
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, MetadataAnswer, TopicMetadata
 from fencepost.wire.k55_describe_quorum import (
     DESCRIBE_QUORUM,
@@ -54,7 +62,7 @@ from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from fencepost.wire.k20021_migrate import MIGRATE, Migrate
+from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 LISTENER_NAME: Final = "CONTROLLER"
@@ -121,25 +129,22 @@ class ControllerServer:
     @property
     def service(self) -> Service:
         """API key to (codec, endpoint)."""
-        own = {
-            api.key: (api, endpoint)
-            for api, endpoint in (
-                (ALLOCATE_PRODUCER_IDS, self.allocate),
-                (BROKER_REGISTRATION, self.register),
-                (BROKER_HEARTBEAT, self.heartbeat),
-                (UNREGISTER_BROKER, self.unregister),
-                (DESCRIBE_QUORUM, self.describe_quorum),
-                (DESCRIBE_CLUSTER, self.describe_cluster),
-                (METADATA, self.metadata),
-                (MIGRATE, self.migrate),
-                (LOG_LEVELS, self.log_levels),
-            )
-        }
-        return {**own, **self.topics.service}
+        own = (
+            served(ALLOCATE_PRODUCER_IDS, self.allocate),
+            served(BROKER_REGISTRATION, self.register),
+            served(BROKER_HEARTBEAT, self.heartbeat),
+            served(UNREGISTER_BROKER, self.unregister),
+            served(DESCRIBE_QUORUM, self.describe_quorum),
+            served(DESCRIBE_CLUSTER, self.describe_cluster),
+            served(METADATA, self.metadata),
+            served(MIGRATE, self.migrate),
+            served(LOG_LEVELS, self.log_levels),
+        )
+        return {**dict(own), **self.topics.service}
 
     # -- producer ids -------------------------------------------------------------------------------
 
-    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply[ProducerIdBlock]) -> None:
         """API key 67."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         bridged = self.migrator.is_bridge
@@ -172,18 +177,18 @@ class ControllerServer:
     def _charge(self, broker_id: BrokerId, now_ms: int) -> int:
         return self._quota.charge(broker_id, now_ms) if self._quota.rate else 0
 
-    def migrate(self, request: Migrate, context: Context, reply: Reply) -> None:
+    def migrate(self, request: Migrate, context: Context, reply: Reply[Migrated]) -> None:
         """API key 20021: the upgrade from ZooKeeper."""
         looks = request.command == "status"
         self._acls.require(context.principal, Operation.DESCRIBE if looks else Operation.ALTER)
         self.migrator.command(request, reply)
 
-    def log_levels(self, request: AskLogLevels, context: Context, reply: Reply) -> None:
+    def log_levels(self, request: AskLogLevels, context: Context, reply: Reply[LogLevels]) -> None:
         """API key 20057: the log level in force, and raising it."""
         wanted, own = request.log_level, self._config.node_id
         self._acls.require(context.principal, Operation.DESCRIBE if wanted is None else Operation.ALTER)
 
-        def decide(view: View, now_ms: int) -> Decision[Any]:
+        def decide(view: View, now_ms: int) -> Decision[LogLevels]:
             highest = self._replica.highest_levels
             if wanted is None:
                 return levels.decide_describe(view, own, highest)
@@ -208,11 +213,11 @@ class ControllerServer:
 
     # -- brokers ------------------------------------------------------------------------------------
 
-    def register(self, request: RegisterBroker, context: Context, reply: Reply) -> None:
+    def register(self, request: RegisterBroker, context: Context, reply: Reply[BrokerEpoch]) -> None:
         """API key 62."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
 
-        def decide(view: View, now_ms: int) -> Decision[Any]:
+        def decide(view: View, now_ms: int) -> Decision[BrokerEpoch]:
             decided = brokers.decide_register(
                 view, request, cluster_id=self._cluster_id, contacts=self.contacts, now_ms=now_ms
             )
@@ -221,11 +226,11 @@ class ControllerServer:
 
         self._submit(decide, reply, closing=reply)
 
-    def heartbeat(self, request: Heartbeat, context: Context, reply: Reply) -> None:
+    def heartbeat(self, request: Heartbeat, context: Context, reply: Reply[HeartbeatStatus]) -> None:
         """API key 63."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
 
-        def decide(view: View, now_ms: int) -> Decision[Any]:
+        def decide(view: View, now_ms: int) -> Decision[HeartbeatStatus]:
             decided = brokers.decide_heartbeat(view, request)
             self.contacts.heard(request.broker_id, now_ms)
             status = replace(decided.response, cluster_version=cluster_version.current(view))
@@ -233,7 +238,7 @@ class ControllerServer:
 
         self._submit(decide, reply, closing=reply)
 
-    def unregister(self, request: UnregisterBroker, context: Context, reply: Reply) -> None:
+    def unregister(self, request: UnregisterBroker, context: Context, reply: Reply[None]) -> None:
         """API key 64."""
         self._acls.require(context.principal, Operation.ALTER)
         self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply, closing=reply)
@@ -264,7 +269,9 @@ class ControllerServer:
 
     # -- describing ---------------------------------------------------------------------------------
 
-    def describe_quorum(self, request: DescribeQuorum, context: Context, reply: Reply) -> None:
+    def describe_quorum(
+        self, request: DescribeQuorum, context: Context, reply: Reply[DescribeQuorumAnswer]
+    ) -> None:
         """API key 55. A linearizable read: it rides on an entry, so only a real leader answers."""
         self._acls.require(context.principal, Operation.DESCRIBE)
         self._submit(lambda view, now_ms: Decision((), self._quorum(now_ms)), reply, closing=reply)
@@ -299,7 +306,9 @@ class ControllerServer:
         )
         return DescribeQuorumAnswer.of(partition, nodes)
 
-    def describe_cluster(self, request: DescribeCluster, context: Context, reply: Reply) -> None:
+    def describe_cluster(
+        self, request: DescribeCluster, context: Context, reply: Reply[DescribeClusterAnswer]
+    ) -> None:
         """API key 60. Controllers: what this node knows, at once. Brokers: a linearizable read.
 
         As in Kafka nothing is required of the principal.
@@ -322,7 +331,7 @@ class ControllerServer:
             endpoint_type=CONTROLLERS,
         )
 
-    def metadata(self, request: Metadata, context: Context, reply: Reply) -> None:
+    def metadata(self, request: Metadata, context: Context, reply: Reply[MetadataAnswer]) -> None:
         """API key 3, which Kafka's controllers lack: topics for brokers, and who leads for Kafka's clients.
 
         kafka-python's admin is one that finds its way by nothing else: only the leader is named, as only
@@ -332,7 +341,7 @@ class ControllerServer:
             reply(self._metadata_answer(()))
             return
 
-        def answer(outcome: Any, throttle_ms: int = 0) -> None:
+        def described(outcome: Outcome[tuple[TopicMetadata, ...]], throttle_ms: int) -> None:
             if isinstance(outcome, NotController):
                 asked = tuple(
                     TopicMetadata(
@@ -346,7 +355,7 @@ class ControllerServer:
             else:
                 reply(self._metadata_answer(outcome), throttle_ms)
 
-        self.topics.describe(request, context, Then(answer, reply))
+        self.topics.describe(request, context, Then(described, reply))
 
     def _metadata_answer(self, topics: tuple[TopicMetadata, ...], error_code: int = 0) -> MetadataAnswer:
         leader = self._replica.raft.leader_id

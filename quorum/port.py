@@ -30,8 +30,11 @@ Outcome: TypeAlias = R | ApiError
 class Decide(Protocol[R_co]):
     """A decision on an image. It changes nothing."""
 
-    def __call__(self, view: View, now_ms: int, /) -> Decision[R_co]:
-        """The records to write, and the response once they are applied. Raises ApiError to refuse."""
+    def __call__(self, view: View, now_ms: int, /) -> Decision[R_co | ApiError]:
+        """The records to write, and the response once they are applied, which may be an ApiError.
+
+        Raises ApiError to refuse without records.
+        """
 
 
 class Reply(Protocol[R_contra]):
@@ -123,7 +126,7 @@ class Request(Struct, Generic[R]):
         """See Submission."""
         return name_of(self.decide)
 
-    def run(self, view: View, now_ms: int, /) -> Decision[R]:
+    def run(self, view: View, now_ms: int, /) -> Decision[R | ApiError]:
         """See Submission."""
         decision = self.decide(view, now_ms)
         self.outcome, self.throttle_ms = decision.response, decision.throttle_ms

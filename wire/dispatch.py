@@ -14,6 +14,7 @@ from fencepost.wire.schema import Buffer
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 API_VERSIONS_KEY: Final = 18
 PRIVATE_KEY_MIN: Final = 20_000
@@ -101,32 +102,44 @@ class Context:
         return self.proof.proved
 
 
-class Reply(Protocol):
-    """Answers one request, once. A second call is an InvariantViolation; after a lost connection, nothing."""
-
-    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
-        """``outcome`` is the response or an ApiError; the connection is muted for ``throttle_ms``."""
+class Closing(Protocol):
+    """Where a reply goes, if that can be closed: a client's connection."""
 
     def close(self, reason: str, /) -> None:
         """No answer can be given: close the connection, so that the client finds out at once."""
 
 
-class Then:
-    """Gives outcomes to ``call``, which gives them to ``reply``; closes where ``reply`` goes."""
+class Reply(Closing, Protocol[R_contra]):
+    """Answers one request, once. A second call is an InvariantViolation; after a lost connection, nothing."""
+
+    def __call__(self, outcome: R_contra | ApiError, throttle_ms: int = 0, /) -> None:
+        """``outcome`` is the response or an ApiError; the connection is muted for ``throttle_ms``."""
+
+
+class Then(Generic[R]):
+    """Gives outcomes to ``call``, which gives them to a reply; closes where that reply goes."""
 
     __slots__ = ("_call", "close")
 
-    def __init__(self, call: Callable[[Any, int], None], reply: Reply) -> None:
+    def __init__(self, call: Callable[[R | ApiError, int], None], closing: Closing) -> None:
         self._call = call
-        self.close = reply.close
+        self.close = closing.close
 
-    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
+    def __call__(self, outcome: R | ApiError, throttle_ms: int = 0, /) -> None:
         """See Reply."""
         self._call(outcome, throttle_ms)
 
 
-Endpoint: TypeAlias = Callable[[Any, Context, Reply], None]
-"""May raise ApiError instead of replying with it."""
+Endpoint: TypeAlias = Callable[[Q, Context, Reply[R]], None]
+"""(request, context, reply). May raise ApiError instead of replying with it."""
 
-Service: TypeAlias = Mapping[int, tuple[Api[Any, Any], Endpoint]]
+Served: TypeAlias = tuple[Api[Any, Any], Endpoint[Any, Any]]
+"""An API and the endpoint of its own request and response; see ``served``."""
+
+Service: TypeAlias = Mapping[int, Served]
 """What a listener serves, by API key. ApiVersions and SASL are the listener's own."""
+
+
+def served(api: Api[Q, R], endpoint: Endpoint[Q, R]) -> tuple[int, Served]:
+    """An item of a Service. The endpoint takes the API's request, and replies with its response."""
+    return api.key, (api, endpoint)

@@ -151,7 +151,7 @@ def _decode_response(version: int, body: Buffer) -> DescribeProducersAnswer:
     return DescribeProducersAnswer(rows)
 
 
-DESCRIBE_PRODUCERS: Final[Api[DescribeProducers, DescribeProducersAnswer]] = Api(
+DESCRIBE_PRODUCERS: Final[Api[DescribeProducers, DescribeProducersAnswer | EncodedAnswer]] = Api(
     key=61,
     name="DescribeProducers",
     versions=range(1),

@@ -17,13 +17,20 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.admission import SWEEP_S, Admission
-from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
+from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.errors import IllegalSaslState
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE
-from fencepost.wire.k18_api_versions import API_VERSIONS, NO_FEATURES, ApiVersionsAnswer, Features, advertise
+from fencepost.wire.k18_api_versions import (
+    API_VERSIONS,
+    NO_FEATURES,
+    ApiVersions,
+    ApiVersionsAnswer,
+    Features,
+    advertise,
+)
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE
-from fencepost.wire.k20037_prove_secret import PROVE_SECRET
+from fencepost.wire.k20037_prove_secret import PROVE_SECRET, ProveSecret, SecretProved
 from fencepost.wire.limited_log import LimitedLog
 from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
 from fencepost.wire.registry import require_registered
@@ -64,13 +71,15 @@ class Listener:
         halting: tuple[type[Exception], ...] = (),
         count_failed: Callable[[str], None] = lambda _request: None,
     ) -> None:
-        own: dict[int, tuple[Api[Any, Any], Endpoint]] = {
-            API_VERSIONS.key: (API_VERSIONS, self._serve_api_versions),
-            SASL_HANDSHAKE.key: (SASL_HANDSHAKE, _refuse_sasl),
-            SASL_AUTHENTICATE.key: (SASL_AUTHENTICATE, _refuse_sasl),
-        }
+        own = dict(
+            (
+                served(API_VERSIONS, self._serve_api_versions),
+                served(SASL_HANDSHAKE, _refuse_sasl),
+                served(SASL_AUTHENTICATE, _refuse_sasl),
+            )
+        )
         if secret is not None:
-            own[PROVE_SECRET.key] = (PROVE_SECRET, partial(_prove, secret))
+            own.update((served(PROVE_SECRET, partial(_prove, secret)),))
         invariant(
             OWN_KEYS.isdisjoint(service), f"the listener serves {sorted(OWN_KEYS)} itself", listener=name
         )
@@ -159,13 +168,15 @@ class Listener:
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
         self.sweep(loop.time())
 
-    def _serve_api_versions(self, request: Any, context: Context, reply: Reply) -> None:
+    def _serve_api_versions(
+        self, request: ApiVersions, context: Context, reply: Reply[ApiVersionsAnswer]
+    ) -> None:
         reply(self.api_versions())
 
 
-def _refuse_sasl(request: Any, context: Context, reply: Reply) -> None:
+def _refuse_sasl(request: Any, context: Context, reply: Reply[Any]) -> None:
     raise IllegalSaslState(f"{context.principal} needs no SASL now on listener {context.listener}")
 
 
-def _prove(own: ClusterSecret, request: Any, context: Context, reply: Reply) -> None:
+def _prove(own: ClusterSecret, request: ProveSecret, context: Context, reply: Reply[SecretProved]) -> None:
     reply(serve(own, request, context.proof))

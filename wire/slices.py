@@ -6,19 +6,19 @@ A failure costs the request's connection, as a failure in an endpoint does; it d
 import asyncio
 from collections.abc import Iterator
 
-from fencepost.wire.dispatch import Reply
+from fencepost.wire.dispatch import Closing
 from fencepost.wire.stalls import Stalls
 
 
 class Slices:
     """Runs ``steps`` up to each ``yield`` in a turn of the loop of its own; the first one now."""
 
-    __slots__ = ("_reply", "_stalls", "_steps", "_work")
+    __slots__ = ("_closing", "_stalls", "_steps", "_work")
 
-    def __init__(self, work: str, steps: Iterator[None], reply: Reply, stalls: Stalls) -> None:
+    def __init__(self, work: str, steps: Iterator[None], closing: Closing, stalls: Stalls) -> None:
         self._work = work
         self._steps = steps
-        self._reply = reply
+        self._closing = closing
         self._stalls = stalls
 
     def start(self) -> None:
@@ -33,7 +33,7 @@ class Slices:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - around one request
-            self._reply.close(f"{self._work} failed: {error!r}")
+            self._closing.close(f"{self._work} failed: {error!r}")
             return
         self._stalls.end(self._work, begun)
         if not is_over:

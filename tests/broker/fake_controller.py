@@ -182,7 +182,7 @@ class FakeController:
             await self._news.wait()
         return self.asked[api.key]
 
-    def _endpoint(self, api: Api[Any, Any]) -> Endpoint:
+    def _endpoint(self, api: Api[Any, Any]) -> Endpoint[Any, Any]:
         defaults: dict[int, Callable[[Any], Any]] = {
             55: lambda request: DescribeQuorumAnswer.of(QuorumPartition(leader_id=self.leader_id)),
             60: self._describe,
@@ -198,7 +198,7 @@ class FakeController:
             DESCRIBE_TRANSACTIONS.key: self._describe_transactions,
         }
 
-        def endpoint(request: Any, context: Context, reply: Reply) -> None:
+        def endpoint(request: Any, context: Context, reply: Reply[Any]) -> None:
             self.asked[api.key].append(request)
             self.contexts[api.key].append(context)
             self._news.set()

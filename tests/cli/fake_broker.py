@@ -37,8 +37,8 @@ class FakeBroker:
             api.key: (api, self._endpoint(answer)) for api, answer in (own | dict(answers)).items()
         }
 
-    def _endpoint(self, answer: Answer) -> Endpoint:
-        def serve(request: Any, context: Context, reply: Reply) -> None:
+    def _endpoint(self, answer: Answer) -> Endpoint[Any, Any]:
+        def serve(request: Any, context: Context, reply: Reply[Any]) -> None:
             if not isinstance(request, Metadata | FindCoordinator):
                 self.asked.append(request)
             reply(answer(request))

@@ -49,7 +49,7 @@ class Echo:
         self.key = key
         self.served = 0
 
-    def __call__(self, request: Any, context: Context, reply: Reply) -> None:
+    def __call__(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         self.served += 1
         reply(InvalidRequest("no") if self.served % 2 else SAMPLES[self.key][1])
 
@@ -62,7 +62,7 @@ def receive(connection: ServerConnection, clock: Clock, data: bytes) -> None:
 
 
 def everything() -> Service:
-    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {
+    service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
         api.key: (api, Echo(api.key)) for api in SERVICE_APIS
     }
     return service

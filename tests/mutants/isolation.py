@@ -256,7 +256,7 @@ ISOLATION: Final = (
         "failed-slice-reaches-the-loop",
         "a failure in a later slice costs its own connection",
         "wire/slices.py",
-        '            self._reply.close(f"{self._work} failed: {error!r}")\n            return\n',
+        '            self._closing.close(f"{self._work} failed: {error!r}")\n            return\n',
         "            raise error\n",
         ("tests/broker/test_marker_slices.py::test_a_failure_in_a_later_slice_closes_that_connection_alone",),
     ),

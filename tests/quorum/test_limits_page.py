@@ -32,7 +32,7 @@ LIMITS = {
     "records of one decision": (draft.DECISION_BYTES_MAX,),
     "decisions that share an entry": (draft.DECISIONS_MAX,),
     "requests that wait for a decision": (proposer.PENDING_MAX,),
-    "requests parked until a transaction completes": (parked.HELD_MAX,),
+    "requests parked until a transaction completes": (parked.PARKED_MAX,),
     "rows that timers have set aside": (quarantine.QUARANTINED_MAX,),
 }
 

@@ -39,7 +39,7 @@ class Told:
         self.outcome.set_result(outcome)
 
 
-async def broker(endpoint: Endpoint, port: int = 0, **options: Any) -> Listener:
+async def broker(endpoint: Endpoint[Any, Any], port: int = 0, **options: Any) -> Listener:
     """A listener with nothing but WriteTxnMarkers."""
     listener = Listener(
         {WRITE_TXN_MARKERS.key: (WRITE_TXN_MARKERS, endpoint)},
@@ -51,10 +51,10 @@ async def broker(endpoint: Endpoint, port: int = 0, **options: Any) -> Listener:
     return listener
 
 
-def writes(heard: list[WriteTxnMarkers]) -> Endpoint:
+def writes(heard: list[WriteTxnMarkers]) -> Endpoint[Any, Any]:
     """Answers that everything is written."""
 
-    def endpoint(request: WriteTxnMarkers, context: Context, reply: Reply) -> None:
+    def endpoint(request: WriteTxnMarkers, context: Context, reply: Reply[Any]) -> None:
         heard.append(request)
         reply(WRITTEN)
 
@@ -164,7 +164,7 @@ def codes(answer: WriteTxnMarkersAnswer) -> set[int]:
 
 
 def test_a_refusal_as_a_whole_is_in_every_partitions_code() -> None:
-    def refusing(request: Any, context: Context, reply: Reply) -> None:
+    def refusing(request: Any, context: Context, reply: Reply[Any]) -> None:
         raise ClusterAuthorizationFailed(principal=context.principal, operation=Operation.CLUSTER_ACTION)
 
     async def story(links: MarkerLinks) -> None:
@@ -185,7 +185,7 @@ class Announced:
     def __init__(self) -> None:
         self.heard: asyncio.Queue[AnnouncePartitions] = asyncio.Queue()
 
-    def __call__(self, request: AnnouncePartitions, context: Context, reply: Reply) -> None:
+    def __call__(self, request: AnnouncePartitions, context: Context, reply: Reply[Any]) -> None:
         self.heard.put_nowait(request)
         reply(None)
 

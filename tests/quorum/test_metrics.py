@@ -49,14 +49,14 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
         aborted=2,
         timed_out=1,
         fenced=1,
-        held=4,
+        parked=4,
         markers_waiting=5,
         wedged=6,
         open_ms_max=61_500,
     )
     metrics.transactions(counts)
     metrics.quarantined_rows(7)
-    assert (counts.committed, counts.held) == (0, 4), "totals are taken once"
+    assert (counts.committed, counts.parked) == (0, 4), "totals are taken once"
     counts.committed = 1
     metrics.transactions(counts)
     samples = scrape(metrics)

@@ -73,10 +73,10 @@ class Stage:
         self.submitted.append((decide, reply))
 
     def ask(
-        self, endpoint: Callable[[Any, Context, Reply], None], request: object, principal: str
+        self, endpoint: Callable[[Any, Context, Reply[Any]], None], request: object, principal: str
     ) -> Answers:
         answers = Answers()
-        endpoint(request, Context(principal, "CONTROLLER", None, "127.0.0.1:1"), cast(Reply, answers))
+        endpoint(request, Context(principal, "CONTROLLER", None, "127.0.0.1:1"), cast(Reply[Any], answers))
         return answers
 
 

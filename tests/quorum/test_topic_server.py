@@ -91,7 +91,7 @@ class Stage:
         reply(decision.response, 0)
 
     def ask(self, request: object, principal: str = "User:ANONYMOUS") -> Any:
-        endpoints: dict[type, Callable[[Any, Context, Reply], None]] = {
+        endpoints: dict[type, Callable[[Any, Context, Reply[Any]], None]] = {
             Metadata: self.server.metadata,
             CreateTopics: self.server.topics.create,
             DeleteTopics: self.server.topics.delete,

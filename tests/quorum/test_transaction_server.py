@@ -19,7 +19,7 @@ from fencepost.controller.transactions.describe import (
 )
 from fencepost.controller.transactions.init_producer_id import InitProducerId
 from fencepost.coordinator import broker_batches
-from fencepost.coordinator.parked import HOLD_END_S_MAX, HOLD_S_MAX
+from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.coordinator.transaction_lists import LISTS_MAX
 from fencepost.quorum.port import Decide, Reply
 from fencepost.records.transaction_log import TopicPartitions
@@ -117,7 +117,7 @@ def test_an_end_that_is_sent_again_is_held_until_the_first_is_complete(
     bench.end("alice", pair, committed=committed)
     bench.settle()
     retry = bench.end("alice", pair, committed=again)
-    bench.wait(HOLD_S_MAX + 1)
+    bench.wait(PARK_S_MAX + 1)
     assert retry.told() is ..., "kafkajs dies of a 51 here"
     bench.take_sent()[0].answer()
     bench.settle()
@@ -125,23 +125,23 @@ def test_an_end_that_is_sent_again_is_held_until_the_first_is_complete(
 
 
 @pytest.mark.parametrize(
-    ("ask", "hold_s"),
+    ("ask", "park_s"),
     [
-        pytest.param(lambda bench, pair: bench.init("alice"), HOLD_S_MAX, id="init-producer-id"),
-        pytest.param(lambda bench, pair: bench.add("alice", pair, 1), HOLD_S_MAX, id="add-partitions"),
-        pytest.param(lambda bench, pair: bench.end("alice", pair), HOLD_END_S_MAX, id="end-txn"),
+        pytest.param(lambda bench, pair: bench.init("alice"), PARK_S_MAX, id="init-producer-id"),
+        pytest.param(lambda bench, pair: bench.add("alice", pair, 1), PARK_S_MAX, id="add-partitions"),
+        pytest.param(lambda bench, pair: bench.end("alice", pair), PARK_END_S_MAX, id="end-txn"),
     ],
 )
-def test_it_is_51_in_the_end(bench: Bench, ask: Callable[..., Answer], hold_s: float) -> None:
+def test_it_is_51_in_the_end(bench: Bench, ask: Callable[..., Answer], park_s: float) -> None:
     pair = bench.begun("alice", 0)
     bench.end("alice", pair)
     bench.settle()
     held = ask(bench, pair)
-    bench.wait(hold_s - 0.2)
+    bench.wait(park_s - 0.2)
     assert held.told() is ...
     bench.wait(0.4)
     assert held.told() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert bench.server.counts.held == 0
+    assert bench.server.counts.parked == 0
 
 
 def test_what_comes_while_the_completion_is_in_flight_goes_behind_it(bench: Bench) -> None:
@@ -180,7 +180,7 @@ def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiErr
     def fail(decide: Decide[Any], reply: Reply[Any], **_how: Any) -> None:
         reply(failure, 0)
 
-    bench.server._submit = fail
+    bench.server._submit = bench.server._requests.port = fail
     asked = [
         bench.init("bob"),
         bench.add("alice", pair, 1),

@@ -85,7 +85,7 @@ class Coordinator(Process):
         for transactional_id in sorted(wedged):
             self._ask_server(self.server.set_aside.force, ForceMarkers(transactional_id), _nobody)
 
-    def _ask_server(self, endpoint: Endpoint | None, request: Any, told: Told) -> None:
+    def _ask_server(self, endpoint: Endpoint[Any, Any] | None, request: Any, told: Told) -> None:
         life = self.life
 
         def answered(answer: Any, _throttle_ms: int = 0) -> None:

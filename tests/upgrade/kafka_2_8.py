@@ -53,7 +53,7 @@ def registered(
 
 
 def _listener(protocol: str) -> Listener:
-    def describe(request: DescribeConfigs, _context: Context, reply: Reply) -> None:
+    def describe(request: DescribeConfigs, _context: Context, reply: Reply[Any]) -> None:
         (asked,) = request.resources
         assert asked.keys == ("inter.broker.protocol.version",)
         told = TopicConfig(asked.keys[0], protocol, 4, read_only=True)

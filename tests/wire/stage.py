@@ -32,7 +32,7 @@ class Blocks:
         self.asked: list[AllocateProducerIds] = []
         self.contexts: list[Context] = []
 
-    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         self.asked.append(request)
         self.contexts.append(context)
         if request.broker_id < 0:

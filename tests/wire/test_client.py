@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -37,13 +38,13 @@ class Later:
     """An endpoint that answers when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: asyncio.Queue[tuple[AllocateProducerIds, Reply]] = asyncio.Queue()
+        self.waiting: asyncio.Queue[tuple[AllocateProducerIds, Reply[Any]]] = asyncio.Queue()
 
-    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         self.waiting.put_nowait((request, reply))
 
 
-def allocating(endpoint: Endpoint) -> Service:
+def allocating(endpoint: Endpoint[Any, Any]) -> Service:
     return {67: (ALLOCATE_PRODUCER_IDS, endpoint)}
 
 
@@ -64,7 +65,7 @@ def test_calls_overlap_and_each_gets_its_own_answer() -> None:
 
 
 def test_a_refusal_is_raised_as_the_error_it_is() -> None:
-    def refuse(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def refuse(request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         raise StaleBrokerEpoch(broker_id=BrokerId(1), sent=BrokerEpoch(5), current=None)
 
     async def story() -> None:

@@ -53,7 +53,7 @@ class Node:
         self.silent = False
         self.listener: Listener | None = None
 
-    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         if self.silent:
             return
         if self.quorum.refusal is not None:
@@ -62,7 +62,7 @@ class Node:
             raise NotController(f"node {self.quorum.leader_id} leads")
         self.blocks(request, context, reply)
 
-    def describe_cluster(self, request: Any, context: Context, reply: Reply) -> None:
+    def describe_cluster(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         assert request.endpoint_type == CONTROLLERS
         if self.silent:
             return
@@ -71,7 +71,7 @@ class Node:
         nodes = tuple(ClusterNode(each, *at) for each, at in self.quorum.addresses.items())
         reply(DescribeClusterAnswer(cluster_id="c", controller_id=NodeId(self.quorum.told), brokers=nodes))
 
-    def describe_quorum(self, request: Any, context: Context, reply: Reply) -> None:
+    def describe_quorum(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         nodes = tuple(
             QuorumNode(NodeId(each), (NodeListener("CONTROLLER", *at),))
             for each, at in self.quorum.addresses.items()

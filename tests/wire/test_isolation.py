@@ -38,7 +38,7 @@ def error_code(raw: bytes) -> int:
 def test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on(error: Exception) -> None:
     failing = [True]
 
-    def endpoint(_request: Any, _context: Any, reply: Reply) -> None:
+    def endpoint(_request: Any, _context: Any, reply: Reply[Any]) -> None:
         if failing.pop():
             failing.append(False)
             raise error
@@ -55,7 +55,7 @@ def test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on(error
 
 @pytest.mark.parametrize("error", FAILURES, ids=by_name)
 def test_an_endpoint_that_fails_after_it_replied_costs_its_connection(error: Exception) -> None:
-    def endpoint(_request: Any, _context: Any, reply: Reply) -> None:
+    def endpoint(_request: Any, _context: Any, reply: Reply[Any]) -> None:
         reply(BLOCK)
         raise error
 
@@ -77,7 +77,7 @@ def test_a_reply_that_cannot_be_encoded_closes_its_connection_and_no_other(later
 
 
 def test_a_failure_of_the_store_goes_on_to_what_ends_the_process() -> None:
-    def endpoint(_request: Any, _context: Any, _reply: Reply) -> None:
+    def endpoint(_request: Any, _context: Any, _reply: Reply[Any]) -> None:
         raise Halts
 
     stage = Stage(endpoint, halting=(Halts,))
@@ -86,7 +86,7 @@ def test_a_failure_of_the_store_goes_on_to_what_ends_the_process() -> None:
 
 
 def test_failures_are_logged_at_a_bounded_rate() -> None:
-    def endpoint(_request: Any, _context: Any, _reply: Reply) -> None:
+    def endpoint(_request: Any, _context: Any, _reply: Reply[Any]) -> None:
         raise KeyError
 
     stage = Stage(endpoint)
@@ -100,7 +100,7 @@ def test_a_reply_that_leads_to_another_closes_where_that_goes() -> None:
     stage = Stage(endpoint)
     stage.receive(allocate(1))
     outcomes: list[Any] = []
-    reply = Then(lambda outcome, _throttle_ms: outcomes.append(outcome), endpoint.waiting[0])
+    reply: Then[Any] = Then(lambda outcome, _throttle_ms: outcomes.append(outcome), endpoint.waiting[0])
     reply(BLOCK)
     reply.close("it cannot be given")
     assert (outcomes, stage.wire.closed) == ([BLOCK], True)

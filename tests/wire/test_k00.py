@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -34,9 +34,9 @@ class Log:
 
     def __init__(self) -> None:
         self.asked: list[Produce] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Reply[Any]] = []
 
-    def __call__(self, request: Produce, context: Context, reply: Reply) -> None:
+    def __call__(self, request: Produce, context: Context, reply: Reply[Any]) -> None:
         self.asked.append(request)
         self.replies.append(reply)
 

@@ -245,7 +245,7 @@ def run(story: Callable[[Connection, list[bool]], Any], server: ClusterSecret | 
     async def whole() -> None:
         proved: list[bool] = []
 
-        def endpoint(request: WriteTxnMarkers, context: Context, reply: Reply) -> None:
+        def endpoint(request: WriteTxnMarkers, context: Context, reply: Reply[Any]) -> None:
             proved.append(context.proved)
             reply(WriteTxnMarkersAnswer(()))
 

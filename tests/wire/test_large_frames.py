@@ -1,6 +1,7 @@
 """Frames that are given out as they were gathered: every codec reads them, on both sides."""
 
 import asyncio
+from typing import Any
 
 from fencepost.wire.connection import Connection
 from fencepost.wire.dispatch import Context, Reply
@@ -19,7 +20,7 @@ def test_a_large_request_and_its_large_reply_are_read() -> None:
     keys = tuple(f"{number:05d}".ljust(100, "k") for number in range(4_000))
     assert sum(map(len, keys)) > DETACHED_BYTES_MIN
 
-    def find(request: FindCoordinator, context: Context, reply: Reply) -> None:
+    def find(request: FindCoordinator, context: Context, reply: Reply[Any]) -> None:
         reply(FindCoordinatorAnswer(tuple(Coordinator(key, 1, "host", 9092) for key in request.keys)))
 
     async def story() -> None:

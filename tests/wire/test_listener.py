@@ -105,7 +105,9 @@ NOTHING: Service = {}
 class Stage:
     """A listener with one connection."""
 
-    def __init__(self, endpoint: Endpoint | None = None, also: Service = NOTHING, **options: Any) -> None:
+    def __init__(
+        self, endpoint: Endpoint[Any, Any] | None = None, also: Service = NOTHING, **options: Any
+    ) -> None:
         log, self.events = capturing_log()
         self.endpoint = endpoint or Blocks()
         service = {67: (ALLOCATE_PRODUCER_IDS, self.endpoint), **also}
@@ -131,10 +133,10 @@ class Later:
     """An endpoint that answers when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[Reply] = []
+        self.waiting: list[Reply[Any]] = []
         self.contexts: list[Context] = []
 
-    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def __call__(self, request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         self.waiting.append(reply)
         self.contexts.append(context)
 
@@ -165,7 +167,7 @@ def test_others_have_their_turn_between_many_requests_of_one_connection() -> Non
     """Each takes a moment, and all of them came in one read."""
     now_s = 0.0
 
-    def slow(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def slow(request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         nonlocal now_s
         now_s += 0.004
         reply(BLOCK)
@@ -182,7 +184,7 @@ def test_others_have_their_turn_between_many_requests_of_one_connection() -> Non
 def test_a_connection_that_is_lost_between_two_turns_is_not_served() -> None:
     now_s = 0.0
 
-    def slow(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def slow(request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         nonlocal now_s
         now_s += 1
         reply(BLOCK)
@@ -278,7 +280,7 @@ def test_an_answer_after_the_connection_is_lost_goes_nowhere() -> None:
 
 
 def test_an_endpoint_may_raise_its_refusal() -> None:
-    def refuse(request: AllocateProducerIds, context: Context, reply: Reply) -> None:
+    def refuse(request: AllocateProducerIds, context: Context, reply: Reply[Any]) -> None:
         raise InvalidRequest("no")
 
     stage = Stage(refuse)

@@ -61,18 +61,18 @@ class PretendBroker:
             DESCRIBE_QUORUM.key: (DESCRIBE_QUORUM, self._describe_quorum),
         }
 
-    def _metadata(self, request: Any, context: Context, reply: Reply) -> None:
+    def _metadata(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         brokers = (BrokerNode(1, "127.0.0.1", self.port),)
         reply(MetadataAnswer(cluster_id=CLUSTER_ID, controller_id=1, brokers=brokers))
 
-    def _init_producer_id(self, request: Any, context: Context, reply: Reply) -> None:
+    def _init_producer_id(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         reply(InitProducerIdAnswer(ProducerId(4242), 0))
 
-    def _describe_cluster(self, request: Any, context: Context, reply: Reply) -> None:
+    def _describe_cluster(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         brokers = (ClusterNode(1, "127.0.0.1", self.port),)
         reply(DescribeClusterAnswer(cluster_id=CLUSTER_ID, controller_id=NodeId(1), brokers=brokers))
 
-    def _describe_quorum(self, request: Any, context: Context, reply: Reply) -> None:
+    def _describe_quorum(self, request: Any, context: Context, reply: Reply[Any]) -> None:
         partition = QuorumPartition(
             leader_id=NodeId(1),
             leader_epoch=Term(3),

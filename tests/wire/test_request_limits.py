@@ -86,12 +86,14 @@ def test_answers_have_no_keys() -> None:
     assert splitter.next_frame() is None
 
 
-def _refuse(request: Any, context: Context, reply: Reply) -> None:
+def _refuse(request: Any, context: Context, reply: Reply[Any]) -> None:
     reply(InvalidRequest("no"))
 
 
 def _everything() -> Service:
-    service: dict[int, tuple[Api[Any, Any], Endpoint]] = {api.key: (api, _refuse) for api in SERVICE_APIS}
+    service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
+        api.key: (api, _refuse) for api in SERVICE_APIS
+    }
     return {**service, **blocks_service()}
 
 

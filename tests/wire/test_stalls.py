@@ -113,7 +113,7 @@ def test_a_stall_is_logged_once_in_a_while_with_what_ran(clocks: Clocks) -> None
     ]
 
 
-def served(clocks: Clocks, endpoint: Endpoint) -> tuple[Stalls, ServerConnection]:
+def served(clocks: Clocks, endpoint: Endpoint[Any, Any]) -> tuple[Stalls, ServerConnection]:
     held = stalls(clocks)
     log, _ = capturing_log()
     service = {ALLOCATE_PRODUCER_IDS.key: (ALLOCATE_PRODUCER_IDS, endpoint)}
@@ -124,7 +124,7 @@ def served(clocks: Clocks, endpoint: Endpoint) -> tuple[Stalls, ServerConnection
 
 
 def test_a_request_counts_with_its_decoding_and_its_reply(clocks: Clocks) -> None:
-    def endpoint(request: object, context: Context, reply: Reply) -> None:
+    def endpoint(request: object, context: Context, reply: Reply[Any]) -> None:
         clocks.work(0.06)
         reply(ProducerIdBlock(ProducerId(0), 10))
 
@@ -134,7 +134,7 @@ def test_a_request_counts_with_its_decoding_and_its_reply(clocks: Clocks) -> Non
 
 
 def test_a_refusal_counts(clocks: Clocks) -> None:
-    def endpoint(request: object, context: Context, reply: Reply) -> None:
+    def endpoint(request: object, context: Context, reply: Reply[Any]) -> None:
         clocks.work(0.06)
         raise InvalidRequest("no such broker")
 
@@ -144,7 +144,7 @@ def test_a_refusal_counts(clocks: Clocks) -> None:
 
 
 def test_a_reply_that_comes_later_counts(clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    replies: list[Reply] = []
+    replies: list[Reply[Any]] = []
     held, connection = served(clocks, lambda request, context, reply: replies.append(reply))
     connection.data_received(allocate())
     assert held.longest_s == {}
