@@ -1,6 +1,5 @@
 """Instances of a transactional id on a real cluster: who bumps, retries, is fenced, begins anew."""
 
-import asyncio
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,20 +15,19 @@ from fencepost.controller.transactions.init_producer_id import InitProducerId, I
 from fencepost.records.batch import encode_batch, iter_batches
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
-from fencepost.wire.connection import Connection
 from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from tests.clients.asking import init, told, told_by_leader
 from tests.harness.nodes import Nodes, running, wait_for
+from tests.processes.pairs import World, bumped_to
 
 pytestmark = pytest.mark.slow
 
 TOPIC = "instances"
 EXPIRATION_MS = 6_000
 CLIENT_EPOCH_LAST = 32766  # 32767 is the coordinator's, to fence with
-ASKING_AT_ONCE = 64
 FENCED = ErrorCode.PRODUCER_FENCED
 
 
@@ -171,8 +169,9 @@ def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_know
     cluster: Nodes,
 ) -> None:
     name = "rotates"
-    pid, epoch = as_pair(started(cluster, init(of=name)))
-    asyncio.run(bumped(cluster.address(cluster.leader(), "client"), name, CLIENT_EPOCH_LAST - epoch))
+    pid, _ = as_pair(started(cluster, init(of=name)))
+    coordinator = cluster.address(cluster.leader(), "client")
+    bumped_to(World(TOPIC, [], [coordinator], 0), [name], CLIENT_EPOCH_LAST, timeout_ms=60_000)
     last = InitProducerIdAnswer(pid, CLIENT_EPOCH_LAST)
     begin(cluster, name, last)
     assert end(cluster, name, last) is None
@@ -193,19 +192,6 @@ def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_know
     assert struct.unpack(">q", turned[1][0]) == (pid,), "tag 0, PreviousProducerId"
     before = rows[rows.index(turned) - 1]
     assert before[0] == (pid, CLIENT_EPOCH_LAST)
-
-
-async def bumped(coordinator: tuple[str, int], name: str, times: int) -> None:
-    """So many instances one after the other, many asking at once."""
-    left = iter(range(times))
-
-    async def ask() -> None:
-        connection = await Connection.open(*coordinator, client_id="bumps")
-        for _ in left:
-            await connection.call(INIT_PRODUCER_ID, init(of=name))
-        connection.close()
-
-    await asyncio.gather(*(ask() for _ in range(ASKING_AT_ONCE)))
 
 
 def values(archive: Path) -> Iterator[tuple[str, tuple[tuple[int, int], dict[int, bytes]]]]:

@@ -14,7 +14,7 @@ from tests.wire.every_api import EVERY_API, NEVER_ANSWERED
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 40_000
+FRAMES = 20_000
 
 
 @pytest.mark.row("card.7")

@@ -10,9 +10,11 @@ Attackers   send InitProducerId, AddPartitionsToTxn, EndTxn, Produce and WriteTx
 """
 
 import random
+import struct
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 from tests.processes import txn_requests as requests
@@ -26,8 +28,10 @@ MOVED: Final = frozenset((6, 16, 41))  # another node leads
 FENCED: Final = frozenset((47, 90))
 STALE_MAX: Final = 3  # refusals by partitions, one after the other, until a producer takes another id
 BUMPERS: Final = 100  # connections that bump one epoch together: one entry holds all their requests
-PRODUCER_TIMEOUT_MS: Final = 15_000
+PRODUCER_TIMEOUT_MS: Final = 6_000
 ATTACKER_TIMEOUTS_MS: Final = (300, 1000, 2000)
+_INITIALIZED: Final = struct.Struct(">hqh")  # of InitProducerId v4's response: error code, pair
+_INITIALIZED_AT: Final = 9  # after correlation id, tags, throttle time
 
 
 class World:
@@ -266,35 +270,43 @@ class Attacker:
         self.world.codes["marker", code] += 1
 
 
-def bumped_to(world: World, ids: list[str], epoch: int, *, timeout_ms: int = 1000) -> None:
-    """Bring the epochs of these ids to ``epoch`` by real requests, many in one entry."""
-    clients: list[RawClient] = []
-    left = dict.fromkeys(ids, BUMPERS)
+def bumped_to(world: World, ids: Sequence[str], epoch: int, *, timeout_ms: int = 1000) -> None:
+    """Bring the epochs of these ids to ``epoch`` by real requests, many in one entry.
+
+    They are tens of thousands, all alike: each is encoded once, and of a response only the pair is read.
+    """
     newest: dict[str, Pair] = {}
-    while left:
-        if not clients:
-            clients = [RawClient(world.brokers[world.coordinator]) for _ in range(BUMPERS)]
-        asked = [(client, each) for each, count in left.items() for client in clients[:count]]
-        for client, each in asked:
-            client.send(requests.init(each, timeout_ms=timeout_ms))
-        moved = False
-        for client, each in asked:
-            answer = client.receive(requests.init(each, timeout_ms=timeout_ms))
-            moved = moved or code_of(answer) in MOVED
-            if code_of(answer) == 0:
-                pair = int(answer.producer_id), int(answer.producer_epoch)
-                newest[each] = max(newest.get(each, NONE), pair)
-        if moved:
-            for client in clients:
-                client.__exit__()
-            clients = []
-            world.coordinator = (world.coordinator + 1) % len(world.brokers)
-        left = {
-            each: min(BUMPERS, epoch - newest.get(each, NONE)[1])
-            for each in ids
-            if newest.get(each, NONE)[1] < epoch
-        }
-    for client in clients:
-        client.__exit__()
+    while left := {
+        each: min(BUMPERS, epoch - newest.get(each, NONE)[1])
+        for each in ids
+        if newest.get(each, NONE)[1] < epoch
+    }:
+        with ExitStack() as stack:
+            address = world.brokers[world.coordinator]
+            clients = [stack.enter_context(RawClient(address)) for _ in range(BUMPERS)]
+            if not _bump_until_moved(clients, left, newest, epoch, timeout_ms):
+                world.coordinator = (world.coordinator + 1) % len(world.brokers)
     for each, pair in newest.items():
         world.give(each, pair)
+
+
+def _bump_until_moved(
+    clients: Sequence[RawClient], left: dict[str, int], newest: dict[str, Pair], epoch: int, timeout_ms: int
+) -> bool:
+    """False: another node coordinates."""
+    frames = {each: clients[0].frame(requests.init(each, timeout_ms=timeout_ms)) for each in left}
+    while left:
+        asked = [(client, each) for each, count in left.items() for client in clients[:count]]
+        for client, each in asked:
+            client.socket.sendall(frames[each])
+        moved = False
+        for client, each in asked:
+            code, *pair = _INITIALIZED.unpack_from(client.receive_bytes(), _INITIALIZED_AT)
+            moved = moved or code in MOVED
+            if code == 0:
+                newest[each] = max(newest.get(each, NONE), (pair[0], pair[1]))
+        if moved:
+            return False
+        counts = {each: min(BUMPERS, epoch - newest.get(each, NONE)[1]) for each in left}
+        left = {each: count for each, count in counts.items() if count > 0}
+    return True

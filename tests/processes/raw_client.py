@@ -51,6 +51,10 @@ class RawClient:
 
     def send(self, request: Any) -> None:
         """Write a request; its answer comes with ``receive``."""
+        self.socket.sendall(self.frame(request))
+
+    def frame(self, request: Any) -> bytes:
+        """A request with its header and length. It may be sent to the same API again and again."""
         self._correlation_id += 1
         header = struct.pack(
             ">hhih", request.__api_key__, request.__version__, self._correlation_id, len(CLIENT_ID)
@@ -59,17 +63,22 @@ class RawClient:
         with io.BytesIO() as buffer:
             entity_writer(type(request))(buffer, request)
             content = header + CLIENT_ID + tags + buffer.getvalue()
-        self.socket.sendall(struct.pack(">i", len(content)) + content)
+        return struct.pack(">i", len(content)) + content
+
+    def receive_bytes(self) -> bytes:
+        """The next response, its header first."""
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)
 
     def receive(self, request: Any) -> Any:
         """The answer to the oldest request that was sent and not received; ``request`` gives its type."""
-        (size,) = struct.unpack(">i", self._exactly(4))
-        content = self._exactly(size)
+        content = self.receive_bytes()
         response = _response_type(request)
         header, position = entity_reader(response.__header_schema__)(content, 0)
         assert header.correlation_id <= self._correlation_id
         answer, read = entity_reader(response)(content, position)
-        assert position + read == size, f"{size - position - read} bytes are left over"
+        left = len(content) - position - read
+        assert left == 0, f"{left} bytes are left over"
         return answer
 
     def _exactly(self, size: int) -> bytes:

@@ -45,7 +45,7 @@ OWN_IDS: Final = ("attacked-0", "attacked-1", "attacked-2", "edge")  # the edge'
 EDGE_EPOCH: Final = 32_764
 COMMITS_MIN: Final = 20
 SECONDS_MAX: Final = 120.0
-TIMEOUT_MS: Final = 10_000  # of transactions that are to be open while nodes are killed
+TIMEOUT_MS: Final = 4_000  # of transactions that are to be open while nodes are killed
 
 
 def world_of(nodes: Nodes) -> World:

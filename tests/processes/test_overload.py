@@ -28,7 +28,7 @@ from tests.harness.nodes import CALM, NO_QUOTA, Nodes, running, wait_for
 pytestmark = pytest.mark.slow
 
 MIB = 1024 * 1024
-IDLE_S = 20
+IDLE_S = 12
 SETTINGS = (f"connections.max.idle.ms={IDLE_S * 1000}", NO_QUOTA, *CALM)
 MEMORY_KIB_MAX = (256 + 64) * 1024
 LOG_BYTES_MAX = 256 * 1024

@@ -18,7 +18,7 @@ from fencepost.cli.main import fencepost
 from fencepost.client.transactional_producer import Outcome
 from fencepost.cluster.console import Failed, Unreadable
 from fencepost.cluster.target import brokers_of
-from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
+from tests.harness.nodes import NO_QUOTA, Nodes, wait_for
 from tests.processes import archive_reader, versions
 from tests.processes.checks import await_equal_archives, check_run
 from tests.processes.load import Load
@@ -101,6 +101,7 @@ def test_upgrade_node_by_node_under_load(earlier: Path, tmp_path: Path, order: t
             assert set(versions_of_leader_changes(nodes)) == {1}, "version 0 is written before the raise"
             said = json.loads(nodes.run("features", "upgrade", "--log-level", "1", "--format", "json"))
             assert said["log_level"] == 1
+            refused_by_name(nodes, earlier, order[-1], work)
             work.goes_on()
             leader = nodes.leader()
             nodes.kill(leader)
@@ -175,37 +176,32 @@ def test_a_node_may_go_back_before_the_raise(tmp_path: Path, commit: str, versio
         assert set(versions_of_leader_changes(nodes)) == {version}
 
 
-def test_an_earlier_version_is_refused_by_name_after_the_raise(earlier: Path, tmp_path: Path) -> None:
-    """Its software put back on one node: the others go on without it, and say what to do."""
-    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
-        nodes.leader()
-        for each in nodes.node_ids:
-            nodes.kill(each)
-            versions.start(nodes, None, each)
-        wait_for("every voter reads level 1", lambda: described(nodes) == (0, {1: 1, 2: 1, 3: 1}))
-        nodes.run("features", "upgrade", "--log-level", "1")
-        nodes.kill(3)
-        marks = {node_id: nodes.log_size(node_id) for node_id in (1, 2)}
-        versions.start(nodes, earlier, 3)
-        for node_id, mark in marks.items():
-            event = nodes.await_event(node_id, "peer_refused", mark)
-            assert "node 3 reads log levels up to 0, this cluster is at 1: upgrade node 3" in event["reason"]
-        with Load(nodes, seed=1, clients=2) as load:
-            load.await_done(BLOCKS)
-        assert described(nodes) == (1, {1: 1, 2: 1, 3: None})
-        nodes.kill(3)
-        nodes.start(3)
-        wait_for("node 3 is back", lambda: described(nodes) == (1, {1: 1, 2: 1, 3: 1}))
-        check_run(nodes, load, 0)
+def refused_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> None:
+    """The earlier version is put back on one node, before anything is written at level 1.
+
+    The others go on without it, and say what to do.
+    """
+    nodes.kill(node_id)
+    others = [each for each in nodes.node_ids if each != node_id]
+    marks = {each: nodes.log_size(each) for each in others}
+    versions.start(nodes, earlier, node_id)
+    for each, mark in marks.items():
+        event = nodes.await_event(each, "peer_refused", mark)
+        low = f"node {node_id} reads log levels up to 0, this cluster is at 1: upgrade node {node_id}"
+        assert low in event["reason"]
+    work.allocates()
+    read: dict[int, int | None] = dict.fromkeys(others, 1)
+    assert described(nodes) == (1, read | {node_id: None})
+    nodes.kill(node_id)
+    nodes.start(node_id)
+    wait_for("it is back", lambda: described(nodes) == (1, dict.fromkeys(nodes.node_ids, 1)))
 
 
-def test_a_new_cluster_is_at_the_highest_level(tmp_path: Path) -> None:
-    with running(tmp_path / "cluster", NO_QUOTA) as nodes:
-        nodes.leader()
-        wait_for("level 1", lambda: described(nodes)[0] == 1)
-        leader = nodes.leader()
-        nodes.kill(leader)
-        nodes.leader()
-        nodes.start(leader)
-        nodes.await_followed()
-        assert set(versions_of_leader_changes(nodes)) == {0}
+def test_a_new_cluster_is_at_the_highest_level(nodes: Nodes) -> None:
+    wait_for("level 1", lambda: described(nodes)[0] == 1)
+    leader = nodes.leader()
+    nodes.kill(leader)
+    nodes.leader()
+    nodes.start(leader)
+    nodes.await_followed()
+    assert set(versions_of_leader_changes(nodes)) == {0}
