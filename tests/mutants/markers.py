@@ -266,7 +266,7 @@ MARKERS: Final = (
         "        import msgspec\n"
         "        aborted = msgspec.structs.replace(job.marker, committed=False)\n"
         "        return [*made, txn_marker(aborted, forced, forced=True)]\n",
-        (WEDGED + "test_the_same_marker_is_sent_again_forced[commit]",),
+        ("tests/quorum/test_forced_markers.py::test_the_same_marker_is_sent_again_forced[commit]",),
     ),
     Mutant(
         "wedged-fill-the-jobs",

@@ -1,6 +1,7 @@
 """The shape of a row: one API's request and answer, and what of them its versions can say."""
 
 import dataclasses
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -8,6 +9,9 @@ from typing import Any, NamedTuple
 from fencepost.wire.dispatch import Api
 
 Visible = Callable[[int, Any], Any]
+
+ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+NO_ID = uuid.UUID(int=0)
 
 
 def everything(version: int, said: Any) -> Any:

@@ -39,9 +39,11 @@ from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
+from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import kios_response
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
+from tests.wire.topic_rows import TOPIC_ROWS
 
 INIT = Row(INIT_PRODUCER_ID, InitProducerId("transfers", 1), None)
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
@@ -129,7 +131,9 @@ def test_a_version_is_told_no_code_that_it_does_not_know(
     api: Api[Any, Any], code: int, instead: int, first: int
 ) -> None:
     """A refusal of the whole, at the last version without the code and the first with it."""
-    row = next(row for row in (*PARTITION_ROWS, *COORDINATOR_ROWS, INIT) if row.api is api)
+    row = next(
+        row for row in (*DATA_ROWS, *PARTITION_ROWS, *TOPIC_ROWS, *COORDINATOR_ROWS, INIT) if row.api is api
+    )
     for version, expected in ((first - 1, instead), (first, code)):
         request = row.visible_request(version, row.request)
         body = api.refusal(version, request, error_for(code), 0)

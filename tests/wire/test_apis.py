@@ -37,9 +37,11 @@ from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
+from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
+from tests.wire.topic_rows import TOPIC_ROWS
 
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 ID_B = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
@@ -277,7 +279,9 @@ ROWS = [
         AllocateProducerIds(BrokerId(1), BrokerEpoch(18)),
         ProducerIdBlock(ProducerId(2**62), 1000),
     ),
+    *DATA_ROWS,
     *PARTITION_ROWS,
+    *TOPIC_ROWS,
     *COORDINATOR_ROWS,
 ]
 CASES = [

@@ -11,7 +11,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
-from tests.wire.coordinator_rows import CONFIGS
+from tests.wire.topic_rows import CONFIGS
 
 DESCRIBE = CONFIGS.request
 
