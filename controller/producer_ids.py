@@ -73,7 +73,8 @@ def decide_allocate(view: View, request: AllocateProducerIds, block_length: int)
 
 def replay(view: MutableView, record: AllocateProducerIdsRecord) -> None:
     """Total: a committed record always applies. One that cannot is our bug, not an error."""
-    end = latest(view).end
+    before = view.get(PRODUCER_IDS, 0)
+    end = ProducerId(0) if before is None else before.end
     if record.producer_id_end <= end:
         invariant(False, "producer ids went back", end=end, record=record)
     view.put(

@@ -3,7 +3,7 @@
 Deterministic: every node answers the same for the same log prefix (I3, I5).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,8 +95,7 @@ def apply(
     ends = list(before.log_ends)
     for batch in batches:
         if not replayed:
-            for record in batch.records:
-                replay_record(view, record)
+            replay_records(view, batch.records)
         ends[batch.log] += batch.count
     version = ImageVersion(before.version + 1)
     view.header = ImageHeader(version, entry.controller_epoch, leader_id, (ends[0], ends[1], ends[2]))
@@ -105,10 +104,16 @@ def apply(
 
 def replay_record(view: MutableView, record: object) -> None:
     """Replay one record. An unknown type is our bug: the log holds only what we wrote."""
-    replay = REPLAY.get(type(record))
-    if replay is None:
-        raise InvariantViolation(f"no replay for {type(record).__name__}")
-    replay(view, record)
+    replay_records(view, (record,))
+
+
+def replay_records(view: MutableView, records: Iterable[object]) -> None:
+    """Replay records, in their order."""
+    for record in records:
+        replay = REPLAY.get(type(record))
+        if replay is None:
+            raise InvariantViolation(f"no replay for {type(record).__name__}")
+        replay(view, record)
 
 
 def _changes_leader(batches: Sequence[LoggedBatch]) -> bool:

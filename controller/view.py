@@ -181,12 +181,8 @@ class Overlay:
         return table in self._rows
 
     def begin(self) -> None:
-        """Remember every write from here on, so that ``undo`` can take it back."""
+        """What was written stays; remember every write from here on, so that ``undo`` can take it back."""
         self._undo = []
-
-    def keep(self) -> None:
-        """What was written since ``begin`` stays."""
-        self._undo = None
 
     def undo(self) -> None:
         """Take back what was written since ``begin``, in every table. The header is the caller's."""

@@ -250,7 +250,8 @@ class Controller:
         self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> None:
         """See Driver.submit."""
-        self._carry_out(self.driver.submit(decide, reply, patient=patient, closing=closing))
+        if obligations := self.driver.submit(decide, reply, patient=patient, closing=closing):
+            self._carry_out(obligations)
 
     # -- events -------------------------------------------------------------------------------------
 

@@ -169,7 +169,9 @@ class ControllerServer:
         except ApiError:
             self._blocks["refused"] += 1
             raise
-        throttle_ms = self._charge(request.broker_id, now_ms)
+        if not self._quota.rate:
+            return decided
+        throttle_ms = self._quota.charge(request.broker_id, now_ms)
         if not throttle_ms:
             return decided
         return Decision(decided.records, decided.response, throttle_ms=throttle_ms)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError
-from fencepost.controller.replay import replay_record
+from fencepost.controller.replay import replay_records
 from fencepost.controller.view import ImageHeader, Overlay, View
 from fencepost.quorum.port import Submission, Writes
 from fencepost.records.batch import RecordParts, encode_batch
 from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
-from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, bytes_of, cost_beside_bytes, encode_record
+from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, cost_beside_bytes, encode_record
 from fencepost.records.types import Log
 from fencepost.snapshots.store import HALTING
 
@@ -72,7 +72,7 @@ class Draft:
     @property
     def is_full(self) -> bool:
         """Propose it: what waits is for the next one."""
-        return len(self.answers) >= DECISIONS_MAX or self.cost >= ENTRY_COST_MAX
+        return self.cost >= ENTRY_COST_MAX or len(self.answers) >= DECISIONS_MAX
 
     def take(self, request: Submission, now_ms: int) -> bool:
         """Decide a request. False: it does not fit beside those before it, and nothing of it is in here."""
@@ -95,14 +95,16 @@ class Draft:
 
     def _take_records(self, request: Submission, decision: Writes) -> bool:
         overlay, records = self.overlay, decision.records
+        overlay.begin()
         try:
             encoded: list[tuple[StateRecord, Log, RecordParts]] = []
             size, cost = 0, decision.extra_cost
             for record in records:
                 log, parts = encode_record(record)
-                bytes_ = bytes_of(parts)
-                size += bytes_ + RECORD_OVERHEAD_BYTES_MAX
-                cost += bytes_ + cost_beside_bytes(record)
+                key, value, _ = parts
+                length = len(key or b"") + len(value or b"")
+                size += length + RECORD_OVERHEAD_BYTES_MAX
+                cost += length + cost_beside_bytes(record)
                 encoded.append((record, log, parts))
             if size > DECISION_BYTES_MAX:
                 self.refuse(request, DecisionTooLarge(size))
@@ -110,16 +112,13 @@ class Draft:
             beside = self.cost + cost > ENTRY_COST_MAX + OVERSHOOT_COST_MAX
             if self.cost and (beside or self.bytes + size > DECISION_BYTES_MAX):
                 return False
-            overlay.begin()
-            for record in records:
-                replay_record(overlay, record)
+            replay_records(overlay, records)
         except HALTING:
             raise
         except Exception as error:  # noqa: BLE001 - around one request's decision
             overlay.undo()
             self._violated(request, error)
             return True
-        overlay.keep()
         ends = self._ends
         for record, log, parts in encoded:
             self._records[log].append(record)

@@ -26,7 +26,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.errors import ApiError, NotController, RequestTimedOut, UnknownServerError
-from fencepost.controller.replay import Applied, Superseded, replay_record
+from fencepost.controller.replay import Applied, Superseded, replay_records
 from fencepost.controller.view import Overlay, View
 from fencepost.quorum.draft import Draft
 from fencepost.quorum.gather import CROWD, Gather
@@ -211,8 +211,7 @@ class Proposer:
             keyed = [BatchRecord(*encode_control(record)) for record in controls]
             batch = encode_batch(keyed, timestamp_ms=self.now_ms(), control=True)
             overlay = Overlay(self._store.image)
-            for record in controls:
-                replay_record(overlay, record)
+            replay_records(overlay, controls)
             encoded = self._encoded(((Log.METADATA, batch),))
         except HALTING:
             raise

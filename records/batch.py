@@ -310,6 +310,7 @@ def decode_records(
     records: list[DecodedRecord] = []
     append, new = records.append, tuple.__new__  # a third of what the call of a NamedTuple costs
     previous = -1
+    value: bytes | None
     for _ in range(count):
         length = raw[position]
         if length < 0x80:
@@ -325,7 +326,11 @@ def decode_records(
             time_delta, position = read_signed(raw, position + 1)
             delta, position = read_signed(raw, position)
             key, position = _decode_sized(raw, position)
-        value, position = _decode_sized(raw, position)
+        size = raw[position]
+        if size < 0x80 and not size & 1:
+            value, position = raw[position + 1 : position + 1 + (size >> 1)], position + 1 + (size >> 1)
+        else:
+            value, position = _decode_sized(raw, position)
         headers: tuple[Header, ...] = ()
         if raw[position] == 0:
             position += 1

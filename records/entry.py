@@ -18,7 +18,7 @@ from fencepost.records.batch import CONTROL, Batch, decode_batch
 from fencepost.records.control import ControlRecord, decode_control
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
-from fencepost.records.logged import StateRecord, decode_record
+from fencepost.records.logged import StateRecord, decode_metadata, decode_record
 from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024 - 4096
@@ -154,4 +154,6 @@ def _decode_controls(batch: Batch) -> tuple[LoggedRecord, ...]:
 
 
 def _decode_states(log: Log, batch: Batch) -> tuple[LoggedRecord, ...]:
-    return tuple(decode_record(log, record.key, record.value) for record in batch.records)
+    if log is Log.METADATA:
+        return tuple(map(decode_metadata, [value for _, _, _, value, _ in batch.records]))
+    return tuple([decode_record(log, key, value) for _, _, key, value, _ in batch.records])

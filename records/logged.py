@@ -41,7 +41,7 @@ def encode_record(record: StateRecord) -> tuple[Log, RecordParts]:
     if kind is TransactionStateRecord or kind is TransactionForgotten:
         key, value = encode_transaction(cast(TransactionStateRecord | TransactionForgotten, record))
         return Log.TRANSACTION_STATE, (key, value, ())
-    return _METADATA, (None, encode_frame(cast(MetadataRecord, record)), ())
+    return _METADATA, (None, encode_frame(record), ())  # type: ignore[arg-type]  # it is none of the two above
 
 
 def cost_of(record: StateRecord, parts: RecordParts) -> int:
@@ -62,12 +62,17 @@ def bytes_of(parts: RecordParts) -> int:
     return (len(key) if key else 0) + (len(value) if value else 0)
 
 
+def decode_metadata(value: bytes | None) -> MetadataRecord:
+    """A record of the metadata log, whose key is not looked at. Raises CorruptData."""
+    if value is None:
+        raise CorruptData("a metadata record without a value")
+    return decode_frame(value)
+
+
 def decode_record(log: Log, key: bytes | None, value: bytes | None) -> StateRecord:
     """Inverse of ``encode_record``. Raises CorruptData."""
     if log is _METADATA:
-        if value is None:
-            raise CorruptData("a metadata record without a value")
-        return decode_frame(value)
+        return decode_metadata(value)
     if log is Log.TRANSACTION_STATE:
         record = decode_transaction(key, value)
         if record is None:

@@ -109,13 +109,17 @@ class Splitter:
         if len(buffer) < end:
             self._trim()
             return None
-        if isinstance(buffer, bytes) or size < DETACHED_BYTES_MIN:
+        if isinstance(buffer, bytes):
+            if end == len(buffer):
+                self.pending, self._position = b"", 0
+            else:
+                self._position = end
+            return buffer[start:end]
+        if size < DETACHED_BYTES_MIN:
             self._position = end
             if end == len(buffer):
                 self.pending, self._position = b"", 0
-            return (
-                bytes(memoryview(buffer)[start:end]) if isinstance(buffer, bytearray) else buffer[start:end]
-            )
+            return bytes(memoryview(buffer)[start:end])
         self.pending, self._position = bytes(memoryview(buffer)[end:]), 0
         del buffer[end:]
         del buffer[:start]
@@ -139,6 +143,17 @@ def parse_request_prefix(frame: bytes | bytearray) -> tuple[int, int, int]:
         raise CorruptData(f"a request of {len(frame)} bytes, expected at least {REQUEST_PREFIX_BYTES}")
     key, version, correlation_id = _REQUEST_PREFIX.unpack_from(frame)
     return key, version, correlation_id
+
+
+def parse_request_start(frame: bytes | bytearray) -> tuple[int, int, int, int]:
+    """As ``parse_request_prefix``, and where the client id ends by its own word; 0 if that is not there.
+
+    Only ``client_id_end`` says that the client id is there whole. Raises CorruptData.
+    """
+    if len(frame) < _REQUEST.size:
+        return (*parse_request_prefix(frame), 0)
+    key, version, correlation_id, length = _REQUEST.unpack_from(frame)
+    return key, version, correlation_id, _REQUEST.size + length if length > 0 else _REQUEST.size
 
 
 def client_id_end(frame: bytes | bytearray) -> int:

@@ -33,6 +33,7 @@ LINGER_S: Final = 5.0
 """How long a closing connection may take to read what was written to it."""
 
 _UNREAD: Final = "unread frame"
+_NO_TAGS: Final = b"\0"
 
 
 class ServerConnection(asyncio.Protocol):
@@ -177,7 +178,8 @@ class ServerConnection(asyncio.Protocol):
         transport.write(framed)
         if self._write_paused:
             self._memory.hold_unread(self._share, transport.get_write_buffer_size())
-        self._go_on(throttle_ms)
+        if throttle_ms or self._splitter.pending or self._reading_paused or self._share.is_counted:
+            self._go_on(throttle_ms)  # else nothing waits, as after most requests
 
     def stay_silent(self, api_name: str, failure: str | None, throttle_ms: int) -> None:
         """Go on to the next request without an answer to this one; or close, for this reason."""
@@ -195,8 +197,6 @@ class ServerConnection(asyncio.Protocol):
         if throttle_ms > 0:
             self._muted = True
             self._timer = self._loop.call_later(throttle_ms / 1000, self._unmute)
-        elif not (self._splitter.pending or self._reading_paused or self._share.is_counted):
-            return  # as after most requests: nothing waits
         self._advance()
 
     def _unmute(self) -> None:
@@ -208,10 +208,10 @@ class ServerConnection(asyncio.Protocol):
         if self.is_advancing:
             return
         self.is_advancing = True
-        stalls = self.stalls
+        stalls, splitter = self.stalls, self._splitter
         end_s = 0.0
         try:
-            while self._splitter.pending:
+            while splitter.pending:
                 if self._busy or self._muted or self._write_paused or self._closing:
                     break
                 begun = stalls.begin()
@@ -221,7 +221,7 @@ class ServerConnection(asyncio.Protocol):
                     self._muted = True
                     self._loop.call_soon(self._unmute)
                     break
-                frame = self._splitter.next_frame()
+                frame = splitter.next_frame()
                 if frame is None:
                     break
                 if self._has_part:
@@ -235,7 +235,7 @@ class ServerConnection(asyncio.Protocol):
             self.close_because(str(self.isolation.failure(self._work, error)))
         finally:
             self.is_advancing = False
-        if self._splitter.pending or self._share.is_counted:
+        if splitter.pending or self._share.is_counted:
             self._count()
         elif not (self._muted or self._write_paused or self._reading_paused):
             return
@@ -296,7 +296,7 @@ class ServerConnection(asyncio.Protocol):
         if self._sasl is not None and self._sasl.expects is Expects.BARE_TOKEN:
             self._take_bare_token(self._sasl, bytes(frame))
             return
-        key, version, correlation_id = framing.parse_request_prefix(frame)
+        key, version, correlation_id, end = framing.parse_request_start(frame)
         served = self._apis.get(key)
         if served is None:
             self.close_because(f"API key {key} is not served")
@@ -306,11 +306,11 @@ class ServerConnection(asyncio.Protocol):
         if version not in api.versions:
             self._refuse_version(api, version, correlation_id)
             return
-        end = framing.client_id_end(frame)
         if frame[8:end] != self._raw_client_id:
+            end = framing.client_id_end(frame)
             self._learn_client_id(frame, end)
         if version >= api.flexible_from:
-            end = framing.skip_tagged_fields(frame, end)
+            end = end + 1 if frame[end : end + 1] == _NO_TAGS else framing.skip_tagged_fields(frame, end)
         reply = ServerReply(self, api, version, correlation_id)
         self._busy = True
         body = memoryview(frame)[end:] if type(frame) is bytes else memoryview(frame).toreadonly()[end:]

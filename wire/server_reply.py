@@ -42,10 +42,10 @@ class ServerReply:
 
     def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
         """See dispatch.Reply."""
-        connection = self._connection
         if self._given:
             raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
         self._given = True
+        connection = self._connection
         if connection.is_advancing:  # what serves the request is measured with its reply
             self._send(connection, outcome, throttle_ms)
             return

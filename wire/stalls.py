@@ -1,7 +1,7 @@
 """The longest time that one piece of work held the event loop, by the name of the work.
 
 Counted     CPU time of the loop's thread: a busy machine or a slow disk does not count. Flushes of the store
-            are taken out and counted apart.
+            are taken out and counted apart; the CPU of one shorter than MEASURED_S stays in.
 Names       the request's name for what a connection brings; else ``turn``, ``raft frame``, a timer's name.
 Cost        two readings of the monotonic clock for each piece of work. The CPU clock is a system call, so it
             is read at most every CPU_READ_S, and after work that took MEASURED_S: what is recorded may be
@@ -48,7 +48,9 @@ class Stalls:
         self._unlogged: dict[str, int] = {}
         self.longest_s: dict[str, float] = {}
         """By the name of the work, since the node started."""
-        self.flush = FlushWatch(clock, cpu_clock)
+        self._flushed_s = 0.0  # of all flushes together, by the monotonic clock
+        self._flushed_cpu_s = 0.0
+        self.flush = FlushWatch(self, clock)
         """Around each flush of the store."""
 
     def begin(self) -> Begun:
@@ -56,22 +58,35 @@ class Stalls:
         now_s = self._clock()
         if now_s - self._read_at_s > CPU_READ_S:
             self._read_cpu(now_s)
-        return now_s - self.flush.wall_s, self._cpu_s
+        return now_s - self._flushed_s, self._cpu_s
 
     def end(self, work: str, begun: Begun) -> None:
         """It ended."""
         now_s = self._clock()
-        elapsed_s = now_s - self.flush.wall_s - begun[0]
+        elapsed_s = now_s - self._flushed_s - begun[0]
         if elapsed_s >= MEASURED_S:
             self._read_cpu(now_s)
             self._record(work, min(elapsed_s, self._cpu_s - begun[1]), now_s)
+
+    def flushed(self, begun_s: float, ended_s: float) -> None:
+        """A flush ended: its time belongs to no work.
+
+        What the CPU clock was at its beginning is not read: at most its last reading and the time since.
+        """
+        self._flushed_s += ended_s - begun_s
+        if ended_s - begun_s >= MEASURED_S:
+            until_begun_s = self._cpu_s + begun_s - self._read_at_s
+            self._read_cpu(ended_s)
+            flush_cpu_s = max(0.0, self._cpu_s - until_begun_s)
+            self._flushed_cpu_s += flush_cpu_s
+            self._cpu_s -= flush_cpu_s
 
     def watch(self, work: str) -> "Watch":
         """A context manager for work of one name, to be kept and entered each time."""
         return Watch(self, work)
 
     def _read_cpu(self, now_s: float) -> None:
-        self._cpu_s = self._cpu_clock() - self.flush.cpu_s
+        self._cpu_s = self._cpu_clock() - self._flushed_cpu_s
         self._read_at_s = now_s
 
     def _record(self, work: str, held_s: float, now_s: float) -> None:
@@ -117,24 +132,21 @@ class Watch:
 class FlushWatch:
     """``with`` around each flush: its time belongs to no other work, and has a maximum of its own."""
 
-    __slots__ = ("_begun_cpu_s", "_begun_s", "_clock", "_cpu_clock", "cpu_s", "longest_s", "wall_s")
+    __slots__ = ("_begun_s", "_clock", "_stalls", "longest_s")
 
-    def __init__(self, clock: Callable[[], float], cpu_clock: Callable[[], float]) -> None:
+    def __init__(self, stalls: Stalls, clock: Callable[[], float]) -> None:
+        self._stalls = stalls
         self._clock = clock
-        self._cpu_clock = cpu_clock
-        self._begun_s = self._begun_cpu_s = 0.0
-        self.wall_s = 0.0  # of all flushes together
-        self.cpu_s = 0.0
+        self._begun_s = 0.0
         self.longest_s = 0.0
         """Of one flush, the time that it waited for the disk included."""
 
     def __enter__(self) -> None:
-        self._begun_s, self._begun_cpu_s = self._clock(), self._cpu_clock()
+        self._begun_s = self._clock()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        elapsed_s = self._clock() - self._begun_s
-        self.wall_s += elapsed_s
-        self.cpu_s += self._cpu_clock() - self._begun_cpu_s
-        self.longest_s = max(self.longest_s, elapsed_s)
+        ended_s = self._clock()
+        self._stalls.flushed(self._begun_s, ended_s)
+        self.longest_s = max(self.longest_s, ended_s - self._begun_s)

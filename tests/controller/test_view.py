@@ -88,7 +88,7 @@ def test_what_is_undone_never_was(
     assert (seen(view), scanned(view)) == (seen(direct), scanned(direct))
     view.begin()
     change(view, [*then])
-    view.keep()
+    view.begin()
     change(direct, [*then])
     assert seen(view) == seen(direct)
     written = [Overlay(EmptyView()), Overlay(EmptyView())]

@@ -150,7 +150,7 @@ LOOP: Final = (
         "flush-is-a-stall",
         "the flush of the store is taken out",
         "wire/stalls.py",
-        "        self.wall_s += elapsed_s\n        self.cpu_s += self._cpu_clock() - self._begun_cpu_s\n",
+        "        self._stalls.flushed(self._begun_s, ended_s)\n",
         "",
         (STALLS + "test_a_flush_is_taken_out_and_has_its_own_maximum",),
     ),
