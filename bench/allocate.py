@@ -35,7 +35,7 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The cluster under load."""
+    """The cluster that the load generator measures."""
 
     controllers: dict[int, tuple[str, int]]
     leader: int

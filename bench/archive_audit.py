@@ -1,10 +1,10 @@
 """What clients received, compared with what the nodes' archives keep.
 
 Refused   must not be done. An allocation names its broker and no request, so each client asks as a broker of
-          its own, one request at a time: what the archive has for it and nobody granted it must be one of its
+          its own, one request at a time: what the archive has for it beyond its grants must be one of its
           unknown attempts, sent before the grant that follows in the archive was received.
 Granted   must be kept (I2): a block that a client holds stands in the archive, for its broker.
-Source    docs/design.md 2 (fate is learned at apply), 10 (I2).
+Source    docs/design.md 2 (the outcome is learned at apply), 10 (I2).
 """
 
 from array import array
@@ -36,7 +36,7 @@ class _Client:
     received_ns: "array[int]" = field(default_factory=lambda: array("q"))
     unknown_sent_ns: "array[int]" = field(default_factory=lambda: array("q"))
     position: int = 0  # grants found in the archive, or found missing
-    ungranted: int = 0  # in the archive, and granted to nobody
+    ungranted: int = 0  # in the archive, and received by no client
     unexplained: int = 0  # the most that ``ungranted`` ever exceeded the unknown attempts until then by
     missing: int = 0
 
@@ -71,7 +71,7 @@ class _Client:
 def compare(
     attempts: Iterable[Attempt], archived: Iterable[Allocation | Hole], brokers: Mapping[int, BrokerId]
 ) -> Findings:
-    """``brokers``: as which broker each client asked. Raises Unreadable if a part of the archive is lost."""
+    """Compare both; ``brokers``: each client's broker id. Raises Unreadable if a part of one is lost."""
     clients = {broker_id: _Client() for broker_id in brokers.values()}
     for attempt in attempts:
         clients[brokers[attempt.client]].told(attempt)

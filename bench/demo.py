@@ -1,6 +1,6 @@
 """``make demo``: three processes elect a leader, it dies; no id is given twice, no transaction is torn.
 
-What is counted   every producer id that any client here was told: one by one from the brokers
+What is counted   every producer id that any client here received: one by one from the brokers
                   (InitProducerId), block by block from the controller (AllocateProducerIds), and the
                   ids of three real Kafka clients. Duplicates are counted over all of them.
 Transactions      of real producers that go on through all of this: see cli.demo_transactions.
@@ -178,7 +178,7 @@ async def _story(cluster: LocalCluster, told: Told, writers: Writers) -> None:
 
 
 async def _register(cluster: LocalCluster, client: ControllerClient) -> AllocateProducerIds:
-    """A client that asks for blocks has to be a registered broker; this one hosts nothing."""
+    """Register the demo's own client, which hosts nothing: only a registered broker may allocate blocks."""
     request = RegisterBroker(
         broker_id=ASKER_ID,
         cluster_id=cluster.cluster_id,
@@ -244,7 +244,7 @@ def _bring_back(cluster: LocalCluster, dead: NodeId) -> None:
 def _so_far(told: Told) -> str:
     rows = [(f"broker {node_id}", f"{len(ids)} ids") for node_id, ids in sorted(told.by_broker.items())]
     rows.append(("controller", f"{len(told.blocks)} blocks of {BLOCK_LENGTH}"))
-    return table(("ASKED", "GAVE SO FAR"), rows)
+    return table(("SOURCE", "GAVE SO FAR"), rows)
 
 
 def _blocks_per_broker(cluster: LocalCluster) -> str:

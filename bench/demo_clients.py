@@ -48,7 +48,7 @@ def confluent_kafka(bootstrap: str) -> int:
     from confluent_kafka import Producer
 
     heard = _LastLines()
-    logger = logging.Logger("librdkafka", logging.DEBUG)  # noqa: LOG001  (nobody else's, and gone after this)
+    logger = logging.Logger("librdkafka", logging.DEBUG)  # noqa: LOG001  (private to this function)
     logger.addHandler(heard)
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "debug": "eos"}
     producer = Producer(settings, logger=logger)

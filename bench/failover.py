@@ -3,8 +3,8 @@
 A round   the load runs; the leader gets the signal; the load sees its first success; the node is started
           again (or goes on); the cluster is healthy; a random pause, so that rounds do not keep step.
 Gap       from just before the signal to the first success of any request sent after the signal.
-Counted   from the history, after the load; then the nodes are ended, and what clients were told is held
-          against the archives: see ``fencepost.bench.history`` and ``fencepost.bench.archive_audit``.
+Counted   from the history, after the load; then the nodes are ended, and the clients' responses are compared
+          with the archives: see ``fencepost.bench.history`` and ``fencepost.bench.archive_audit``.
 """
 
 import os
@@ -95,7 +95,7 @@ def measure(
 def _kill_leader(cluster: LocalCluster, number: signal.Signals) -> Kill:
     found: list[NodeId] = []
 
-    def leads() -> bool:  # after a chance election there may be nobody for a moment
+    def leads() -> bool:  # after an election by chance there may be no leader for a moment
         found[:] = [leader for leader in (leader_id(cluster),) if leader is not None]
         return bool(found)
 

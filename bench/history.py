@@ -1,9 +1,9 @@
 """What clients sent and received, one JSON line per attempt; every figure of ``bench`` is counted from it.
 
 Line      {"client", "node", "sent_ns", "received_ns", "outcome", "start", "len"}
-Outcome   ``ok``: the block [start, start + len) is the client's. ``refused:CODE``: told that it was not done,
-          with Kafka's error code. ``unknown``: no answer in time, a connection that ended, or error 7, which
-          says that nobody knows; ``received_ns`` is when the client gave up. start and len: null but for ok.
+Outcome   ``ok``: the block [start, start + len) is the client's. ``refused:CODE``: certainly not done, with
+          Kafka's error code. ``unknown``: no answer in time, a connection that ended, or error 7, which
+          says that it is unknown; ``received_ns`` is when the client gave up. start and len: null but for ok.
 Clock     nanoseconds of CLOCK_MONOTONIC: one clock for all processes of a machine.
 """
 

@@ -1,6 +1,6 @@
 """``python -m fencepost.bench.load``: the load generator, a process of its own.
 
-It is told what to do by commands (see ``fencepost.bench.process``): Setup first, then Start, any of
+Commands control it (see ``fencepost.bench.process``): Setup first, then Start, any of
 Window and FirstSuccess, and Stop, as often as wanted. Attempts are kept in memory while the load runs, and
 written to the history by Stop and Flush only: nothing but the load itself happens while it is measured.
 """
@@ -23,20 +23,20 @@ from fencepost.bench.process import Answer, write_answer
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.records.types import BrokerEpoch, BrokerId
 
-EXPIRE_S: Final = 0.010  # how often each client's patience is looked at
+EXPIRE_S: Final = 0.010  # how often requests are checked for their timeout
 POLL_S: Final = 0.005
-STOP_SECONDS_MAX: Final = 5.0  # beyond the clients' own patience
+STOP_SECONDS_MAX: Final = 5.0  # beyond the clients' own timeouts
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 LINES_AT_ONCE: Final = 2000  # written between two turns of the loop: about a millisecond
 ATTEMPTS_HELD_MAX: Final = 4_000_000  # in memory, about 150 bytes each; past it the load ends
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
-    """Answered with null."""
+    """Command: what to load, and how. The response is null."""
 
     nodes: dict[int, tuple[str, int]]  # controller listeners by node id
-    leader: int  # asked first; one of them
-    askers: list[tuple[int, int]]  # (broker id, epoch); client k asks as number k modulo their count
+    leader: int  # tried first; one of them
+    askers: list[tuple[int, int]]  # (broker id, epoch); client k uses number k modulo their count
     history: str  # the file; attempts are appended
     timeout_s: float
     pids: dict[str, int]  # whose CPU time a Window measures, beside ours
@@ -96,7 +96,7 @@ class _Load:
         self._course = self._new_course()
         self._clients: list[Client] = []
         self._expiring: asyncio.TimerHandle | None = None
-        self._node = setup.leader  # asked first: whoever granted something last
+        self._node = setup.leader  # tried first: the node of the last grant
         self._pids = {**setup.pids, "load": os.getpid()}
 
     def _new_course(self) -> Course:

@@ -3,7 +3,7 @@
 Closed loop   at most one request is under way; the next one leaves as soon as the answer has come.
 Moves on      refused (not the controller), lost or silent for ``timeout_s``: the next node, at once after a
               first request that was not answered, else after a pause that doubles with each failure in a row,
-              up to ``pause_s_max``. A client that found a node silent or gone asks the others for a while
+              up to ``pause_s_max``. A client that found a node silent or gone uses the others for a while
               instead of waiting for it again and again.
 Verified      each answer's length, correlation id, tags and block; one that is wrong ends the load.
 Lean          frames are built once, an answer is read with one struct: the load must cost less than what it
@@ -85,7 +85,7 @@ class _Connection(asyncio.Protocol):
         self.ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
+        """Send what waits for the connection. See asyncio.Protocol."""
         self._transport = cast(asyncio.Transport, transport)
 
     def send(self) -> None:
@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
         self._client.answered(self, sent_ns, received_ns, code, start, count)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """Fail what is under way. See asyncio.Protocol."""
         self.ended = True
         self._client.lost(self)
 
@@ -139,7 +139,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Client:
-    """Asks as one registered broker. ``start`` it; when ``course.stopping`` it becomes idle by itself."""
+    """One client, which sends as a registered broker. When ``course.stopping`` it becomes idle by itself."""
 
     def __init__(self, course: Course, number: int, asker: AllocateProducerIds) -> None:
         header = RequestHeader(ALLOCATE_PRODUCER_IDS.key, 0, 0, CLIENT_ID)
@@ -158,7 +158,7 @@ class Client:
         self._failures = 0  # in a row
 
     def start(self, node: int) -> None:
-        """Ask ``node`` first."""
+        """Send the first request to ``node``."""
         self._node = node
         self._ask()
 

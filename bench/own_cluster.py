@@ -1,7 +1,7 @@
 """The cluster that a bench measures: its own, made and started as ``fencepost up`` does, with the quota off.
 
-Guests    the load asks as brokers that are registered and nothing else: they stay fenced, no client sees
-          them, and a fenced broker may allocate, as in Kafka.
+Brokers   of the load are registered and nothing else: they stay fenced, no client sees them, and a fenced
+          broker may allocate, as in Kafka.
 Disk      a file system in memory makes every flush free; a temporary directory there is not used.
 """
 

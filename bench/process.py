@@ -40,7 +40,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The operating system's id of the load's process."""
         return self._popen.pid
 
     def ask(self, command: msgspec.Struct, result: type[T]) -> T:

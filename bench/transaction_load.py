@@ -59,7 +59,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class _Writer(threading.Thread):
-    """One producer's thread."""
+    """The thread of one producer."""
 
     def __init__(self, load: Load, number: int, partitions: int, together: threading.Barrier) -> None:
         super().__init__(name=f"producer-{number}", daemon=True)

@@ -1,7 +1,7 @@
-"""What to say of a partition that is not hosted here, and to look it up before that is said.
+"""Unknown partitions: looks a topic up before a request about it is refused, and gives the error code.
 
-A topic that was made a moment ago is unknown here until the next refresh. So whoever is asked about an
-unknown topic first asks the controller, once, and then looks again: it may be hosted here by then.
+A topic that was created a moment ago is unknown here until the next refresh. So a request about an unknown
+topic first waits for one look-up at the controller: its partition may be hosted here by then.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Absent:
         self._looking_up: set[asyncio.Task[None]] = set()
 
     def look_up_first(self, queries: Iterable[TopicQuery], then: Callable[[], None]) -> None:
-        """Call ``then`` when the controller was asked about those that are unknown; at once if none is."""
+        """Call ``then`` after a look-up of the unknown topics at the controller; at once if all are known."""
         unknown = [query for query in dict.fromkeys(queries) if not self._is_settled(query)]
         if not unknown or len(self._looking_up) >= LOOK_UPS_MAX:
             then()
@@ -79,7 +79,7 @@ class Absent:
 
     def _code(self, topic: TopicMetadata | None, index: int, unknown: ErrorCode) -> ErrorCode:
         if topic is None:
-            # Nobody could say whether it exists: the client asks for metadata, and comes back.
+            # It is not certain whether the topic exists: the client requests metadata, and tries again.
             is_certain = self._topics.is_certain and self._partitions.recovered
             return unknown if is_certain else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if 0 <= index < len(topic.partitions):  # they are numbered from 0, without a gap

@@ -1,8 +1,8 @@
-"""AnnouncePartitions: the coordinator says who will write where, so that no broker has to ask it.
+"""AnnouncePartitions: the coordinator announces which producer writes where, so no broker has to verify it.
 
 A partition takes it as the answer to the question that it would ask (broker/verification.py), unless it has
 seen what came later: a marker that is not older, a newer epoch. What is not hosted here is passed over, and
-so is all that comes on a connection without a proof of the cluster's secret: then the partition asks.
+so is all that comes on a connection without a proof of the cluster's secret: then the partition verifies.
 """
 
 from fencepost.broker.partitions import Partitions
@@ -13,14 +13,14 @@ from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 
 
 class AnnouncementsEndpoint:
-    """API key 20024."""
+    """The endpoint of AnnouncePartitions (API key 20024)."""
 
     def __init__(self, partitions: Partitions, acls: Acls) -> None:
         self._partitions = partitions
         self._acls = acls
 
     def announce(self, request: AnnouncePartitions, context: Context, reply: Reply[None]) -> None:
-        """The endpoint. Raises ClusterAuthorizationFailed."""
+        """Serve AnnouncePartitions. Raises ClusterAuthorizationFailed."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         for each in request.announcements if context.proved else ():
             whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)

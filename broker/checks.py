@@ -197,7 +197,7 @@ class _Gate:
             self._waiting.append(then)
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Free a place: the next in the queue gets it."""
         if self._waiting:
             self._waiting.popleft()()
         else:

@@ -48,7 +48,7 @@ class ControllerClients:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close the connections to all controllers."""
         for each in (
             self.membership, self.allocation, self.reading, self.topics, self.coordinator, self.listing,
         ):  # fmt: skip

@@ -93,7 +93,7 @@ class DataPlane:
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent, stalls=stalls)
 
     def service(self) -> Service:
-        """By API key."""
+        """The endpoints of the data plane, by API key."""
         return dict(
             (
                 served(PRODUCE, self._produce.produce),

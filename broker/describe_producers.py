@@ -1,7 +1,7 @@
 """DescribeProducers: which producers a partition remembers, and who has a transaction open (KIP-664).
 
-A partition may remember a hundred thousand. They are told in slices, the loop free between them: each row is
-true at its moment, and a producer that is forgotten meanwhile is left out.
+A partition may remember a hundred thousand. They are listed in slices, the loop free between them: each row
+is true at its moment, and a producer that is forgotten meanwhile is left out.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from fencepost.wire.slices import Slices
 from fencepost.wire.stalls import Stalls
 
 SLICE_PRODUCERS_MAX: Final = 2_000
-"""Of one partition, told at a time. The loop runs after so many: at most twice as many hold it, some 4 ms."""
+"""Of one partition, listed in one step of the loop. Two steps may run in a row: some 4 ms."""
 
 PARTITION_COST: Final = 10  # of a partition, in producers
 
 
 class DescribeProducersEndpoint:
-    """API key 61."""
+    """The endpoint of DescribeProducers (API key 61)."""
 
     def __init__(self, partitions: Partitions, absent: Absent, *, stalls: Stalls) -> None:
         self._partitions = partitions
@@ -35,7 +35,7 @@ class DescribeProducersEndpoint:
         self._absent = absent
 
     def describe(self, request: DescribeProducers, context: Context, reply: Reply[EncodedAnswer]) -> None:
-        """The endpoint."""
+        """Serve DescribeProducers: one row for each producer of each partition in the request."""
 
         def answer() -> None:
             Slices("DescribeProducers", self._steps(request, reply), reply, self._stalls).start()

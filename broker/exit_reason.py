@@ -30,7 +30,7 @@ class BrokerRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """As whom this broker speaks to the controllers, and of which cluster it is."""
+    """The cluster of this broker, and the principal with which it connects to the controllers."""
 
     principal: str  # "User:NAME", as the controllers' ACLs name it
     cluster_id: str

@@ -35,14 +35,14 @@ from fencepost.wire.stalls import Stalls
 RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Read and sent in one turn of the loop, so far below Kafka's fetch.max.bytes (55 MiB)."""
 
-WAIT_MS_MAX: Final = 600_000  # a client that wants to wait longer asks again
+WAIT_MS_MAX: Final = 600_000  # a client that wants to wait longer sends a new request
 READS_MAX: Final = 200  # partitions read between two turns of the loop: some 8 ms
 PAUSE_S: Final = 0.05
 WAITING_MAX: Final = 20_000  # fetches; one more is answered at once with what there is
 
 
 class FetchEndpoint:
-    """API key 1."""
+    """The endpoint of Fetch (API key 1)."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FetchEndpoint:
         self.waiting: set[_Parked] = set()
 
     def fetch(self, request: Fetch, context: Context, reply: Reply[FetchAnswer]) -> None:
-        """The endpoint."""
+        """Serve Fetch: records at once, or when there are enough or the time is up."""
         missing = [
             TopicQuery(each.topic, each.topic_id) for each in request.partitions if self._find(each) is None
         ]
@@ -90,7 +90,7 @@ class FetchEndpoint:
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     def _serve(self, request: Fetch, reply: Reply[FetchAnswer]) -> None:
-        """Answer, or wait."""
+        """Send the response now, or park the request."""
         if len(request.partitions) > READS_MAX:
             _Large(self, request, reply, self._stalls).begin()
             return
@@ -177,7 +177,7 @@ class FetchEndpoint:
 
 
 class _Parked(Protocol):
-    """A fetch that waits."""
+    """A fetch request that is parked until there is enough to send."""
 
     def stop(self) -> None:
         """Answer now, with what there is."""
@@ -266,7 +266,7 @@ class _Large:
         self._look()
 
     def partition_moved(self) -> None:
-        """Look again, soon."""
+        """Count the partition's bytes again, soon: something was appended or cut."""
         self._has_moved = True
         if not self._is_pausing:
             self._look()
@@ -321,7 +321,7 @@ class _Large:
 
 
 def epoch_error(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """Whether who asks takes the leader for what it is (KIP-320); -1: he does not say."""
+    """NONE if the client's leader epoch is the partition's (KIP-320); -1: the client names none."""
     if current_leader_epoch in (-1, partition.leader_epoch):
         return ErrorCode.NONE
     is_old = current_leader_epoch < partition.leader_epoch

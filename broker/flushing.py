@@ -17,7 +17,7 @@ THREADS: Final = 4
 """One device takes few flushes at a time; more threads would only queue there."""
 
 Flushed: TypeAlias = Callable[[bool], None]
-"""Called with False if the partition is offline now: nobody knows what is on the disk."""
+"""Called with False if the partition is offline now: the state of the disk is unknown."""
 
 
 class _Round(NamedTuple):
@@ -28,7 +28,7 @@ class _Round(NamedTuple):
 
 
 class Flusher:
-    """Asks threads to flush. To be used on the event loop."""
+    """Flushes partition logs in threads. To be used on the event loop."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
@@ -39,7 +39,7 @@ class Flusher:
         self._asked: SimpleQueue[_Round | None] = SimpleQueue()
         self._ended: deque[tuple[_Round, BaseException | None]] = deque()
         self._woken = False  # the loop will look at what ended
-        self._idle: asyncio.Event | None = None  # somebody waits until nothing is under way
+        self._idle: asyncio.Event | None = None  # set when no flush is under way
 
     def flush(self, partition: Partition, then: Flushed) -> None:
         """Call ``then``, later, when all that the partition holds now is on the disk."""

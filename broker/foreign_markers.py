@@ -1,4 +1,4 @@
-"""Asks the coordinator about markers that are not its own: an admin's abort, or any other client's.
+"""Markers that are not the coordinator's own, an admin's or another client's: verified with the coordinator.
 
 Why         such a marker would end a transaction that the coordinator is still to end, maybe otherwise.
 Question    which of its open transactions (Ongoing, PrepareCommit, PrepareAbort) are of the producer id, in
@@ -87,7 +87,7 @@ class ForeignMarkers:
         return any(serves is not None and PROVE_SECRET.key not in serves for serves in known)
 
     def ask(self, producer_id: ProducerId, topic: str, index: int, told: Told) -> None:
-        """Call ``told``, once, with what the coordinator says of that partition."""
+        """Call ``told``, once, with the coordinator's verdict on that partition."""
         if len(self._questions) >= QUESTIONS_MAX:
             told(Verdict.UNKNOWN)
             return

@@ -1,7 +1,7 @@
-"""What partition logs need from time to time, in slices that never hold the loop for long.
+"""The log cleaner: retention, expiry of producers and flushes, in slices that hold the loop only briefly.
 
 Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``.
-Producers   those that have not been heard of for ``producer.id.expiration.ms``, PRODUCERS_MAX at a time.
+Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRODUCERS_MAX at a time.
 Flush       of full segments and of producer snapshots, within FLUSH_S, off the loop.
 Source      Kafka LogManager, ProducerStateManager.removeExpiredProducers.
 """

@@ -2,9 +2,9 @@
 
 Sockets   it reaches the controllers over sockets also in the leader's process (docs/design.md 6): what works
           here works as a process of its own.
-Start     listens, recovers its logs, then registers; asks for the first block of producer ids, and takes
+Start     listens, recovers its logs, then registers; requests the first block of producer ids, and takes
           a picture of the cluster. ``start`` waits for none of these, ``ready`` does.
-Stop      asks to be fenced and let go, within LEAVE_S_MAX; the registration stays, for it will be back.
+Stop      requests to be fenced and released, within LEAVE_S_MAX; the registration stays for the next start.
 End       ``fatal`` gets a reason when the cluster refuses this broker, or when one of its tasks has a bug.
 """
 
@@ -40,7 +40,7 @@ from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.stalls import Stalls
 
 LEAVE_S_MAX: Final = 1.0
-"""A cluster that goes down as a whole has no controller left to say goodbye to."""
+"""Short: when the whole cluster stops, no controller is left to respond."""
 
 SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}  # Kafka SecurityProtocol
 

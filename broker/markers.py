@@ -4,7 +4,7 @@ Appended at once, flushed off the loop, then answered: a marker and the data bef
 it is acknowledged. Markers that come during a flush share the next one.
 Believed    our tags (the image version, forced) count on a connection that proved the cluster's secret, and
             within what a coordinator can have; a version that none can have is refused (42).
-Foreign     any other marker is Kafka's: first the partition's own rules, then the coordinator is asked
+Foreign     any other marker is Kafka's: first the partition's own rules, then the coordinator verifies it
             (broker/foreign_markers.py). 48 where it has a transaction of that producer id open there; 6,
             which every client retries, where it does not say in time or the producer wrote there meanwhile.
 Duplicates  a marker that is not newer than its producer's last one is not appended, and answered NONE. It
@@ -42,7 +42,7 @@ class _Key(NamedTuple):
 
 
 class MarkersEndpoint:
-    """API key 27."""
+    """The endpoint of WriteTxnMarkers (API key 27)."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class MarkersEndpoint:
         self._clock_ms = clock_ms
 
     def write(self, request: WriteTxnMarkers, context: Context, reply: Reply[WriteTxnMarkersAnswer]) -> None:
-        """The endpoint. Raises ClusterAuthorizationFailed."""
+        """Serve WriteTxnMarkers. Raises ClusterAuthorizationFailed."""
         try:
             self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         except ClusterAuthorizationFailed:
@@ -191,7 +191,7 @@ def _end_marker(marker: TxnMarker) -> EndMarker:
 
 
 class _Written:
-    """One request's codes, what is not flushed yet, and how many the coordinator is asked about."""
+    """One request's codes, what is not flushed yet, and how many verifications are under way."""
 
     __slots__ = ("_answered", "_reply", "_request", "asking", "codes", "unflushed")
 
@@ -215,7 +215,7 @@ class _Written:
         return told
 
     def settle(self, key: _Key, code: ErrorCode) -> None:
-        """The code of a marker that the coordinator was asked about."""
+        """Note the code of a marker that the coordinator has verified."""
         self.asking -= 1
         self.codes[key] = code
         self.answer_if_complete()

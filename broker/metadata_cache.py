@@ -1,9 +1,9 @@
 """What this broker tells clients about the cluster: its brokers, and where the active controller is.
 
-Source of it  DescribeCluster of the active controller, asked after every heartbeat, and every
+Source of it  DescribeCluster of the active controller, requested after every heartbeat, and every
               REFRESH_MS while something changes.
 Doubt         a picture is doubted as soon as the connection it came over is lost or a refresh fails: the
-              brokers in it stay, but no controller is named until somebody leads for certain.
+              brokers in it stay, but no controller is named until one certainly leads.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class MetadataCache:
         self._settled_at_ms = 0
 
     def picture(self) -> Picture:
-        """The cluster as it is known now. Doubt about it asks for a refresh."""
+        """The cluster as it is known now. If it is in doubt, a refresh is started."""
         if self._source is not None and self._controllers.active == self._source:
             return self._picture
         self.refresh()
@@ -101,7 +101,7 @@ class MetadataCache:
                 continue
 
     async def _ask(self) -> float | None:
-        """Take a new picture. Returns the seconds until the next is due; None: when it is asked for."""
+        """Take a new picture. Returns the seconds until the next is due; None: only when it is wanted."""
         request = DescribeCluster(include_fenced_brokers=True)
         try:
             answer = await self._controllers.call(DESCRIBE_CLUSTER, request, timeout_s=CALL_TIMEOUT_S)

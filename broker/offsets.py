@@ -51,7 +51,7 @@ class OffsetsEndpoint:
         self._stalls = stalls
 
     def list_offsets(self, request: ListOffsets, context: Context, reply: Reply[ListOffsetsAnswer]) -> None:
-        """Where the times asked for lie."""
+        """Serve ListOffsets: the offsets of the timestamps in the request."""
 
         rows: list[OffsetFound] = []
 
@@ -70,7 +70,7 @@ class OffsetsEndpoint:
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpoch, context: Context, reply: Reply[OffsetForLeaderEpochAnswer]
     ) -> None:
-        """Where the epochs asked for end."""
+        """Serve OffsetForLeaderEpoch: the end offsets of the leader epochs in the request."""
 
         rows: list[EpochEnd] = []
 

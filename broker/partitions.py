@@ -2,7 +2,7 @@
 
 Places      ``<log.dirs>/<topic>-<partition>``; a log that is being deleted is renamed ``*-delete`` first.
 Start       ``recover`` opens every log before the broker registers; until then nothing is hosted.
-Deletion    only of what a full answer of the active controller, asked for after the log was opened, lacks.
+Deletion    only of what the active controller's full answer lacks, if requested after the log was opened.
 Offline     a log that an OSError hit: clients get KAFKA_STORAGE_ERROR (56) until the next start. Without a
             file descriptor (EMFILE, ENFILE) only the one request does.
 Threads     opening, closing and deleting block, so they run off the loop, one at a time, under a lock.
@@ -100,7 +100,7 @@ class _Offline(NamedTuple):
 
 
 class Partitions:
-    """All partitions hosted here."""
+    """All partitions that this broker hosts."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Partitions:
 
     @property
     def generation(self) -> int:
-        """To be noted when the controller is asked for all topics; ``retire`` wants it."""
+        """A number to note before all topics are requested from the controller; ``retire`` takes it."""
         return self._generation
 
     async def recover(self) -> None:
@@ -190,8 +190,8 @@ class Partitions:
     async def retire(self, topic_ids: frozenset[uuid.UUID], generation: int) -> None:
         """Delete the partitions of topics that are no more.
 
-        ``topic_ids`` are those of a full answer of the active controller to a question that was asked
-        when ``generation`` was the generation: what was opened since is not judged by it.
+        ``topic_ids`` are those of a full response of the active controller to a request that was sent
+        when ``generation`` was the generation: partitions that were opened since are left alone.
         """
         for partition in self:
             if partition.topic_id not in topic_ids and self._opened_at.get(partition, _LATER) <= generation:

@@ -4,10 +4,10 @@ Each partition of a request has its own outcome, and none waits for another's; t
 has its own. Most are appended on the spot. What makes one wait:
 
 checked     batches with many records, and large compressed ones, are checked in slices (broker/checks.py).
-unknown     a partition that nobody here knows is looked up at the controller, once.
+unknown     a partition that is unknown here is looked up at the controller, once.
 verified    the first batch of a transaction on this partition, and an epoch older than the partition's: the
-            coordinator is asked (broker/verification.py). What it allows is appended with the guard of the
-            question, so that a marker in between makes the verdict void (KIP-890).
+            coordinator verifies it (broker/verification.py). What it allows is appended with the guard of the
+            verification, so that a marker in between makes the verdict void (KIP-890).
 flushed     ``flush.messages`` demands it. Else an answer means what Kafka's does: the operating system
             has it.
 
@@ -76,13 +76,13 @@ class _Pending:
             self._reply(ProduceAnswer(tuple(each for each in self._rows if each is not None)))
 
     def refused(self, position: int, code: int, message: str | None = None) -> None:
-        """Nothing was appended there."""
+        """Note the error code of one partition: nothing was appended there."""
         data = self.request.partitions[position]
         self.done(position, PartitionProduced(data.topic, data.index, code, error_message=message))
 
 
 class ProduceEndpoint:
-    """API key 0."""
+    """The endpoint of Produce (API key 0)."""
 
     def __init__(
         self,

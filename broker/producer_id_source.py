@@ -1,9 +1,9 @@
 """Gives the broker's clients producer ids: drives the pool with real requests and a real clock.
 
-Claims      are answered on the spot, from memory. Asking for blocks goes on beside them, in ``run``.
-Unknown     outcomes (7, a lost connection, silence) are asked again: a wasted block is fine (row 730.9).
-Quota       the throttle time in an answer is waited out. The controller mutes the connection for that
-            long, so blocks are asked for on a connection of their own (broker/controller_clients.py).
+Allocation  of an id is answered at once, from memory. Blocks are requested beside it, in ``run``.
+Unknown     outcomes (7, a lost connection, silence) are retried: a wasted block is fine (row 730.9).
+Quota       the throttle time in a response is waited out. The controller mutes the connection for that
+            long, so blocks are requested on a connection of their own (broker/controller_clients.py).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.schema import Buffer
 
 CALL_TIMEOUT_S: Final = 2.0
-"""Of one request for a block, finding the controller included; asked again at once after it."""
+"""Of one request for a block, finding the controller included; retried at once after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class IdsLeftGauge(Protocol):
     """Where the number of ids at hand is shown."""
 
     def producer_ids_left(self, count: int) -> None:
-        """Set it."""
+        """Set the number of ids that are left."""
 
 
 class ProducerIdSource:

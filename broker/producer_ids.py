@@ -1,13 +1,13 @@
-"""A broker's pool of producer ids: hands them out one by one, and says when to ask for more.
+"""A broker's pool of producer ids: allocates them one by one, and says when to request more.
 
 Invariant   an id is handed out at most once, ids only grow, and each lies in a block granted here.
             At most one request is in flight, and none is due while a block lies in reserve.
-Never waits a claim without a block is refused at once with COORDINATOR_LOAD_IN_PROGRESS (14): 7 is
-            fatal to old clients (KAFKA-14417), and nobody queues behind a request (KAFKA-14694).
+Never waits a request without a block is refused at once with COORDINATOR_LOAD_IN_PROGRESS (14): 7 is
+            fatal to old clients (KAFKA-14417), and no request queues behind another (KAFKA-14694).
 Time        an argument: milliseconds of one monotonic clock. Outcomes are arguments, too.
 Source      Kafka RPCProducerIdManager; KIP-730. Blocks live in memory only: a restart wastes the rest.
 Deviations  from Kafka: the first block is wanted from the start, not from the first refusal; a request
-            that failed is due again by itself, not at the next empty claim; the backoff grows; a
+            that failed is due again by itself, not at the next request to an empty pool; the backoff grows; a
             block of length 0 is refused; the controller's throttle time is obeyed.
 """
 
@@ -32,10 +32,10 @@ THROTTLE_MS_MAX: Final = 60_000
 
 
 class ProducerIdPool:
-    """A current block, at most one in reserve, and whether the next is wanted, asked for, or backed off.
+    """A current block, at most one in reserve, and whether the next is wanted, requested, or backed off.
 
-    The caller drives: when ``request_due_ms()`` has come it calls ``request_sent``, asks the
-    controller, and reports exactly one of ``granted``, ``refused`` and ``timed_out``.
+    The caller drives: when ``request_due_ms()`` has come it calls ``request_sent``, sends the request to
+    the controller, and reports exactly one of ``granted``, ``refused`` and ``timed_out``.
     """
 
     __slots__ = (
@@ -54,9 +54,9 @@ class ProducerIdPool:
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._next = 0  # the id that the next claim gets, if below _current_end
+        self._next = 0  # the id that is allocated next, if below _current_end
         self._current_end = 0
-        self._prefetch_at = -1  # claiming this very id makes the next block wanted
+        self._prefetch_at = -1  # allocating this id makes the next block wanted
         self._reserve: tuple[int, int] | None = None  # first, end
         self._granted_end = 0  # of the last block taken in: the next may not begin below it
         self._wanted = True
@@ -76,7 +76,7 @@ class ProducerIdPool:
         return ProducerId(claimed)
 
     def ids_left(self) -> int:
-        """How many claims would succeed without another answer of the controller."""
+        """How many ids can be allocated before another block comes."""
         first, end = self._reserve or (0, 0)
         return self._current_end - self._next + end - first
 
@@ -87,9 +87,9 @@ class ProducerIdPool:
         return max(self._backoff_until_ms or 0, self._muted_until_ms or 0)
 
     def request_sent(self, now_ms: int) -> None:
-        """A request leaves now."""
+        """Note that a request leaves now."""
         due_ms = self.request_due_ms()
-        invariant(due_ms is not None, "a request nobody wants")
+        invariant(due_ms is not None, "a request that is not due")
         invariant((due_ms or 0) <= now_ms, "a request too early", due_ms=due_ms, now_ms=now_ms)
         self._in_flight = True
 
@@ -124,15 +124,15 @@ class ProducerIdPool:
         self._answered(now_ms, throttle_ms)
 
     def timed_out(self) -> None:
-        """No answer came in time. It may be asked again at once: the wait was the pause."""
+        """No response came in time. It may be retried at once: the wait was the pause."""
         invariant(self._in_flight, "an outcome without a request")
         self._backoff_until_ms = None
         self._in_flight = False
 
     def _install_reserve(self) -> None:
         if self._reserve is None:
-            invariant(self._wanted, "the block is used up and nobody wanted the next")
-            raise CoordinatorLoadInProgress("no producer id is at hand; a block has been asked for")
+            invariant(self._wanted, "the block is used up and the next was not requested")
+            raise CoordinatorLoadInProgress("no producer id is at hand; a block has been requested")
         first, end = self._reserve
         self._reserve = None
         self._next, self._current_end = first, end

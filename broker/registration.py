@@ -1,7 +1,7 @@
 """Keeps one broker registered with the active controller, and alive.
 
 Life        unregistered -> registered, fenced -> unfenced; back to unregistered when an answer says
-            77 (stale epoch), whoever got it. Leaving: fenced by its own wish, the registration stays.
+            77 (stale epoch), to any request. Leaving: fenced by its own wish, the registration stays.
 Incarnation one random id per process: a repeated registration is the same one to the controller.
 Fenced      is not stopped: a fenced but registered broker may allocate producer ids, as in Kafka.
 Retries     everything but what no retry cures (``Membership``), a duplicate (101) included: the session of
@@ -106,7 +106,7 @@ class Registration:
                         if (await self._heartbeat(self._epoch, want_shut_down=True)).should_shut_down:
                             break
                     except StaleBrokerEpoch:
-                        break  # nobody counts on this registration any more
+                        break  # the controller has dropped this registration
                     except CALL_FAILURES as error:
                         await asyncio.sleep(retry.failed(error))
         except TimeoutError:

@@ -56,7 +56,7 @@ from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 
 FORWARDED_MAX: Final = 100
-"""Requests under way to the controller; one more is told to come back (14)."""
+"""Requests under way to the controller; one more is refused with 14, which clients retry."""
 
 FORWARD_TIMEOUT_S: Final = 5.0
 
@@ -66,7 +66,7 @@ _COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
     DESCRIBE_TRANSACTIONS,
     LIST_TRANSACTIONS,
 )
-"""Served by every node, so that a client which asks the wrong one is told so, and finds the right one."""
+"""Served by every node, so that a client which contacts the wrong one learns it, and finds the right one."""
 
 
 class BrokerServer:

@@ -1,8 +1,8 @@
 """Metadata, CreateTopics, DeleteTopics and DescribeConfigs of the client listener.
 
-Metadata    answers from the cache; unknown topics are asked for, and created if both the client and the
+Metadata    answers from the cache; unknown topics are looked up, and created if both the client and the
             controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
-            leader, are asked for anew; if nobody leads for the moment, the cache is what there is.
+            leader, are requested anew; while the quorum has no leader, the cache is the answer.
 Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's
             name; the answer of the first two leaves when this broker has seen what they did.
 Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
@@ -32,14 +32,14 @@ from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, DescribeConfigs, DescribeConfigsAnswer
 
-FORWARDED_MAX: Final = 100  # requests that wait for the controller; one more is told to come back
+FORWARDED_MAX: Final = 100  # requests that wait for the controller; clients retry the refusal of one more
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
 CONFIGS_TIMEOUT_S: Final = 5.0
 NO_ID: Final = uuid.UUID(int=0)
 
 
 class TopicRequests:
-    """Endpoints about topics."""
+    """The endpoints of requests about topics."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TopicRequests:
         self._waiting: set[asyncio.Task[None]] = set()
 
     def service(self) -> Service:
-        """By API key."""
+        """The endpoints, by API key."""
         return dict(
             (
                 served(METADATA, self._metadata),
@@ -105,9 +105,9 @@ class TopicRequests:
         return None if query.topic_id is None else self._topics.find_by_id(query.topic_id)
 
     def _answer(self, topics: tuple[TopicMetadata, ...]) -> MetadataAnswer:
-        """While nobody leads, this broker names itself: it passes on what is for the controller, as in KRaft.
+        """The response. Without a leader of the quorum this broker names itself: it forwards, as in KRaft.
 
-        kafkajs connects to whom it is told, and dies of -1 as of a broker that has just been killed.
+        kafkajs connects to the node that is named, and fails on -1, as on a broker that was just killed.
         """
         picture = self._cache.picture()
         named = picture.coordinator or self._cache.itself_in(picture)

@@ -1,9 +1,9 @@
-"""Which topics there are: names, ids, partitions and leaders, as the active controller tells them.
+"""Which topics there are: names, ids, partitions and leaders, as the active controller reports them.
 
-Asked       for all of them when a heartbeat tells that something has changed, and for those that somebody
-            names and nobody here knows.
-Fresh       who wants to see what was done a moment ago waits for an answer to a question asked after that.
-Hosted      what an answer places on this broker is hosted before anybody hears of that answer.
+Refresh     of all topics when a heartbeat shows that something has changed; a look-up of single topics that
+            a request names and that are unknown here.
+Fresh       a caller that needs to see a recent change waits for a response to a later request.
+Hosted      the partitions that a response places on this broker are hosted before the response is used.
 Source      Metadata of the controller listener; Kafka MetadataCache.
 """
 
@@ -28,9 +28,9 @@ from fencepost.wire.k32_describe_configs import (
 )
 
 CALL_TIMEOUT_S: Final = 2.0
-REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes that nobody waits for
+REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes without a caller that waits
 BEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
-LOOK_UPS_MAX: Final = 100  # questions about single topics under way; one more is not asked
+LOOK_UPS_MAX: Final = 100  # look-ups of single topics under way; one more is refused
 QUERIES_MAX: Final = 1_000  # topics in one Metadata, which may have LOOKED_UP_ELEMENTS_MAX
 CONFIGS_MAX: Final = 100  # topics in one DescribeConfigs: read and written in a few milliseconds
 _Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
@@ -57,9 +57,9 @@ class TopicCache:
         self._wanted = asyncio.Event()
         self._told = -1  # the cluster's version, by the last heartbeat
         self._seen = -1  # a version that what is here is at least as new as
-        self._beats = 0  # heartbeats since all topics were asked for
+        self._beats = 0  # heartbeats since all topics were requested
         self._refreshing = asyncio.Lock()
-        self._questions = 0  # about all topics, asked so far
+        self._questions = 0  # requests for all topics so far
         self.is_certain = False  # the last question was answered: what is not here does not exist
         self._answered = 0  # the number of the last of them that was answered
         self._look_ups: dict[_Wish, asyncio.Future[list[TopicMetadata] | None]] = {}
@@ -74,13 +74,13 @@ class TopicCache:
         return None if name is None else self._by_name.get(name)
 
     def all(self) -> tuple[TopicMetadata, ...]:
-        """Every topic, by name."""
+        """Every topic, sorted by name."""
         return tuple(self._by_name[name] for name in sorted(self._by_name))
 
     def heard(self, version: int) -> None:
-        """A heartbeat had the cluster's version, -1 if none: ask for all topics unless it has been seen.
+        """A heartbeat had the cluster's version, -1 if none: request all topics unless it has been seen.
 
-        Now and then they are asked for anyway: what could not be hosted is tried again.
+        Now and then they are requested anyway: what could not be hosted is tried again.
         """
         self._told = version
         if 0 <= version == self._seen and self._beats < BEATS_MAX:
@@ -103,11 +103,11 @@ class TopicCache:
             await asyncio.sleep(REFRESH_PAUSE_S_MIN)
 
     async def refresh(self) -> bool:
-        """Ask for all topics, or wait for who does. True: what is here now was true after this was called."""
+        """Request all topics, or wait for a request under way. True: they are as new as this call."""
         questions = self._questions
         async with self._refreshing:
             if self._answered > questions:
-                return True  # somebody else asked after we came
+                return True  # another caller's request began after this call
             self._questions += 1
             question = self._questions
             generation = self._partitions.generation
@@ -124,9 +124,9 @@ class TopicCache:
     async def look_up(
         self, queries: Iterable[TopicQuery], *, create: bool = False
     ) -> list[TopicMetadata] | None:
-        """Ask about these topics, and let the controller create those it does not know if ``create``.
+        """Request these topics; the controller creates those that it does not know if ``create``.
 
-        None: the controller did not answer, or too much is asked for at once.
+        None: the controller did not answer, or too many look-ups are under way.
         """
         key = (frozenset(queries), create)
         asking = self._look_ups.get(key)

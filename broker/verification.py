@@ -1,10 +1,10 @@
-"""Asks the coordinator what it knows of a transactional producer before its batch is appended (KIP-890).
+"""Verification of a transactional producer with the coordinator before its batch is appended (KIP-890).
 
-Why         a batch that comes late, after its transaction has ended, would open one that nobody ends; and
-            a producer that nobody here remembers may be fenced (KIP-360, row 360.6). The coordinator knows.
+Why         a late batch, after its transaction has ended, would open one that never ends; and a producer
+            that is unknown here may be fenced (KIP-360, row 360.6). The coordinator knows.
 Rounds      one AddPartitionsToTxn v5, VerifyOnly, at a time; what comes meanwhile shares the next.
-Answers     become what the client of a Produce may be told (docs/kafka-notes.md B3, E3): see ``verdict``.
-No verdict  is ever remembered: the next transaction's first batch is asked about anew.
+Codes       become those that the client of a Produce may get (docs/kafka-notes.md B3, E3): see ``verdict``.
+No verdict  is ever remembered: the next transaction's first batch is verified anew.
 Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
 """
 
@@ -30,12 +30,12 @@ from fencepost.wire.client import ControllerClient
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
 CALL_TIMEOUT_S: Final = 2.0
-"""Of one round, finding the coordinator included. After it the client is told to try again."""
+"""Of one round, finding the coordinator included. After it the client gets a code that it retries."""
 
-QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is told to try again
+QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
 TIMED_OUT_FROM: Final = 10
-"""The first Produce version that is told UNKNOWN_PRODUCER_ID (59) of a timed-out epoch: librdkafka's, which
+"""The first Produce version that gets UNKNOWN_PRODUCER_ID (59) for a timed-out epoch: librdkafka's, which
 aborts and goes on with either code; kafkajs and aiokafka (below) take 49 for abortable (measured, E3)."""
 
 ABORTABLE_FROM: Final = 11
@@ -62,7 +62,7 @@ _LATER: Final = frozenset(
 def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
     """What the coordinator's ``code`` about a partition means to a Produce of that version.
 
-    Source   Kafka AddPartitionsToTxnManager, KafkaApis; 90 is never told by a partition leader (row 588.4).
+    Source   Kafka AddPartitionsToTxnManager, KafkaApis; a partition leader never answers 90 (row 588.4).
     """
     if code in _LATER:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retried by every client without a search for the leader
@@ -78,7 +78,7 @@ def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
 
 
 class Producer(NamedTuple):
-    """Who is asked about."""
+    """The producer to verify, and its transactional id."""
 
     transactional_id: str
     producer_id: ProducerId

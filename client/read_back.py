@@ -17,7 +17,7 @@ ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 GROUP_ID: Final = "fencepost-cli"
 ASK_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.05
-FETCH_WAIT_MS: Final = 50  # a consumer that wants the end asks for it often
+FETCH_WAIT_MS: Final = 50  # a consumer that waits for the end fetches often
 BATCH_MAX: Final = 10_000
 PASSING: Final = frozenset(  # a broker that is gone may come back before the time is up
     (

@@ -3,8 +3,8 @@
 It is confluent-kafka's (librdkafka): what is measured and shown is what an application gets, and compression,
 batching, partitioners and the retries of a transaction are not written here a second time.
 
-Outcome     what the producer may believe. ``UNKNOWN`` only after a commit was asked for and the producer
-            became unusable before it heard the answer; all of that transaction is seen, or none of it.
+Outcome     what the application may rely on. ``UNKNOWN`` only if the producer became unusable between the
+            commit request and its response; all of that transaction is seen, or none of it.
 """
 
 import enum
@@ -20,7 +20,7 @@ QUEUE_POLL_SECONDS: Final = 0.05
 
 
 class Outcome(enum.StrEnum):
-    """How a transaction ended."""
+    """The outcome of a transaction, as the producer knows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -53,7 +53,7 @@ class TransactionalProducer:
         self._settings = {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
-            "log_level": 0,  # a broker that is gone is no news to whoever kills brokers
+            "log_level": 0,  # the callers stop brokers on purpose: a lost one is no news
             **(settings or {}),
         }
         self._patience_s = patience_s
@@ -105,7 +105,7 @@ class TransactionalProducer:
     def _renew(self, error: KafkaException) -> None:
         """A new producer of the same id: its init_transactions ends what the old one left open."""
         if error.args[0].retriable():
-            raise error  # patience is at its end, the producer is not
+            raise error  # the time is up, the producer is still usable
         self.renewals += 1
         self._producer = self._new()
 

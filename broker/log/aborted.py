@@ -43,7 +43,7 @@ _PRODUCER_AT: Final = 43
 
 
 class AbortedIndex(IndexFile):
-    """One segment's transaction index."""
+    """The index of aborted transactions of one segment."""
 
     __slots__ = ("_firsts",)
 

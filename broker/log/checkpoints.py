@@ -113,7 +113,7 @@ def load_topic_id(directory: Path) -> UUID | None:
 
 
 def save_topic_id(directory: Path, topic_id: UUID) -> None:
-    """Write partition.metadata, durably."""
+    """Write the file partition.metadata, durably."""
     text = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
     replace_file(directory / PARTITION_FILE, f"version: 0\ntopic_id: {text}\n".encode(), durable=True)
 

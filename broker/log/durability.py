@@ -7,7 +7,7 @@ Order       batches, then indexes and epochs, then the producer snapshot: a snap
 Snapshots   of the producers are due when a segment is full, every ``SNAPSHOT_EVERY_BYTES`` or ``_BATCHES``,
             and at the end; ``flush`` writes them, so that the owner never waits for 100,000 producers to be
             encoded.
-Errors      after a failed flush nobody knows what is on the disk (the pages may count as clean): every
+Errors      after a failed flush the state of the disk is unknown (the pages may count as clean): every
             later flush fails too, until the log is opened again.
 """
 
@@ -36,7 +36,7 @@ _Table = dict[ProducerId, Producer]
 
 
 class Durability:
-    """Flushes one log."""
+    """Flushes the files of one log, and remembers how far it is flushed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

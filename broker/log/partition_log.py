@@ -4,8 +4,8 @@ Threads     one owner thread calls everything; ``flush`` alone may run in anothe
 Flush       ``append`` and ``append_marker`` return when the bytes are with the operating system; what must
             survive a power cut is answered after ``flush()``.
 Replicas    there is one: the high watermark is the end of the log.
-Errors      refusals are ``fencepost.controller.errors.ApiError``; an OSError means that nobody knows what is
-            on the disk: nothing is appended any more until the log is opened again.
+Errors      refusals are ``fencepost.controller.errors.ApiError``; after an OSError the state of the disk is
+            unknown: nothing is appended any more until the log is opened again.
 Source      Kafka UnifiedLog.
 """
 
@@ -44,7 +44,7 @@ class PartitionLog:
     """One partition's log, open. Use ``open``."""
 
     def __init__(self, directory: Path, config: LogConfig, now_ms: int, topic_id: UUID | None) -> None:
-        """Use ``open``."""
+        """Not called directly: use ``open``."""
         self.directory = directory
         self.config = config  # may be replaced at any time
         self.topic_id = topic_id
@@ -93,7 +93,7 @@ class PartitionLog:
 
     @property
     def start(self) -> Offset:
-        """The first offset kept."""
+        """The first offset of the log that is kept."""
         return self._segments[0].base
 
     @property
@@ -114,7 +114,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of batches."""
+        """Bytes of the batches in all segments."""
         return sum(segment.size for segment in self._segments)
 
     @property

@@ -44,7 +44,7 @@ CACHED_BATCHES_MAX: Final = 5
 """Kafka's: as many requests as an idempotent producer may have in flight."""
 
 SEQUENCE_MAX: Final = 2**31 - 1
-VERIFICATIONS_MAX: Final = 100_000  # begun and not ended; the oldest is forgotten: its sender asks again
+VERIFICATIONS_MAX: Final = 100_000  # begun and not ended; the oldest is forgotten: its sender tries again
 PRODUCERS_MAX: Final = 100_000  # known to one partition; past it those that wrote longest ago are forgotten
 PRODUCERS_FORGOTTEN: Final = 100  # at once
 NO_COORDINATOR_EPOCH: Final = -1
@@ -92,7 +92,7 @@ class Ended(NamedTuple):
 
 
 class _Verification:
-    """A question to the coordinator: which batches it was asked for."""
+    """A verification that is under way at the coordinator: its epoch, lowest sequence and guard."""
 
     __slots__ = ("begun_ms", "epoch", "guard", "lowest_sequence")
 
@@ -117,7 +117,7 @@ class ProducerStates:
     def restore(self, table: dict[ProducerId, Producer]) -> None:
         """Begin with what a snapshot holds."""
         for producer_id, state in table.items():
-            if state.marker_version > IMAGE_VERSION_MAX:  # no coordinator's: taken from anybody, once
+            if state.marker_version > IMAGE_VERSION_MAX:  # not written by a coordinator
                 table[producer_id] = msgspec.structs.replace(state, marker_version=NO_VERSION)
         self.table = table
         opened = sorted(
@@ -140,7 +140,7 @@ class ProducerStates:
         last = _advanced(batch.base_sequence, delta)
         for cached in state.batches:
             if cached.last_sequence == last and cached.offset_delta == delta:
-                # A stranger's plain batch may have this producer's next epoch: its own repeats none of them.
+                # A plain batch of another client may have this producer's next epoch: not a repeat of these.
                 return cached if cached.is_transactional in (None, batch.is_transactional) else None
         return None
 
@@ -207,8 +207,8 @@ class ProducerStates:
     def check_marker(self, marker: EndMarker, *, forced: bool = False) -> bool:
         """Is the marker to be appended? False: there is nothing that it could end, the answer is NONE.
 
-        Of the coordinator's markers the version says which is newer, whoever leads: what an entry of the log
-        decided is right in any leadership. ``forced``: one of these, over a higher epoch.
+        Of the coordinator's markers the version says which is newer: what an entry of the log decided is
+        right under any leader. ``forced``: one of these, over a higher epoch.
         Raises   InvalidProducerEpoch, TransactionCoordinatorFenced.
         """
         state = self.table.get(marker.producer_id)
@@ -237,7 +237,7 @@ class ProducerStates:
         """A marker is in the log. Returns the transaction that it ended, if one was open."""
         producer_id = marker.producer_id
         state = self.table.get(producer_id) or _UNKNOWN
-        self._verifications.pop(producer_id, None)  # asked before the marker: the answer is stale
+        self._verifications.pop(producer_id, None)  # requested before the marker: the result is stale
         self._announced.pop(producer_id, None)
         version = marker.version if marker.version <= IMAGE_VERSION_MAX else NO_VERSION
         self.table[producer_id] = Producer(
@@ -271,7 +271,7 @@ class ProducerStates:
     def verification_guard(
         self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int
     ) -> VerificationGuard | None:
-        """The guard of the question that is asked; a new one if none is. None: nothing needs to be asked.
+        """The guard of the verification under way, or of a new one. None: none is needed.
 
         The transaction is open in this epoch, or in a newer one, and the batch is refused.
         """
@@ -306,7 +306,7 @@ class ProducerStates:
         self._announced[producer_id] = epoch
 
     def is_announced(self, producer_id: ProducerId, epoch: int) -> bool:
-        """The coordinator need not be asked about the first batch of this transaction."""
+        """Whether the first batch of this transaction needs no verification by the coordinator."""
         return self._announced.get(producer_id) == epoch
 
     def expire(self, now_ms: int, expiration_ms: int, limit: int) -> bool:

@@ -134,7 +134,7 @@ def _newest_snapshot(log: Recovered) -> tuple[Offset, _Table]:
 
 
 def _snapshot_before(log: Recovered, offset: Offset) -> tuple[Offset, _Table]:
-    """The newest sound snapshot at or before ``offset``; the log's start and nobody without one."""
+    """The newest sound snapshot at or before ``offset``; without one the log's start and no producers."""
     for candidate in reversed(log.snapshots):
         if log.segments[0].base <= candidate <= offset:
             try:

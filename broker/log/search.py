@@ -1,7 +1,7 @@
-"""Where things lie in a log: the segment and position of an offset, the offset of a time.
+"""Positions in a log: the segment and position of an offset, the offset of a timestamp.
 
-A consumer that reads on asks for the offset that its last answer ended with: those places are remembered, so
-that nothing is searched for it.
+A consumer that reads on requests the offset with which its last response ended: those places are remembered,
+so that they need no search.
 """
 
 from bisect import bisect_right
@@ -29,7 +29,7 @@ class Places:
         self._opened: list[Segment] = []  # the longest unused first
 
     def clear(self) -> None:
-        """Segments went away."""
+        """Forget the remembered places: segments were deleted or cut."""
         self._remembered.clear()
         self._opened.clear()
 

@@ -225,7 +225,7 @@ class Segment:
         OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Away with its files."""
+        """Close the segment and delete its files."""
         self.close()
         for suffix in SUFFIXES:
             self.path.with_suffix(suffix).unlink(missing_ok=True)

@@ -65,7 +65,7 @@ class MarkerOutcome(NamedTuple):
 
     @property
     def appended(self) -> bool:
-        """The marker is new."""
+        """Whether the marker was appended; False for a duplicate."""
         return self.offset is not None
 
 

@@ -1,9 +1,9 @@
 """What a producer sends, checked as Kafka checks it, before any of it is in the log.
 
-Order    size, layout, CRC; then what a client may claim; then its records; compressed ones are opened for
+Order    size, layout, CRC; then the header's fields; then its records; compressed ones are opened for
          it and stored as they came.
-Slices   ``checking`` is a generator: it pauses when its budget of steps is spent, and asks for what is
-         large to be opened elsewhere. ``check_produced`` does all of it at once.
+Slices   ``checking`` is a generator: it pauses when its budget of steps is spent, and yields large batches
+         to be decompressed elsewhere. ``check_produced`` does all of it at once.
 Kafka    demands exactly one batch of a producer since Produce v3. Here several are taken, but only without
          a producer id: sequences are checked and answered one batch at a time.
 Source   Kafka UnifiedLog.analyzeAndValidateRecords, LogValidator.
@@ -207,7 +207,7 @@ def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: 
 def _check_records(
     produced: Buffer, position: int, header: BatchHeader, budget: Budget
 ) -> Generator[Opening | None, Body, None]:
-    """Raises CorruptData."""
+    """Check the records of one batch, step by step. Raises CorruptData."""
     end = position + header.size
     body: Body
     if header.compression == NONE:
