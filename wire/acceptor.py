@@ -31,7 +31,7 @@ class Acceptor(Protocol[C]):
         """Take a new connection in, or refuse it. ``descriptor``: its number, -1 if it has none."""
 
     def forget(self, connection: C) -> None:
-        """A connection is gone."""
+        """Drop a connection that has ended."""
 
     def api_versions(self) -> ApiVersionsAnswer:
-        """What is served."""
+        """The answer to ApiVersions: the APIs of this listener."""

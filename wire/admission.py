@@ -1,10 +1,10 @@
-"""Which connections a listener has: who is admitted, who makes room, and who stays for too long.
+"""Admission: which connections a listener accepts, which it closes to make room, and which stay for too long.
 
 Full        at ``max.connections``, or when sockets have taken their descriptors: the connection that has
             been idle for the longest is closed for a new one. Never one with a request in process, and never
             one that proved to be a peer's. If there is no other, the new one is refused.
 Address     past ``max.connections.per.ip`` a new one from that address is refused.
-Time        counted in sweeps, one each SWEEP_S: a process that was stopped closes nobody for it.
+Time        counted in sweeps, one each SWEEP_S: time in which the process was stopped does not count.
 Idle        closed after ``connections.max.idle.ms`` without a byte; a request in process is no idleness.
 Slow        of a part of a frame, PACE_BYTES must come in PACE_SWEEPS, unless that completes it.
 Login       where one is wanted, it must be done within LOGIN_SWEEPS.
@@ -44,7 +44,7 @@ class Admitted(Protocol):
         """Send what was written, then close."""
 
     def cut(self, reason: str) -> None:
-        """Close at once."""
+        """Close the connection at once, without sending what is left."""
 
 
 C = TypeVar("C", bound=Admitted)
@@ -114,7 +114,7 @@ class Admission(Generic[C]):
         self.by_activity.move_to_end(connection)
 
     def authenticated(self, connection: C) -> None:
-        """It logged in."""
+        """Note that the connection has logged in."""
         self._logins.pop(connection, None)
 
     def waits_for_frame(self, connection: C) -> None:

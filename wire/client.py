@@ -2,7 +2,7 @@
 
 Retried     what was refused with NOT_CONTROLLER or NOT_COORDINATOR (the coordinator is the active
             controller), and what was lost with its connection: every request
-            of the controller listener may be asked twice (a second AllocateProducerIds wastes a block, and
+            of the controller listener may be sent twice (a second AllocateProducerIds wastes a block, and
             repeats none). With backoff and jitter, inside the caller's timeout.
 Not retried authorization and every other refusal: raised at once.
 Proved      with ``secret``, every connection proves that this node is one of the cluster's before it is used.
@@ -64,7 +64,7 @@ class ControllerClient:
         self._attempt_timeout_s = attempt_timeout_s
         self._secret = secret
         self._connection: Connection | None = None
-        self._suspect: Address | None = None  # the last one that failed us: asked last
+        self._suspect: Address | None = None  # the last one that failed: tried last
         self._finding = asyncio.Lock()
         self._obstacle: Exception | None = None  # the first failure of the search for the active controller
         self._closed = False
@@ -82,7 +82,7 @@ class ControllerClient:
     async def call(self, api: Api[Q, R], request: Q, *, timeout_s: float) -> R:
         """The active controller's answer.
 
-        Raises at once any ApiError but NotController and NotCoordinator; it speaks of the last attempt only.
+        Raises at once any ApiError but NotController and NotCoordinator; it concerns the last attempt only.
         After ``timeout_s`` raises what first stood in the way: these two and NotConnected if no attempt was
         done, RequestTimeout and ConnectionLost if one may have been.
         """
@@ -198,7 +198,7 @@ class ControllerClient:
         return connection
 
     async def _leader(self, connection: Connection) -> Address | None:
-        """Where the leader listens; None if this node cannot say. Raises NotController if nobody leads."""
+        """The leader's listener; None if this node cannot say. Raises NotController if there is no leader."""
         try:
             leader_id, nodes = await self._quorum(connection)
         except UnsupportedVersion:

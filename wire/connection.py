@@ -1,9 +1,9 @@
 """A client's connection: calls go out in order, answers come back in order.
 
 Outcome     ``NotConnected``: the request was never sent. ``ConnectionLost`` and ``RequestTimeout``: it may
-            have been done; nobody knows. An ApiError: the other side's own words.
-Versions    ApiVersions is asked first; a call uses the newest version that both sides serve.
-Speed       ``ask`` and ``tell`` take no Task, Future or timer per request; ``call`` is for who awaits.
+            have been done; the outcome is unknown. An ApiError: the response of the other side.
+Versions    ApiVersions is sent first; a call uses the newest version that both sides serve.
+Speed       ``ask`` and ``tell`` take no Task, Future or timer per request; ``call`` is for coroutines.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ UNSENT_BYTES_MAX: Final = 1024 * 1024  # that the other side did not take yet, a
 
 
 class ConnectionLost(Exception):
-    """The connection ended before the answer came. What was asked may have been done."""
+    """The connection ended before the response came. The request may have been done."""
 
 
 class NotConnected(ConnectionLost):
-    """There was no connection to send on. What was asked was definitely not done."""
+    """There was no connection to send on. The request was definitely not done."""
 
 
 class RequestTimeout(Exception):
-    """No answer in time. What was asked may have been done, or may yet be."""
+    """No response in time. The request may have been done, or may yet be."""
 
 
 class _Call(NamedTuple):
@@ -98,12 +98,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def address(self) -> str:
-        """``host:port``."""
+        """The server's address as ``host:port``."""
         return f"{self.peer[0]}:{self.peer[1]}"
 
     @property
     def is_open(self) -> bool:
-        """Calls can be sent."""
+        """Whether requests can be sent on the connection."""
         return self._lost is None and not self._retired
 
     async def call(
@@ -122,9 +122,9 @@ class Connection(asyncio.Protocol):
     def ask(
         self, api: Api[Q, R], request: Q, told: Callable[[R | Exception], None], *, timeout_s: float
     ) -> None:
-        """Send; ``told`` is called once, later, with the answer or with what ``call`` would raise.
+        """Send; ``told`` is called once, later, with the response or with what ``call`` would raise.
 
-        Silence ends the connection: all its calls are told so. Raises NotConnected, UnsupportedVersion.
+        Silence ends the connection: each of its calls fails so. Raises NotConnected, UnsupportedVersion.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         return version, correlation_id
 
     def _look_for_silence(self) -> None:
-        """The first call that was asked is answered, or too late: then so are those behind it."""
+        """End the connection if its oldest call is too late: then so are those behind it."""
         self._watch = None
         if self._lost is not None or not self._calls:
             return

@@ -42,7 +42,7 @@ class Reader:
 
     @property
     def bytes_left(self) -> int:
-        """Bytes not read yet."""
+        """How many bytes are not read yet."""
         return self._end - self.position
 
     def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
@@ -52,24 +52,24 @@ class Reader:
         return layout.unpack_from(self._buffer, position)
 
     def int8(self) -> int:
-        """Signed."""
+        """Read a signed 8-bit number."""
         value: int = self.fields(_INT8)[0]
         return value
 
     def int16(self) -> int:
-        """Big-endian."""
+        """Read a signed 16-bit number, big-endian."""
         value: int = self.fields(_INT16)[0]
         return value
 
     def int32(self) -> int:
-        """Big-endian."""
+        """Read a signed 32-bit number, big-endian."""
         position = self.position
         self.position = position + 4
         value: int = _INT32.unpack_from(self._buffer, position)[0]
         return value
 
     def int64(self) -> int:
-        """Big-endian."""
+        """Read a signed 64-bit number, big-endian."""
         value: int = self.fields(_INT64)[0]
         return value
 
@@ -128,7 +128,7 @@ class Reader:
         return count
 
     def int32s(self) -> tuple[int, ...]:
-        """An array of int32."""
+        """Read an array of int32."""
         count = self.count()
         position = self.position
         if count == 0:
@@ -178,7 +178,7 @@ class Reader:
         return self._buffer[position:end]
 
     def finish(self) -> None:
-        """Nothing may be left."""
+        """Raise CorruptData if bytes are left."""
         if self.position != self._end:
             raise CorruptData(f"{self.bytes_left} bytes too many")
 
@@ -208,7 +208,7 @@ def read(name: str, reader: Reader, decode: Callable[[Reader], T]) -> T:
 
 
 class Writer:
-    """Gathers the pieces of one message; ``Reader``'s inverse. struct.error: a value of ours is too large."""
+    """Writes the pieces of one message; ``Reader``'s inverse. struct.error: a value of ours is too large."""
 
     __slots__ = ("_flexible", "parts")
 
@@ -217,7 +217,7 @@ class Writer:
         self.parts: list[bytes] = []
 
     def message(self) -> bytes:
-        """The whole, joined once."""
+        """The whole message, joined once."""
         return b"".join(self.parts)
 
     def pack(self, layout: struct.Struct, *values: int) -> None:
@@ -225,19 +225,19 @@ class Writer:
         self.parts.append(layout.pack(*values))
 
     def int8(self, value: int) -> None:
-        """Signed."""
+        """Write a signed 8-bit number."""
         self.parts.append(_INT8.pack(value))
 
     def int16(self, value: int) -> None:
-        """Big-endian."""
+        """Write a signed 16-bit number, big-endian."""
         self.parts.append(_INT16.pack(value))
 
     def int32(self, value: int) -> None:
-        """Big-endian."""
+        """Write a signed 32-bit number, big-endian."""
         self.parts.append(_INT32.pack(value))
 
     def int64(self, value: int) -> None:
-        """Big-endian."""
+        """Write a signed 64-bit number, big-endian."""
         self.parts.append(_INT64.pack(value))
 
     def uuid(self, value: uuid.UUID | None) -> None:
@@ -265,7 +265,7 @@ class Writer:
         self.parts.append(unsigned(count + 1) if self._flexible else _INT32.pack(count))
 
     def int32s(self, numbers: tuple[int, ...]) -> None:
-        """An array of int32."""
+        """Write an array of int32."""
         self.count(len(numbers))
         if not numbers:
             return

@@ -58,9 +58,9 @@ def raise_for(code: int, message: str | None = None) -> None:
 
 
 def raise_if_elsewhere(codes: Iterable[int]) -> None:
-    """Raise NotController if every row of an answer says so: another node is to be asked."""
+    """Raise NotController if every row of a response says so: the request belongs on another node."""
     if set(codes) == {ErrorCode.NOT_CONTROLLER}:
-        raise errors.NotController("the node that was asked is not the active controller; nothing was done")
+        raise errors.NotController("the node is not the active controller; nothing was done")
 
 
 def code_of(number: int) -> ErrorCode:

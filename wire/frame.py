@@ -1,4 +1,4 @@
-"""Frames and headers: where a message begins and ends, who asked, and in which version.
+"""Frames and headers: where a message begins and ends, which API and version it is of, and whose it is.
 
 Layout   length i32 | header | body. Request header v1: key i16 | version i16 | correlation id i32 |
          client id (i16 length, -1 null, UTF-8); v2 adds tagged fields. Response header v0: correlation
@@ -31,7 +31,7 @@ _RESPONSE_TAGGED: Final = struct.Struct(">iiB")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what. ``client_id`` may be null."""
+    """API key, version and correlation id of a request, and its client's id. ``client_id`` may be null."""
 
     api_key: int
     api_version: int
@@ -42,7 +42,7 @@ class RequestHeader(NamedTuple):
 class Splitter:
     """Cuts a byte stream into frames. Each byte is copied a bounded number of times.
 
-    Bytes that hold whole frames are kept as they came; only a rest that waits for more is gathered. A frame
+    Bytes that hold whole frames are kept as they came; only a rest that waits for more is collected. A frame
     above DETACHED_BYTES_MIN that was gathered is given out as it is, without a second copy. With
     ``key_limits`` frames are requests: one above its key's limit is refused when the key is here.
     """
@@ -76,11 +76,11 @@ class Splitter:
         self._frame_bytes_max = frame_bytes_max
 
     def clear(self) -> None:
-        """Forget what is buffered."""
+        """Forget the bytes that are buffered."""
         self.pending, self._position = b"", 0
 
     def feed(self, chunk: bytes) -> None:
-        """Add what arrived."""
+        """Add bytes that arrived."""
         buffer, position = self.pending, self._position
         if position == len(buffer):
             self.pending = chunk

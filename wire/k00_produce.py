@@ -61,7 +61,7 @@ class PartitionProduced(msgspec.Struct, frozen=True):
 
 
 class ProduceAnswer(msgspec.Struct, frozen=True):
-    """One row per partition asked; those of one topic stand together."""
+    """One row per partition in the request; those of one topic stand together."""
 
     partitions: tuple[PartitionProduced, ...]
 

@@ -231,7 +231,7 @@ def _frame_response(version: int, correlation_id: int, answer: FetchAnswer, thro
 
 
 def _pieces(version: int, answer: FetchAnswer, throttle_ms: int) -> list[bytes]:
-    """The body, with the records as they are given: whoever joins the pieces makes the one copy."""
+    """The body, with the records as they are given: the one copy is made where the pieces are joined."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(throttle_ms)
     if version >= 7:

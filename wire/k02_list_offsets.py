@@ -53,7 +53,7 @@ class OffsetFound:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsAnswer:
-    """One row per partition asked; those of one topic stand together."""
+    """One row per partition in the request; those of one topic stand together."""
 
     partitions: tuple[OffsetFound, ...]
 

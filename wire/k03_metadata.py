@@ -5,7 +5,7 @@
 4   allow_auto_topic_creation              5   offline_replicas  7   leader_epoch
 8   authorized operations                  9   flexible         10   topic ids
 11  no authorized operations of the cluster
-12  a topic may be asked for by its id alone, and answered without a name
+12  a topic may be requested by its id alone, and answered without a name
 13  error_code for the whole answer
 """
 
@@ -21,7 +21,7 @@ from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import TOPIC_NAMES
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
-OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not asked for"
+OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not requested"
 BY_TOPIC_ID_FROM: Final = 12
 
 
@@ -68,7 +68,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """One topic, or why it cannot be had. ``name`` None only if it was asked for by an unknown id."""
+    """One topic, or why it cannot be had. ``name`` None only if it was requested by an unknown id."""
 
     name: str | None
     error_code: int = 0
@@ -141,7 +141,7 @@ def _encode_response(version: int, answer: MetadataAnswer, throttle_ms: int) -> 
 
 
 def _refusal(version: int, request: Metadata | None, error: ApiError, throttle_ms: int) -> bytes:
-    # As in Kafka: before version 13 the error stands at each topic asked for, so it may stand nowhere.
+    # As in Kafka: before version 13 the error stands at each topic in the request, so it may stand nowhere.
     queries = (request.topics if request is not None else None) or ()
     topics = tuple(
         TopicMetadata(name=each.name or "", topic_id=each.topic_id, error_code=error.code) for each in queries

@@ -3,8 +3,8 @@
 1   throttle_time
 3   flexible; client software name and version; features as tagged fields
 4   supported features may start at level 0; before, such are left out (KAFKA-17492)
-The response header is v0 in every version. A version nobody knows is answered in the layout of version
-0 with error 35 and the ranges, and the client asks again (KIP-511).
+The response header is v0 in every version. An unknown version is answered in the layout of version 0 with
+error 35 and the ranges, and the client sends a new request (KIP-511).
 """
 
 import re
@@ -24,7 +24,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # 
 
 @dataclass(frozen=True, slots=True)
 class ApiVersions:
-    """Which APIs do you serve? The software says who asks; "" before version 3."""
+    """A request for the APIs that a listener serves, and the client's software; "" before version 3."""
 
     client_software_name: str = ""
     client_software_version: str = ""
@@ -70,7 +70,7 @@ NO_FEATURES: Final = Features()
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsAnswer:
-    """Ranges by ascending key. ``error_code`` is 35 if the version asked in is not served."""
+    """Ranges by ascending key. ``error_code`` is 35 if the version of the request is not served."""
 
     apis: tuple[ApiRange, ...]
     features: Features = NO_FEATURES

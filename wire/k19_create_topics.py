@@ -1,6 +1,7 @@
 """CreateTopics, API key 19, versions 2-7.
 
-4   -1 for the controller's default of partitions and replicas      5   flexible; counts and configs are told
+4   -1 for the controller's default of partitions and replicas
+5   flexible; the response has counts and configs
 7   topic ids
 Each topic has its own error; versions before 5 say only that.
 """

@@ -4,9 +4,9 @@ A private API; docs/api-keys.md has its documents.
 
 Again       every command may be sent again, at any time, to any active controller: it goes on where the
             log says, or finds that it is done. So a client repeats it on NOT_CONTROLLER (41), on a lost
-            connection and on REQUEST_TIMED_OUT (7: nobody knows); on COORDINATOR_LOAD_IN_PROGRESS (14:
+            connection and on REQUEST_TIMED_OUT (7: outcome unknown); on COORDINATOR_LOAD_IN_PROGRESS (14:
             ZooKeeper does not answer, or rivals were faster) after a while. Other refusals are final.
-Patience    a command is answered when it is done; a fence against many rivals may take ``FENCE_S_MAX``
+Waiting     a command is answered when it is done; a fence against many rivals may take ``FENCE_S_MAX``
             (bridge/upgrade.py). Meanwhile ``status`` says how far it is.
 Allowed     to principals with ALTER on the cluster; status to those with DESCRIBE.
 """

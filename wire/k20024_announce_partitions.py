@@ -1,9 +1,9 @@
-"""AnnouncePartitions, API key 20024, version 0: the coordinator tells a partition leader who writes there.
+"""AnnouncePartitions, API key 20024, version 0: the coordinator announces to a partition leader who writes.
 
 A private API from the active controller to brokers. It says, before the first batch comes, what the broker
-would ask with AddPartitionsToTxn and VerifyOnly (KIP-890): in the image of ``image_version`` this producer's
-transaction is open and holds these partitions. It is never needed: who was told nothing asks. So it is not
-answered, either; a refusal closes the connection. docs/api-keys.md has its fields.
+would learn by AddPartitionsToTxn with VerifyOnly (KIP-890): in the image of ``image_version`` this producer's
+transaction is open and holds these partitions. It is never needed: a broker without it verifies the batch. So
+it has no response, either; a refusal closes the connection. docs/api-keys.md has its fields.
 """
 
 from typing import Final

@@ -16,7 +16,7 @@ from fencepost.wire.private_api import LIST_BYTES_MAX, Json, private_api
 
 
 class ForceMarkers(msgspec.Struct, frozen=True):
-    """API key 20027."""
+    """A request to end a wedged transaction by forced markers (API key 20027)."""
 
     transactional_id: str
 

@@ -21,7 +21,7 @@ FIELD_BYTES_MAX: Final = 256
 
 
 class ProveSecret(msgspec.Struct, frozen=True):
-    """Who asks, and as what; with a ``proof`` the second time."""
+    """The client's node id, cluster and role; the second request adds a ``proof``."""
 
     node_id: int
     cluster_id: str

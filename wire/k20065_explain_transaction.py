@@ -1,7 +1,7 @@
 """ExplainTransaction, API key 20065, version 0: why a transaction is where it is, in a sentence.
 
 A private API, for ``fencepost transactions describe``: Kafka's DescribeTransactions (65) has no place for it,
-and what is not asked for disturbs no client. docs/api-keys.md has its fields.
+and a separate API disturbs no other client. docs/api-keys.md has its fields.
 
 Refused     as in DescribeTransactions: 105 for an unknown id, 16 and 14 where it is not coordinated.
 """
@@ -16,7 +16,7 @@ from fencepost.wire.private_api import STRING, Fields, Json, private_api
 
 
 class ExplainTransaction(msgspec.Struct, frozen=True):
-    """API key 20065."""
+    """A request for the explanation of one transaction (API key 20065)."""
 
     transactional_id: str
 

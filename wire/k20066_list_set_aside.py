@@ -19,7 +19,7 @@ QUARANTINED: Final = "quarantined"
 
 
 class ListSetAside(msgspec.Struct, frozen=True):
-    """API key 20066."""
+    """A request for what the active controller has set aside (API key 20066)."""
 
 
 class SetAside(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""InitProducerId, API key 22, versions 0-5: a producer asks who it is.
+"""InitProducerId, API key 22, versions 0-5: a producer requests its producer id and epoch.
 
 2   flexible
 3   producer_id and producer_epoch of a producer that goes on (KIP-360); -1 if it is new

@@ -35,7 +35,7 @@ class OffsetForLeaderEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The largest epoch not above the one asked, and the first offset after it; -1 and -1: none."""
+    """The largest epoch not above the requested one, and the first offset after it; -1 and -1: none."""
 
     topic: str
     index: int
@@ -46,7 +46,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderEpochAnswer:
-    """One row per partition asked; those of one topic stand together."""
+    """One row per partition in the request; those of one topic stand together."""
 
     partitions: tuple[EpochEnd, ...]
 

@@ -43,13 +43,13 @@ class TxnMarker(msgspec.Struct, frozen=True):
 
 
 class WriteTxnMarkers(msgspec.Struct, frozen=True):
-    """Markers of many transactions."""
+    """A request to write the markers of many transactions (API key 27)."""
 
     markers: tuple[TxnMarker, ...]
 
 
 class WriteTxnMarkersAnswer(msgspec.Struct, frozen=True):
-    """(producer id, ((topic, ((partition index, error code), ...)), ...)) per marker asked."""
+    """(producer id, ((topic, ((partition index, error code), ...)), ...)) per marker of the request."""
 
     markers: tuple[tuple[int, tuple[tuple[str, tuple[tuple[int, int], ...]], ...]], ...]
 

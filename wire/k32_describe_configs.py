@@ -1,6 +1,6 @@
 """DescribeConfigs, API key 32, versions 1-4: the settings of topics and brokers.
 
-Served of topics; asked of a broker of the ZooKeeper era, too (Kafka has answered version 1 since 1.1).
+Served for topics; sent to a broker of the ZooKeeper era, too (Kafka has answered version 1 since 1.1).
 3   config_type, documentation      4   flexible
 Each resource has its own error.
 """
@@ -31,7 +31,7 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigs:
-    """API key 32."""
+    """A request for the settings of some resources (API key 32)."""
 
     resources: tuple[ConfigResource, ...]
 

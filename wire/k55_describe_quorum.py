@@ -1,8 +1,8 @@
-"""DescribeQuorum, API key 55, versions 0-2: who leads, who votes, and how far each has come.
+"""DescribeQuorum, API key 55, versions 0-2: the leader, the voters, and how far each has replicated.
 
 1   last_fetch_timestamp, last_caught_up_timestamp
 2   directory ids, error messages, the nodes with their listeners
-Asked for anything but partition 0 of ``__cluster_metadata``, an endpoint answers that partition with 3.
+For anything but partition 0 of ``__cluster_metadata``, an endpoint answers that partition with 3.
 """
 
 import uuid
@@ -25,7 +25,7 @@ UNKNOWN_OFFSET: Final = Offset(-1)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """Partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     topic_name: str
     partitions: tuple[int, ...]
@@ -33,7 +33,7 @@ class TopicPartitions:
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum:
-    """API key 55."""
+    """A request for the state of the quorum (API key 55)."""
 
     topics: tuple[TopicPartitions, ...] = (TopicPartitions(METADATA_TOPIC, (0,)),)
 
@@ -73,7 +73,7 @@ class QuorumTopic:
 
 @dataclass(frozen=True, slots=True)
 class NodeListener:
-    """Where a controller listens."""
+    """The address of one listener of a controller."""
 
     name: str
     host: str
@@ -90,7 +90,7 @@ class QuorumNode:
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumAnswer:
-    """One row per topic and partition that was asked for; ``nodes`` only from version 2."""
+    """One row per topic and partition in the request; ``nodes`` only from version 2."""
 
     topics: tuple[QuorumTopic, ...]
     nodes: tuple[QuorumNode, ...] = ()

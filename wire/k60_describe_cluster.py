@@ -17,12 +17,12 @@ from fencepost.wire.schema import Buffer, Message
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 NOBODY: Final = NodeId(-1)
-OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not asked for"
+OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not requested"
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeCluster:
-    """API key 60."""
+    """A request for the cluster's brokers and controller (API key 60)."""
 
     endpoint_type: int = BROKERS
     include_cluster_authorized_operations: bool = False
@@ -31,7 +31,7 @@ class DescribeCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A broker, or a controller if those were asked for, on the listener of the request."""
+    """A broker, or a controller if those were requested, on the listener of the request."""
 
     broker_id: int
     host: str

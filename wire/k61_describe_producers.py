@@ -15,7 +15,7 @@ from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, B
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducers:
-    """(topic, partition indexes)."""
+    """A request for the producers of partitions: (topic, partition indexes) (API key 61)."""
 
     topics: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -45,7 +45,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducersAnswer:
-    """One row per partition asked; those of one topic stand together."""
+    """One row per partition in the request; those of one topic stand together."""
 
     partitions: tuple[PartitionProducers, ...]
 
@@ -54,7 +54,7 @@ class DescribeProducersAnswer:
 class EncodedPartition:
     """PartitionProducers whose ``count`` producers are bytes already, as ``encode_producers`` makes them.
 
-    A hundred thousand of them take a tenth of a second: they are made in slices, where they hold up nobody.
+    A hundred thousand of them take a tenth of a second: they are made in slices, the loop free between them.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class EncodedPartition:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAnswer:
-    """DescribeProducersAnswer of encoded partitions."""
+    """DescribeProducersAnswer whose partitions are encoded already."""
 
     partitions: tuple[EncodedPartition, ...]
 

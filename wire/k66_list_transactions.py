@@ -57,7 +57,7 @@ def _encode_request(version: int, request: ListTransactions) -> bytes:
 class EncodedList(msgspec.Struct, frozen=True):
     """An answer whose ``count`` rows are bytes already, as ``encode_rows`` makes them.
 
-    A million of them take seconds: they are made in slices, where they hold up nobody.
+    A million of them take seconds: they are made in slices, the loop free between them.
     """
 
     unknown_state_filters: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""AllocateProducerIds, API key 67, version 0: a broker asks for its next block of producer ids.
+"""AllocateProducerIds, API key 67, version 0: a broker requests its next block of producer ids.
 
 The hot path, so the codec is written by hand; tests hold it byte-equal to kio. A request with tagged
 fields, which no client sends yet, takes the long way through the schema.

@@ -1,4 +1,4 @@
-"""A log for what strangers cause: of each event some lines, then how many were left out.
+"""A log for events that outsiders cause: of each event some lines, then how many were left out.
 
 In each INTERVAL_S the first LINES_MAX lines of an event are written. ``flush`` writes one
 ``log_lines_suppressed`` line with the number of the others when the interval has ended.

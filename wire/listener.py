@@ -50,7 +50,7 @@ class Listener:
     """One listening socket and what it serves.
 
     ``credentials`` (user -> password) are wanted iff the protocol is SASL_PLAINTEXT; else every principal
-    is User:ANONYMOUS. ``features`` is asked at each ApiVersions. With ``secret`` a client can prove that it
+    is User:ANONYMOUS. ``features`` is called for each ApiVersions. With ``secret`` a client can prove that it
     is a node of this cluster. ``memory`` is the node's, shared by its listeners. ``halting`` and
     ``count_failed``: see Isolation. Raises InvariantViolation on a service with APIs that are its own.
     """
@@ -141,7 +141,7 @@ class Listener:
         self.log.close()
 
     def api_versions(self) -> ApiVersionsAnswer:
-        """What is served here."""
+        """The answer to ApiVersions: the APIs of this listener."""
         return ApiVersionsAnswer(self._ranges, self._features())
 
     def admit(self, connection: ServerConnection, descriptor: int, *, authenticated: bool) -> bool:
@@ -152,7 +152,7 @@ class Listener:
         return self.admission.admit(connection, descriptor, authenticated=authenticated)
 
     def forget(self, connection: ServerConnection) -> None:
-        """A connection is gone."""
+        """Drop a connection that has ended."""
         self._connections.discard(connection)
         self.admission.forget(connection)
         if self._emptied is not None and not self._connections:

@@ -42,7 +42,7 @@ class Layout(Protocol[T]):
         """The next value. Raises what ``cursor.read`` takes for CorruptData; DecodeError for bad JSON."""
 
     def write(self, writer: Writer, value: T) -> None:
-        """Inverse of ``read``."""
+        """Write a value so that ``read`` returns it."""
 
 
 @dataclass(frozen=True, slots=True)

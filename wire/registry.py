@@ -1,4 +1,4 @@
-"""The registry of API keys: every API that fencepost speaks, private ones included.
+"""The registry of API keys: every API that fencepost uses, private ones included.
 
 Registered   by its module: each module of wire/ whose name is k, an API key, and a name has exactly one Api
              of that key. There is no second list. A listener serves registered APIs only; what ApiVersions
@@ -21,7 +21,7 @@ _MODULE: Final = re.compile(r"k(\d{2,})_[a-z][a-z_]*")
 
 
 def _registered() -> dict[int, Api[Any, Any]]:
-    """By ascending key."""
+    """All APIs by ascending key, found in this folder's modules."""
     found: dict[int, Api[Any, Any]] = {}
     for module in pkgutil.iter_modules(fencepost.wire.__path__):
         named = _MODULE.fullmatch(module.name)

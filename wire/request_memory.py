@@ -49,7 +49,7 @@ class Holder(Protocol):
     """A connection, as far as the memory knows it."""
 
     def go_on_reading(self) -> None:
-        """There is room again."""
+        """Read from the client again: there is room."""
 
     def cut(self, reason: str) -> None:
         """Close at once and hold nothing any more."""
@@ -59,16 +59,16 @@ class Holder(Protocol):
 
 
 class _Gone:
-    """Holds nothing."""
+    """The holder of a connection that has ended: it holds nothing."""
 
     def go_on_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: the connection has ended."""
 
     def cut(self, reason: str) -> None:
-        """It is."""
+        """Do nothing: the connection has ended."""
 
     def unread_bytes(self) -> int:
-        """None."""
+        """0: the connection has ended."""
         return 0
 
 
@@ -91,7 +91,7 @@ class Share:
 
 
 class RequestMemory:
-    """One per node."""
+    """The memory that requests of one node may take, shared by its connections."""
 
     def __init__(self, bytes_max: int = QUEUED_REQUEST_BYTES_MAX) -> None:
         self.bytes_max = bytes_max

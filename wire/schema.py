@@ -2,7 +2,7 @@
 
 kio's generated classes say which fields a message has in each version, kio's primitive readers and
 writers how each is encoded. Not used is kio's own entity reader, which bites (0.6.5) on bytes
-from the network: it reserves memory for as many elements as an array claims, so twenty bytes abort
+from the network: it reserves memory for as many elements as an array says it has, so twenty bytes abort
 the process; and it refuses a tagged field it does not know, which KIP-482 says to skip.
 
 A message is a dict by kio's field names, and the values are plain: error codes are ints, durations
@@ -109,7 +109,7 @@ class Message:
         """Every field of the version, by name. Raises CorruptData.
 
         Bytes after a request are left unread, as Kafka does: librdkafka 2.16 sends three too many when it
-        asks Metadata v9 and up for all topics. After a response they are corrupt: those are our own.
+        requests Metadata v9 and up for all topics. After a response they are corrupt: those are our own.
         """
         layout = self._layout(version)
         try:

@@ -86,7 +86,7 @@ def serve(own: ClusterSecret, request: ProveSecret, proof: Proof) -> SecretProve
         proof.offered = request, answer
         return SecretProved(own.node_id, own.cluster_id, nonce, _hmac(own.secret, b"server", request, answer))
     if offered is None:
-        raise InvalidRequest("a proof came before this node's nonce was asked for")
+        raise InvalidRequest("a proof came before this node's nonce was requested")
     said, answer = offered
     expected = _hmac(own.secret, b"client", said, answer)
     same = (said.node_id, said.role, said.nonce) == (request.node_id, request.role, request.nonce)

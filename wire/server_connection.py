@@ -70,7 +70,7 @@ class ServerConnection(asyncio.Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket was accepted."""
+        """The transport's call when the socket was accepted."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
@@ -108,7 +108,7 @@ class ServerConnection(asyncio.Protocol):
         self._write_paused = True
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """The transport's call when the client reads its replies again."""
         self._write_paused = False
         self._memory.hold_unread(self._share, 0)
         self._advance()
@@ -345,7 +345,7 @@ class ServerConnection(asyncio.Protocol):
             served = f"{api.versions[0]} to {api.versions[-1]}"
             self.close_because(f"{api.name} version {version} is not served, only {served}")
             return
-        # KIP-511: the layout of version 0, which any client reads, with all ranges; then it asks again.
+        # KIP-511: the layout of version 0, which any client reads, with all ranges; it sends a new request.
         ranges = self._listener.api_versions().apis
         answer = ApiVersionsAnswer(ranges, error_code=ErrorCode.UNSUPPORTED_VERSION)
         body = api.encode_response(0, answer, 0)

@@ -1,7 +1,7 @@
 """Files that settings name: read once, whole, bounded, and refused where others may read a secret.
 
-Why   a password or the cluster's secret in a file of mode 0644 is everybody's on the machine. Refusing at the
-      start is the one moment at which an operator looks.
+Why   a password or the cluster's secret in a file of mode 0644 can be read by every user of the machine.
+      Refusing at the start is the one moment at which an operator looks.
 """
 
 import os

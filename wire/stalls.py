@@ -61,7 +61,7 @@ class Stalls:
         return now_s - self._flushed_s, self._cpu_s
 
     def end(self, work: str, begun: Begun) -> None:
-        """It ended."""
+        """A piece of work has ended: count its time if it held the loop."""
         now_s = self._clock()
         elapsed_s = now_s - self._flushed_s - begun[0]
         if elapsed_s >= MEASURED_S:
