@@ -29,6 +29,7 @@ from fencepost.node.driver import (
     Background,
     CallAfter,
     Driver,
+    End,
     Halt,
     Obligations,
     Send,
@@ -54,7 +55,6 @@ from fencepost.wire.listener import Listener
 from fencepost.wire.request_memory import RequestMemory
 
 _STORE_OF: Final = "directory"  # store meta: the directory id of the node whose store it is
-HAND_OVER_S: Final = 1.0  # at most, of a clean stop
 EXIT_HALTED: Final = 1
 EXIT_UNREADABLE: Final = 3  # what is on disk, or comes from the leader, is of a later version
 
@@ -86,6 +86,7 @@ class Controller:
         )  # a controller halts, it does not give up
         self._jobs: set[asyncio.Future[Any]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._may_end = asyncio.Event()  # a clean stop
         self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
         use_clock(time.monotonic, self._rng)
         self.driver = self._made_driver()
@@ -231,10 +232,8 @@ class Controller:
 
     async def stop(self) -> None:
         """Hand leadership over, reply to no one any more, put everything on disk."""
-        deadline = self._loop.time() + HAND_OVER_S
-        while self._loop.time() < deadline and not self.driver.may_stop:
-            self._carry_out(self.driver.hand_over())
-            await asyncio.sleep(TICK_S)
+        self._carry_out(self.driver.hand_over())
+        await self._may_end.wait()
         await asyncio.gather(*self._jobs, return_exceptions=True)
         self.driver.stop()
         for timer in self._timers.values():
@@ -308,6 +307,8 @@ class Controller:
                     self._work(each.work, each.done)
                 elif isinstance(each, Halt):
                     self._halt(each.where, each.error)
+                elif isinstance(each, End):
+                    self._may_end.set()
                 else:
                     self._loop.call_soon(self._turn)
         except Exception as error:  # noqa: BLE001 - halts

@@ -47,6 +47,7 @@ from fencepost.wire.stalls import Stalls
 TICK_S: Final = 0.01
 MAINTAIN_S: Final = 0.05
 SWEEP_S: Final = 0.5  # sessions, disk space
+HAND_OVER_S: Final = 1.0  # at most, of a clean stop
 SERVICE_LOG_S: Final = 30.0  # between two lines on the same step of a service that fails
 
 
@@ -84,11 +85,15 @@ class Halt(Struct, frozen=True):
     error: BaseException
 
 
+class End(Struct, frozen=True):
+    """The clean stop that ``hand_over`` began may end now: call ``stop``, then ``close``."""
+
+
 class Turn(Struct, frozen=True):
     """Call ``turn`` soon: after what was sent is with the sockets, and what has arrived is received."""
 
 
-Obligation: TypeAlias = Send | TickAfter | CallAfter | Background | Halt | Turn
+Obligation: TypeAlias = Send | TickAfter | CallAfter | Background | Halt | End | Turn
 Obligations: TypeAlias = Sequence[Obligation]
 
 NOTHING: Final[Obligations] = ()
@@ -139,6 +144,8 @@ class Driver:
         self.disk_full = False
         self.stopped = False
         self.handed_over = False
+        self._leaves_at_s: float | None = None  # a clean stop is under way, and ends then at the latest
+        self._left = False  # its ``End`` is out
         self.services: tuple[Service, ...] = ()
         self.replica = Replica(
             config,
@@ -210,7 +217,7 @@ class Driver:
 
     def tick(self) -> Obligations:
         """Every ``TICK_S``, and when a ``TickAfter`` is due."""
-        return self._event("tick", self._want_turn)
+        return self._event("tick", self._tick)
 
     def maintain(self) -> Obligations:
         """Every ``MAINTAIN_S``."""
@@ -242,14 +249,12 @@ class Driver:
 
     # -- the end ------------------------------------------------------------------------------------
 
-    @property
-    def may_stop(self) -> bool:
-        """There is no leadership to hand over."""
-        return self.replica.raft.role == FOLLOWER or not self.replica.peers
-
     def hand_over(self) -> Obligations:
-        """Stop deciding, and ask a voter to campaign; again every ``TICK_S`` until ``may_stop``."""
-        return self._event("hand_over", self._hand_over)
+        """A clean stop begins: decide no more, and ask a voter to campaign; each tick asks again.
+
+        ``End`` follows, once this node leads no more, or no voter took over within ``HAND_OVER_S``.
+        """
+        return self._event("hand_over", self._leave)
 
     def stop(self) -> None:
         """From now on no event does anything: no frame and no reply leaves."""
@@ -278,6 +283,9 @@ class Driver:
 
     def _take(self) -> Obligations:
         out, self._out = self._out, []
+        if self._leaves_at_s is not None and self._may_end(self._leaves_at_s):
+            self._left = True
+            out.append(End())
         if self._turn_wanted and not self._turn_given:
             self._turn_given = True
             out.append(TURN)
@@ -290,8 +298,10 @@ class Driver:
         elif self.replica.proposer.gathering:
             self._out.append(TickAfter(GATHER_S))
 
-    def _want_turn(self) -> None:
+    def _tick(self) -> None:
         self._turn_wanted = True
+        if self._leaves_at_s is not None:
+            self._hand_over()
 
     def _then_turn(self, call: Callable[..., None], *facts: Any) -> None:
         call(*facts)
@@ -300,6 +310,14 @@ class Driver:
     def _received(self, peer: NodeId, message: Message) -> None:
         if self.replica.received(peer, message) and not self._turn_given:
             self._take_turn()
+
+    def _leave(self) -> None:
+        self._leaves_at_s = self._clock() + HAND_OVER_S
+        self._hand_over()
+
+    def _may_end(self, leaves_at_s: float) -> bool:
+        leads = self.replica.raft.role != FOLLOWER and bool(self.replica.peers)
+        return not self._left and (not leads or self._clock() >= leaves_at_s)
 
     def _hand_over(self) -> None:
         self.handed_over = self.handed_over or self.replica.hand_over()

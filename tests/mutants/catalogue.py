@@ -23,6 +23,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.names import NAMES
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.registry import REGISTRY
+from tests.mutants.simulated import SIMULATED
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
@@ -314,4 +315,5 @@ MUTANTS: Final = (
     *NAMES,
     *REGISTRY,
     *LAYOUT,
+    *SIMULATED,
 )

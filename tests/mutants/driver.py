@@ -53,8 +53,8 @@ DRIVER: Final = (
         "received-without-a-turn",
         "a frame that is waited for gets its turn at once",
         "node/driver.py",
-        "            self._take_turn()\n\n    def _hand_over",
-        "            pass\n\n    def _hand_over",
+        "            self._take_turn()\n\n    def _leave",
+        "            pass\n\n    def _leave",
         (DRIVEN + "test_entries_leave_before_the_flush_and_acknowledgements_after_it",),
     ),
     Mutant(

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
 from fencepost.controller.view import View
-from fencepost.node.driver import Background, Driver, Halt, Obligation, Send, TickAfter, Turn
+from fencepost.node.driver import Background, Driver, End, Halt, Obligation, Send, TickAfter, Turn
 from fencepost.quorum.messages import Message, decode
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
@@ -86,6 +86,7 @@ class Stage:
         self.soon: list[NodeId] = []
         self.later: list[NodeId] = []
         self.jobs: list[tuple[NodeId, Background]] = []
+        self.ended: list[NodeId] = []  # whose clean stop may end
         self.flushes = dict.fromkeys(self.ids, 0)
         self.lines = {node: Lines() for node in self.ids}
         self.notes = {node: Notes() for node in self.ids}
@@ -150,6 +151,8 @@ class Stage:
                 self.later.append(NodeId(node))
             elif isinstance(each, Background):
                 self.jobs.append((NodeId(node), each))
+            elif isinstance(each, End):
+                self.ended.append(NodeId(node))
             elif isinstance(each, Halt):
                 raise each.error
         return obligations
@@ -167,17 +170,23 @@ class Stage:
     def rest(self) -> None:
         """Turns and frames until nothing waits; what waits for company waits no longer."""
         for _ in range(EVENTS_MAX):
-            if self.soon:
-                self.turn(self.soon[0])
-            elif self.wire:
-                self.deliver()
-            elif self.later:
-                self.now += 0.003
-                node = self.later.pop(0)
-                self.carry_out(node, self[node].tick())
-            else:
+            if not self.step():
                 return
         raise AssertionError("never comes to rest")
+
+    def step(self) -> bool:
+        """The next of what waits. False: nothing does."""
+        if self.soon:
+            self.turn(self.soon[0])
+        elif self.wire:
+            self.deliver()
+        elif self.later:
+            self.now += 0.003
+            node = self.later.pop(0)
+            self.carry_out(node, self[node].tick())
+        else:
+            return False
+        return True
 
     def tick(self, node: int) -> Sequence[Obligation]:
         return self.carry_out(node, self[node].tick())
@@ -209,3 +218,11 @@ class Stage:
 
         self.carry_out(node, self[node].submit(decide, replies, patient=patient))
         return replies
+
+
+def kinds(obligations: Sequence[Obligation]) -> list[str]:
+    """What they are, frames by their message."""
+    return [
+        type(decode(each.frame)).__name__ if isinstance(each, Send) else type(each).__name__
+        for each in obligations
+    ]

@@ -42,7 +42,6 @@ class Played:
         self.replica = driver.replica
         self.stopped = False
         self.handed_over = False
-        self.may_stop = True
 
     def _event(self, what: str) -> Obligations:
         self.events.append(what)

@@ -17,16 +17,15 @@ from fencepost.node.driver import (
     Driver,
     Halt,
     Obligations,
-    Send,
     TickAfter,
     Turn,
 )
 from fencepost.quorum.gather import GATHER_S
-from fencepost.quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow, decode
+from fencepost.quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.snapshots.store import HALTING
-from tests.quorum.stage import FREE_MIN, ONE, THREE, TWO, Replies, Stage
+from tests.quorum.stage import FREE_MIN, ONE, THREE, TWO, Replies, Stage, kinds
 
 
 @pytest.fixture
@@ -45,14 +44,6 @@ def three(tmp_path: Path) -> Iterator[Stage]:
     stage.elect()
     yield stage
     stage.close()
-
-
-def kinds(obligations: Obligations) -> list[str]:
-    """What they are, frames by their message."""
-    return [
-        type(decode(each.frame)).__name__ if isinstance(each, Send) else type(each).__name__
-        for each in obligations
-    ]
 
 
 # -- the order -------------------------------------------------------------------------------------------
@@ -358,24 +349,6 @@ def test_a_result_that_cannot_be_taken_halts_by_name(alone: Stage) -> None:
 
 
 # -- stopping --------------------------------------------------------------------------------------------
-
-
-def test_a_leader_hands_over_and_then_may_stop(three: Stage) -> None:
-    driver = three[1]
-    assert not driver.may_stop
-    assert three[2].may_stop
-    for _ in range(5):
-        if not driver.may_stop:
-            three.carry_out(1, driver.hand_over())
-            three.rest()
-            three.now += 0.06
-    assert driver.handed_over
-    assert three[1].may_stop
-    assert three.submit(1).all == [NotController]
-
-
-def test_the_only_voter_has_nobody_to_hand_over_to(alone: Stage) -> None:
-    assert alone[1].may_stop
 
 
 def test_after_a_stop_nothing_leaves(three: Stage) -> None:

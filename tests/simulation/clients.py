@@ -11,19 +11,26 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencepost.controller import brokers, producer_ids
+from fencepost.controller import producer_ids
 from fencepost.controller.brokers import Endpoint, Heartbeat, RegisterBroker, UnregisterBroker
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import StaleBrokerEpoch
 from fencepost.controller.view import View
+from fencepost.quorum.port import Reply
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
+from fencepost.wire.dispatch import Context
 from tests.simulation.agenda import Agenda
+from tests.simulation.config import CLUSTER
 from tests.simulation.ledger import Attempt, Ledger
-from tests.simulation.process import CLUSTER, Process
+from tests.simulation.process import Process
+from tests.wire.answering import Answering
+
+Ask = Callable[[Process, Reply[Any]], None]  # a request, as it reaches a process
 
 PATIENCE_S = (0.3, 2.5)
 PAUSE_S = (0.002, 0.12)
 SHORTEST_BLOCK = 10
+CONTEXT = Context("User:ANONYMOUS", "CONTROLLER", "simulated", "127.0.0.1:1")
 
 
 class Client:
@@ -42,6 +49,7 @@ class Client:
         self.broker_id = broker_id
         self.epoch: BrokerEpoch | None = None
         self.successes = 0
+        self.rests = False  # it sends nothing more
         self._directory = uuid.UUID(int=rng.getrandbits(128))
         self._agenda = agenda
         self._rng = rng
@@ -57,9 +65,11 @@ class Client:
     def _next(self) -> None:
         """Choose a node and a request; go on when it is answered or patience ends."""
         rng = self._rng
+        if self.rests:
+            return
         if self._leader is None or rng.random() < 0.05:
             self._leader = rng.choice(sorted(self._processes))
-        kind, decide_of, mark = self._choose()
+        kind, ask, mark = self._choose()
         node = self._processes[self._leader]
         attempt = Attempt(self._numbers(), kind, mark, self._agenda.now, self._ledger.told_end, self._leader)
         waiting = [True]
@@ -81,25 +91,20 @@ class Client:
                 go_on()
 
         self._agenda.after(rng.uniform(*PATIENCE_S), give_up)
-        self._agenda.after(rng.uniform(0.0, 0.003), self._submit, node, attempt, decide_of, reply)
+        self._agenda.after(rng.uniform(0.0, 0.003), self._submit, node, attempt, ask, reply)
 
-    def _submit(
-        self,
-        node: Process,
-        attempt: Attempt,
-        decide_of: Callable[[Process], Any],
-        reply: Callable[[Any, int], None],
-    ) -> None:
+    def _submit(self, node: Process, attempt: Attempt, ask: Ask, reply: Reply[Any]) -> None:
         """A dead node refuses the connection; a stopped one takes the request and is silent."""
 
         def taken() -> None:
-            attempt.full = node.full
-            node.submit(decide_of(node), reply)
+            attempt.full, attempt.broker_id = node.full, self.broker_id
+            self._ledger.taken(attempt, node.life, self._agenda.now, node.replica)
+            ask(node, reply)
 
         node.run(taken)
 
-    def _choose(self) -> tuple[str, Callable[[Process], Any], object]:
-        """What to ask: kind, the decision as the node's server would make it, mark."""
+    def _choose(self) -> tuple[str, Ask, object]:
+        """What to ask: kind, the request to the node's server, mark."""
         chance = self._rng.random()
         if self.epoch is None or chance < 0.03:
             return self._register()
@@ -111,49 +116,39 @@ class Client:
             return self._heartbeat(self.epoch)
         return "unregister", self._unregister, None
 
-    def _allocate(self, epoch: BrokerEpoch) -> tuple[str, Callable[[Process], Any], object]:
+    def _allocate(self, epoch: BrokerEpoch) -> tuple[str, Ask, object]:
+        """Past the endpoint, whose blocks are all of one length."""
         length = SHORTEST_BLOCK + self._numbers()
         request = producer_ids.AllocateProducerIds(self.broker_id, epoch)
-        return (
-            "allocate",
-            lambda _: lambda view, _now: producer_ids.decide_allocate(view, request, length),
-            length,
-        )
 
-    def _register(self) -> tuple[str, Callable[[Process], Any], object]:
+        def decide(view: View, _now_ms: int) -> Decision[Any]:
+            return producer_ids.decide_allocate(view, request, length)
+
+        return "allocate", lambda node, reply: node.submit(decide, reply), length
+
+    def _register(self) -> tuple[str, Ask, object]:
         incarnation = uuid.UUID(int=self._rng.getrandbits(128))
         request = RegisterBroker(
             self.broker_id, CLUSTER, incarnation, self._directory, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
         )
+        return (
+            "register",
+            lambda node, reply: node.controller.register(request, CONTEXT, Answering(reply)),
+            incarnation,
+        )
 
-        def decide_of(node: Process) -> Any:
-            def decide(view: View, now_ms: int) -> Decision[Any]:
-                decided = brokers.decide_register(
-                    view, request, cluster_id=CLUSTER, contacts=node.contacts, now_ms=now_ms
-                )
-                node.contacts.heard(self.broker_id, now_ms)
-                return decided
-
-            return decide
-
-        return "register", decide_of, incarnation
-
-    def _heartbeat(self, epoch: BrokerEpoch) -> tuple[str, Callable[[Process], Any], object]:
+    def _heartbeat(self, epoch: BrokerEpoch) -> tuple[str, Ask, object]:
         request = Heartbeat(self.broker_id, epoch, int(epoch), want_fence=self._rng.random() < 0.1)
 
-        def decide_of(node: Process) -> Any:
-            def decide(view: View, now_ms: int) -> Decision[Any]:
-                decided = brokers.decide_heartbeat(view, request)
-                node.contacts.heard(self.broker_id, now_ms)
-                return decided
+        def ask(node: Process, reply: Reply[Any]) -> None:
+            if request.want_fence:
+                self._ledger.fence_wanted(node.replica, self.broker_id)
+            node.controller.heartbeat(request, CONTEXT, Answering(reply))
 
-            return decide
+        return "heartbeat", ask, None
 
-        return "heartbeat", decide_of, None
-
-    def _unregister(self, _node: Process) -> Any:
-        request = UnregisterBroker(self.broker_id)
-        return lambda view, _now: brokers.decide_unregister(view, request)
+    def _unregister(self, node: Process, reply: Reply[Any]) -> None:
+        node.controller.unregister(UnregisterBroker(self.broker_id), CONTEXT, Answering(reply))
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -171,6 +166,6 @@ class Client:
             self._leader = None
 
 
-def _read(_node: Process) -> Any:
+def _read(node: Process, reply: Reply[Any]) -> None:
     """The first free producer id, as a linearizable read."""
-    return lambda view, _now: Decision((), producer_ids.latest(view).end)
+    node.submit(lambda view, _now: Decision((), producer_ids.latest(view).end), reply)

@@ -6,9 +6,7 @@ that dies forgets what it held. Producer ids come from a counter: blocks of them
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, cast
-
-from structlog.typing import FilteringBoundLogger
+from typing import Any, Final
 
 from fencepost.controller.authorization import Acls
 from fencepost.controller.errors import ApiError
@@ -62,7 +60,7 @@ class Coordinator(Process):
             call_later=lambda seconds, call: self._carry_out(driver.call_later(seconds, call)),
             background=lambda work, done: self._carry_out(driver.background(work, done)),
             clock=self.clock,
-            log=cast(FilteringBoundLogger, self._log),
+            log=self._log,
         )
         self.server.claim = self.fresh
         return (*super()._services(life), self.server)

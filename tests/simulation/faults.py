@@ -7,10 +7,9 @@ log binds its new directory (docs/design.md 4).
 
 from typing import TYPE_CHECKING
 
-from fencepost.node.active_controller import HAND_OVER_S
-from fencepost.node.driver import TICK_S
 from fencepost.records.types import NodeId
-from tests.simulation.process import DISK_FREE_MIN, Process
+from tests.simulation.config import DISK_FREE_MIN
+from tests.simulation.process import Process
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -147,21 +146,8 @@ class Faults:
         self.restart_later(victim)
 
     def _hand_over(self) -> None:
-        """A clean stop: hand leadership over, as node/active_controller.py; start again later."""
-        victim = self._victim()
-        if victim.up:
-            self._sim.said(f"{victim.node_id} hands over")
-            self._hand_on(victim, victim.life, self._sim.agenda.now + HAND_OVER_S)
-
-    def _hand_on(self, process: Process, life: int, deadline: float) -> None:
-        driver = process.driver
-        if driver is None or process.life != life:
-            return
-        if driver.may_stop or self._sim.agenda.now >= deadline:
-            process.end(life)
-        else:
-            process.run(driver.hand_over)
-            self._sim.agenda.after(TICK_S, self._hand_on, process, life, deadline)
+        """A clean stop; started again later."""
+        self._victim().end()
 
     def _fill(self) -> None:
         """Another program writes, or removes what it wrote."""

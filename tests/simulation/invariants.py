@@ -7,6 +7,9 @@ witness; whoever shows another is named beside it.
 from bisect import bisect_left, insort
 from collections.abc import Callable
 
+from fencepost.records.batch import stamped_ms
+from fencepost.records.types import Term
+from tests.simulation.config import SESSION_MS
 from tests.simulation.ledger import Ledger, News
 
 
@@ -139,6 +142,30 @@ def one_vote_per_term(ledger: Ledger, news: News) -> None:
         require((node, directory) in ledger.bindings, "an unbound directory votes", voter=node, term=term)
 
 
+def sessions_are_whole(ledger: Ledger, news: News) -> None:
+    """A leader fences a broker that it did not hear for a whole session; its activation counts as hearing."""
+    for seen in news.seen:
+        if ledger.entries[seen.index] is not seen or seen.entry is None:
+            continue
+        term = Term(seen.entry.controller_epoch)
+        for broker_id in seen.fenced:
+            if (term, broker_id) in ledger.fences_wanted:
+                continue
+            decided_ms = stamped_ms(seen.entry.batches[0][1])
+            heard_ms = ledger.heard_ms.get((term, broker_id), ledger.active_ms[term])
+            require(
+                decided_ms - heard_ms >= SESSION_MS,
+                "fenced before its session ended",
+                broker=broker_id,
+                term=term,
+                silent_ms=decided_ms - heard_ms,
+            )
+    for attempt in news.told:
+        if attempt.kind == "heartbeat" and attempt.outcome == "done" and attempt.leader_ms is not None:
+            term, taken_ms = attempt.leader_ms
+            ledger.heard_ms[term, attempt.broker_id] = taken_ms
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     blocks_are_disjoint,
     logs_agree,
@@ -151,4 +178,5 @@ INVARIANTS: tuple[Invariant, ...] = (
     answers_are_fresh,
     a_full_disk_takes_nothing,
     one_vote_per_term,
+    sessions_are_whole,
 )

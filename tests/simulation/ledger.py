@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.controller.brokers import FENCE
 from fencepost.controller.errors import ApiError, RequestTimedOut, StorageFull
 from fencepost.controller.migration import DIRECT_WRITERS
 from fencepost.controller.view import ImageHeader
@@ -15,9 +16,14 @@ from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.replica import Replica
 from fencepost.records.control import LeaderChange, Voters
 from fencepost.records.entry import Entry, decode_entry, decode_records
-from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, ZkMigrationStateRecord
+from fencepost.records.schema import (
+    AllocateProducerIdsRecord,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    ZkMigrationStateRecord,
+)
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
-from fencepost.records.types import LogIndex, NodeId, Term
+from fencepost.records.types import BrokerId, LogIndex, NodeId, Term
 from fencepost.snapshots.store import Store, image_digest
 from tests.simulation.facts import Fact, TransactionFacts
 
@@ -35,6 +41,10 @@ class Attempt:
     asked_s: float
     told_end: int  # the highest block end that anyone had been told when it was sent
     node: NodeId
+    broker_id: BrokerId = BrokerId(-1)  # whose it is
+    life: int = 0  # of the node
+    taken_s: float = 0.0  # when the node took it
+    leader_ms: tuple[Term, int] | None = None  # its term and its clock then, if it was active
     full: bool = False  # the node knew that its disk was full when it took the request
     outcome: str = "waiting"  # "done", "refused", "unknown"
     answer: Any = None
@@ -66,6 +76,7 @@ class Seen:
     digest: str  # of the image after it
     blocks: tuple[Block, ...]
     marks: tuple[object, ...]
+    fenced: tuple[BrokerId, ...] = ()
     upgrade: tuple[ZkMigrationStateRecord, ...] = ()
     transactions: tuple[TransactionStateRecord | TransactionForgotten, ...] = ()
 
@@ -115,6 +126,10 @@ class Ledger:
     transactions: TransactionFacts = field(default_factory=TransactionFacts)
     news: News = field(default_factory=News)
     lives: dict[NodeId, int] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)  # that a node took
+    active_ms: dict[Term, int] = field(default_factory=dict)  # by the leader's clock
+    fences_wanted: set[tuple[Term, BrokerId]] = field(default_factory=set)  # by the brokers themselves
+    heard_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
     def count(self, what: str) -> None:
@@ -137,6 +152,22 @@ class Ledger:
             self.news.committed.append((node, life, raft.commit_index))
         for bound in (replica.electorate.bound(), *replica.electorate._unapplied()):
             self.bindings.update(bound.items())
+
+    def activated(self, term: Term, now_ms: int) -> None:
+        """A node decides from now on."""
+        self.active_ms[term] = now_ms
+
+    def taken(self, attempt: Attempt, life: int, now_s: float, replica: Replica | None) -> None:
+        """A node took a request."""
+        attempt.life, attempt.taken_s = life, now_s
+        self.attempts.append(attempt)
+        if replica is not None and replica.proposer.active:
+            attempt.leader_ms = (replica.raft.term, replica.proposer.now_ms())
+
+    def fence_wanted(self, replica: Replica | None, broker_id: BrokerId) -> None:
+        """A broker asked to be fenced."""
+        if replica is not None:
+            self.fences_wanted.add((replica.raft.term, broker_id))
 
     def voted(self, node: NodeId, directory: uuid.UUID, term: Term, candidate: NodeId) -> None:
         """A vote left the process."""
@@ -216,6 +247,11 @@ class Ledger:
                 digest,
                 tuple(blocks),
                 tuple(marks),
+                tuple(
+                    r.broker_id
+                    for r in records
+                    if isinstance(r, BrokerRegistrationChangeRecord) and r.fenced == FENCE
+                ),
                 tuple(r for r in records if isinstance(r, ZkMigrationStateRecord)),
                 tuple(r for r in records if isinstance(r, TransactionStateRecord | TransactionForgotten)),
             )

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from fencepost.controller import levels, voters
 from fencepost.controller.errors import ApiError
-from fencepost.controller.view import View
 from fencepost.records.types import NodeId
+from fencepost.wire.k20057_log_levels import AskLogLevels
+from tests.simulation.clients import CONTEXT
 from tests.simulation.invariants import Violation, require
 from tests.simulation.ledger import Ledger, News
 from tests.simulation.process import Process
 from tests.simulation.simulation import Simulation
+from tests.wire.answering import Answering
 
 ASK_S: Final = (0.05, 0.4)
 UPGRADE_S: Final = (0.5, 4.0)
@@ -64,18 +66,13 @@ class LevelSimulation(Simulation):
         process.run(self._submit, process)
 
     def _submit(self, process: Process) -> None:
-        replica = process.replica
-        if replica is None:
+        if process.replica is None:
             return
-        own, highest = process.node_id, replica.highest_levels
-
-        def decide(view: View, _now_ms: int) -> Any:
-            return levels.decide_upgrade(view, TARGET, own, highest)
 
         def reply(outcome: Any, _throttle_ms: int) -> None:
             self.refused += isinstance(outcome, ApiError)
 
-        process.submit(decide, reply)
+        process.controller.log_levels(AskLogLevels(TARGET), CONTEXT, Answering(reply))
 
     # -- what must be true ------------------------------------------------------------------------
 

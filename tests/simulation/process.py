@@ -4,19 +4,21 @@ In the place of node/active_controller.py: events go into the driver (node/drive
 carried out on the simulated network and agenda. A flush takes time and holds up everything else.
 A stopped process hears nothing until it continues; then it hears everything at once, late.
 A killed one loses the open LMDB transaction and what its archive had not written, and comes back from
-what is left. It may die between two obligations of one event.
+what is left. It may die between two obligations of one event. A disk that fails (bad_disk.py) must end it.
 """
 
 import random
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.controller.brokers import Contacts
+from fencepost.bridge.zookeeper_port import ZookeeperPort
+from fencepost.controller.authorization import Acls
 from fencepost.node.driver import (
     MAINTAIN_S,
     SWEEP_S,
@@ -24,6 +26,7 @@ from fencepost.node.driver import (
     Background,
     CallAfter,
     Driver,
+    End,
     Halt,
     Obligation,
     Obligations,
@@ -31,35 +34,32 @@ from fencepost.node.driver import (
     Service,
     TickAfter,
 )
+from fencepost.node.metrics import NodeMetrics
+from fencepost.node.server import ControllerServer
 from fencepost.quorum.messages import Vote, decode
 from fencepost.quorum.port import Decide, Reply
 from fencepost.quorum.replica import Replica
-from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
 from tests.simulation.agenda import Agenda
+from tests.simulation.bad_disk import BadDisk
 from tests.simulation.clocks import Clocks
-from tests.simulation.fencing import Fencing
+from tests.simulation.config import CLUSTER, DISK_FREE_MIN, config_of, replica_config_of
 from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
 from tests.simulation.power_loss import Unsynced, close_files
+from tests.simulation.thread import Killed, Thread
 from tests.simulation.trace_log import Log
-from tests.simulation.watch import watch
+from tests.simulation.watch import Watcher, watch
 
-SESSION_MS = 2_000
-DISK_FREE_MIN = 1_000  # bytes
 WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
-CLUSTER = "simulated"
-
-
-class Killed(BaseException):
-    """The process dies at this very call. Nothing isolates that: it is no ``Exception``."""
 
 
 class Process:
     """See the module. ``trace`` gets one line per event."""
 
+    controller: ControllerServer  # of this life
     migrating = False  # its cluster was made for the upgrade from ZooKeeper
 
     def __init__(
@@ -91,7 +91,7 @@ class Process:
         self.free_bytes = 2 * DISK_FREE_MIN
         self.full = False  # it was told that its disk is full
         self.network: Network | None = None  # they need each other
-        self.contacts = Contacts(0, SESSION_MS)
+        self.planted: set[str] = set()  # decisions that a test makes fail
         self.doomed = False  # dies at its next frame
         self.clock_rate = 1.0
         self._agenda = agenda
@@ -102,13 +102,12 @@ class Process:
         self._on_active = on_active
         self._on_ended = on_ended
         self._trace = trace
-        self._log = Log(node_id, trace)
-        self._inbox: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-        self._stops = 0
-        self._busy_until = 0.0
-        self._waking_at = 0.0
+        self._log = cast(FilteringBoundLogger, Log(node_id, trace))
+        self._thread = Thread(agenda, self._event, lambda: False)
         self._flushed = False  # by the event that runs
         self._unsynced = Unsynced(self.directory, rng)
+        self.disk = BadDisk(rng, self._weather)
+        self._metrics = NodeMetrics()
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -124,7 +123,7 @@ class Process:
     @property
     def stopped(self) -> bool:
         """SIGSTOP."""
-        return self._stops > 0
+        return self._thread.stops > 0
 
     def start(self) -> None:
         """Start the process, unless it runs."""
@@ -132,37 +131,33 @@ class Process:
             return
         self.life += 1
         life = self.life
-        self._inbox = []
-        self._stops, self._busy_until, self._waking_at, self.doomed, self.full = 0, 0.0, 0.0, False, False
+        self.doomed = self.full = False
+        self._thread = Thread(self._agenda, self._event, partial(self._lives, life))
         self._clocks.rate = self.clock_rate
         self.driver = Driver(
-            ReplicaConfig(
+            replica_config_of(
                 node_id=self.node_id,
                 directory_id=self.directory_id,
-                cluster_id=CLUSTER,
                 voter_ids=self._voter_ids,
                 initial_voters=self.initial_voters,
                 log_level_max=self.log_level_max,
                 log_level_formatted=self.log_level_formatted,
                 directory=self.directory,
-                snapshot_entries=40,
-                segment_bytes=4096,
-                sync=False,
             ),
             disk_free_bytes_min=DISK_FREE_MIN,
             migrating=self.migrating,
             clock=self.clock,
             wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
             rng=self._rng,
-            log=cast(FilteringBoundLogger, self._log),
+            log=self._log,
         )
         self.replica = self.driver.replica
         watch(self.replica, self._ledger, self._at_flush)
+        self.disk.watch(self.replica)
         self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
         self._unsynced.watch(self.replica.archiver.archives.values())
-        driver = self.driver
-        timers = ((TICK_S, driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
+        timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
         for period_s, event in timers:
             self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
         if self.network is not None:
@@ -182,14 +177,15 @@ class Process:
         if self.network is not None:
             self.network.died(self.node_id)
 
-    def end(self, life: int) -> None:
-        """The last part of a clean stop, after the hand-over."""
-        if self._lives(life):
-            self.run(self._end, life)
+    def end(self) -> None:
+        """SIGTERM: it hands leadership over, and ends when its driver says so."""
+        if self.driver is not None:
+            self._trace(f"{self.node_id} hands over")
+            self.run(self.driver.hand_over)
 
-    def _end(self, life: int) -> None:
+    def _end(self) -> None:
         driver = self.driver
-        if driver is None or not self._lives(life):
+        if driver is None:
             return
         driver.stop()
         driver.close()
@@ -209,13 +205,13 @@ class Process:
 
     def stop(self) -> None:
         """SIGSTOP."""
-        self._stops += 1
+        self._thread.stops += 1
 
     def go_on(self, life: int) -> None:
         """SIGCONT, if it is still the same process."""
-        if self.up and self.life == life and self._stops > 0:
-            self._stops -= 1
-            self._wake_inbox()
+        if self.up and self.life == life and self.stopped:
+            self._thread.stops -= 1
+            self._thread.wake()
 
     # -- what happens -----------------------------------------------------------------------------
 
@@ -240,33 +236,12 @@ class Process:
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> None:
         """Make a call on the process's one thread, now or when it can, and carry out what it obliges to."""
-        if not self.up:
-            return
-        if self.stopped or self._agenda.now < self._busy_until or self._inbox:
-            self._inbox.append((call, arguments))
-            self._wake_inbox()
-        else:
-            self._event(call, *arguments)
+        if self.up:
+            self._thread.run(call, *arguments)
 
     def _run_in(self, life: int, call: Callable[..., Any], *arguments: Any) -> None:
         if self._lives(life):
             self.run(call, *arguments)
-
-    def _wake_inbox(self) -> None:
-        """Look at the inbox when the process is free again."""
-        if not self.stopped and self._inbox and self._waking_at <= self._agenda.now:
-            self._waking_at = max(self._busy_until, self._agenda.now)
-            self._agenda.at(self._waking_at, self._empty_inbox, self.life)
-
-    def _empty_inbox(self, life: int) -> None:
-        if not self._lives(life) or self.stopped:
-            return
-        self._waking_at = 0.0
-        while self._inbox and self._lives(life) and self._agenda.now >= self._busy_until:
-            call, arguments = self._inbox.pop(0)
-            self._event(call, *arguments)
-        if self._lives(life):
-            self._wake_inbox()
 
     def _lives(self, life: int) -> bool:
         return self.driver is not None and self.life == life
@@ -277,6 +252,7 @@ class Process:
         self._clocks.rate = self.clock_rate
         try:
             obligations: Obligations = call(*arguments) or ()
+            self.disk.require_halt(obligations)
             if self.replica is not None:
                 self._ledger.looked_at(self.replica)
                 self._nothing_failed(self.replica)
@@ -288,7 +264,8 @@ class Process:
     def _nothing_failed(self, replica: Replica) -> None:
         """What the product isolates (quorum/draft.py) is a bug all the same."""
         proposer = replica.proposer
-        require(not proposer.violations, "a decision failed", node=self.node_id, which=proposer.violations)
+        failed = {concern for concern in proposer.violations if concern not in self.planted}
+        require(not failed, "a decision failed", node=self.node_id, which=failed)
         require(not proposer.answers_failed, "an answer failed", node=self.node_id)
 
     def _flush_s(self) -> float:
@@ -298,7 +275,7 @@ class Process:
         weather = self._weather()
         slow = self._rng.random() < weather.slow_flush
         flush_s: float = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
-        self._busy_until = self._agenda.now + flush_s
+        self._thread.busy_until = self._agenda.now + flush_s
         return flush_s
 
     def _carry_out(self, obligations: Obligations, held_s: float = 0.0) -> None:
@@ -317,8 +294,14 @@ class Process:
             self._after(held_s, obligation.seconds, driver.resume, obligation.call)
         elif isinstance(obligation, Background):
             self._background(obligation.work, obligation.done)
+        elif isinstance(obligation, End):
+            self._agenda.after(held_s, self._run_in, self.life, self._end)
         elif isinstance(obligation, Halt):
-            raise obligation.error
+            if obligation.error is not self.disk.failure:
+                raise obligation.error
+            self._trace(f"{self.node_id} halts in {obligation.where}: {obligation.error}")
+            self._ledger.count("halts")
+            raise Killed
         else:
             wait_s = held_s + self._rng.uniform(0.0, 0.0005)
             self._agenda.after(wait_s, self._run_in, self.life, driver.turn)
@@ -335,19 +318,13 @@ class Process:
             self.run(event)
 
     def _maintain(self) -> Obligations:
-        driver = self.driver
-        assert driver is not None
         if self.network is not None:
             self.network.require_level(self.node_id)
-        return driver.maintain()
+        return self.driver.maintain() if self.driver is not None else ()
 
     def _sweep(self) -> Obligations:
-        driver = self.driver
-        assert driver is not None
         self.full = self.free_bytes < DISK_FREE_MIN
-        return driver.sweep(self.free_bytes)
-
-    # -- what it asks of the world ----------------------------------------------------------------
+        return self.driver.sweep(self.free_bytes) if self.driver is not None else ()
 
     def _weather(self) -> Any:
         assert self.network is not None
@@ -371,6 +348,7 @@ class Process:
             if not self._lives(life):
                 return
             try:
+                self.disk.work()
                 result = work()
             except OSError as error:
                 result = error
@@ -382,14 +360,36 @@ class Process:
 
         self._agenda.after(self._rng.uniform(0.0, 0.2), execute)
 
-    def _services(self, _life: int) -> tuple[Service, ...]:
-        """What runs on the active controller."""
-        return (Fencing(self),)
+    def _services(self, life: int) -> tuple[Service, ...]:
+        """What runs on the active controller, as node/active_controller.py has it."""
+        assert self.replica is not None
+        self.controller = ControllerServer(
+            config_of(self.node_id, self._voter_ids),
+            CLUSTER,
+            self.replica,
+            self.submit,
+            self._metrics,
+            Acls(),
+            dict,
+            zookeeper=self._zookeeper(life),
+            clock=self.clock,
+            reach=self._reach,
+            rng=self._rng,
+            log=self._log,
+        )
+        return (Watcher(self._activated), self.controller)
 
-    def activated(self, now_ms: int) -> None:
-        """It decides from now on."""
-        self._trace(f"{self.node_id} active in epoch {self.replica.raft.term if self.replica else '?'}")
-        self.contacts = Contacts(now_ms, SESSION_MS)
+    def _zookeeper(self, _life: int) -> ZookeeperPort | None:
+        """What the migration speaks to."""
+        return None
+
+    def _reach(self, point: str) -> None:
+        """A crash point of the migration."""
+
+    def _activated(self, now_ms: int) -> None:
+        term = Term(self.replica.raft.term if self.replica else 0)
+        self._trace(f"{self.node_id} active in epoch {term}")
+        self._ledger.activated(term, now_ms)
         self._on_active(self, now_ms)
 
     def _at_flush(self, is_done: bool) -> None:

@@ -33,11 +33,12 @@ from tests.simulation.agenda import Agenda
 from tests.simulation.archives import archive_is_the_log, committed_batches
 from tests.simulation.clients import Client
 from tests.simulation.clocks import Clocks
+from tests.simulation.config import DISK_FREE_MIN
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import INVARIANTS, Invariant, Violation, require
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import Attempt, Ledger
 from tests.simulation.network import Network
-from tests.simulation.process import DISK_FREE_MIN, Process
+from tests.simulation.process import Process
 from tests.simulation.weather import Weather
 
 SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
@@ -211,15 +212,30 @@ class Simulation:
 
     def _demand_progress(self) -> None:
         before = [client.successes for client in self.clients]
-        deadline = self.agenda.now + HEAL_S
+        began = self.agenda.now
+        deadline = began + HEAL_S
         while self.agenda.now < deadline:
             self._run_until(self.agenda.now + 0.5)
             served = all(client.successes > was + 3 for client, was in zip(self.clients, before, strict=True))
-            if served and self._settled():
+            if served and self._settled() and not self._unanswered(began):
                 break
         else:
-            raise Violation(f"no progress in {HEAL_S} s after the faults ended: {self._standing()}")
+            waiting = self._unanswered(began)
+            raise Violation(
+                f"no progress in {HEAL_S} s after the faults ended: {self._standing()}; {waiting}"
+            )
         self._everything_acknowledged_is_there()
+
+    def _unanswered(self, before_s: float) -> list[Attempt]:
+        """Requests that a process took before then, in the life that it still leads, and has not answered."""
+        lives = {process.node_id: process.life for process in self.processes.values() if process.up}
+        return [
+            attempt
+            for attempt in self.ledger.attempts
+            if attempt.outcome == "waiting"
+            and attempt.taken_s < before_s
+            and lives.get(attempt.node) == attempt.life
+        ]
 
     def _settled(self) -> bool:
         """One active leader, everybody counts, nobody is far behind or has a stale image."""

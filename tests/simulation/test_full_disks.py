@@ -5,8 +5,8 @@ fills disks; here are storms of it alone, small enough for every run.
 """
 
 from fencepost.controller.errors import ErrorCode
+from tests.simulation.config import DISK_FREE_MIN
 from tests.simulation.desk import Program, calm_desk
-from tests.simulation.process import DISK_FREE_MIN
 from tests.simulation.simulation import Simulation
 from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.weather import FULL

@@ -9,7 +9,6 @@ Replay    pytest tests/simulation -k transaction-seed-17
 """
 
 import uuid
-from collections.abc import Callable
 from itertools import count
 from types import ModuleType
 from typing import Any, Final
@@ -26,7 +25,7 @@ from fencepost.controller.view import View
 from fencepost.records.schema import PartitionRecord, TopicRecord
 from fencepost.records.types import BrokerId, ProducerId
 from tests.simulation.broker import TOPIC, Broker
-from tests.simulation.clients import Client
+from tests.simulation.clients import Ask, Client
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.facts import Place
 from tests.simulation.invariants import INVARIANTS, Violation, require
@@ -60,7 +59,7 @@ SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
 class Quiet(Client):
     """A broker that mostly heartbeats: snapshots follow one another while the metadata log stands still."""
 
-    def _choose(self) -> tuple[str, Callable[[Process], Any], object]:
+    def _choose(self) -> tuple[str, Ask, object]:
         if self.epoch is not None and self._rng.random() < QUIET:
             return self._heartbeat(self.epoch)
         return super()._choose()

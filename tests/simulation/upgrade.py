@@ -12,26 +12,23 @@ Replay    pytest tests/simulation -k upgrade-seed-17
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
-
-from structlog.typing import FilteringBoundLogger
+from typing import Any, Final
 
 import fencepost.bridge.migrator
-from fencepost.bridge.migrator import Migrator
 from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.controller.migration_phase import Phase, current
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from fencepost.node.driver import Service
 from fencepost.records.types import BrokerEpoch, NodeId
 from fencepost.wire.k20021_migrate import Migrate, Migrated
 from tests.simulation.agenda import Agenda
-from tests.simulation.clients import Client
+from tests.simulation.clients import Ask, Client
 from tests.simulation.direct_writer import DirectWriter
 from tests.simulation.ensemble import SimulatedEnsemble, SimulatedPort, ZookeeperWeather
 from tests.simulation.invariants import INVARIANTS, Violation, require
 from tests.simulation.ledger import Attempt, Ledger, News
-from tests.simulation.process import CLUSTER, Killed, Process
+from tests.simulation.process import Process
 from tests.simulation.simulation import Simulation
+from tests.simulation.thread import Killed
 from tests.simulation.weather import Weather
 from tests.zookeeper.model import next_block_of_kafka
 
@@ -44,59 +41,14 @@ FINISH_S: Final = 30.0
 RANGE_BLOCKS: Final = 3  # in one range: so that several are needed
 
 
-class Block(NamedTuple):
-    """What a client asks a process's migrator for."""
-
-    request: AllocateProducerIds
-    length: int
-
-
-class Migrating:
-    """The migrator as a service, as node/server.py makes it one."""
-
-    def __init__(self, migrator: Migrator) -> None:
-        self._migrator = migrator
-
-    def activated(self, _now_ms: int) -> None:
-        """See quorum.driver.Service."""
-        self._migrator.activated()
-
-    def deposed(self) -> None:
-        """See quorum.driver.Service."""
-        self._migrator.deposed()
-
-    def maintain(self, now_ms: int) -> None:
-        """See quorum.driver.Service."""
-
-    def sweep(self, now_ms: int) -> None:
-        """See quorum.driver.Service."""
-
-
 class UpgradingProcess(Process):
     """A process with a migrator, as node/server.py has one."""
 
     migrating = True
     ensemble: SimulatedEnsemble
-    migrator: Migrator
 
-    def _services(self, life: int) -> tuple[Service, ...]:
-        replica = self.replica
-        assert replica is not None
-        self.migrator = Migrator(
-            CLUSTER,
-            SimulatedPort(self.ensemble, partial(self._tell, life), self._mimicked),
-            lambda: replica.image,
-            self.submit,
-            charge=lambda _broker, _now_ms: 0,
-            clock=self.clock,
-            reach=self._reach,
-            log=cast(FilteringBoundLogger, self._log),
-        )
-        return (Migrating(self.migrator), *super()._services(life))
-
-    def allocate(self, asked: Block, reply: Callable[[Any, int], None]) -> None:
-        """API key 67."""
-        self.migrator.allocate(asked.request, asked.length, reply)
+    def _zookeeper(self, life: int) -> SimulatedPort:
+        return SimulatedPort(self.ensemble, partial(self._tell, life), self._mimicked)
 
     def _tell(self, life: int, told: Callable[[Any], None], answer: Any) -> None:
         if self.driver is not None:
@@ -118,24 +70,15 @@ class UpgradingProcess(Process):
 class UpgradingClient(Client):
     """A new broker: it asks for blocks and does not know where they come from."""
 
-    def _allocate(self, epoch: BrokerEpoch) -> tuple[str, Callable[[Process], Any], object]:
+    def _allocate(self, epoch: BrokerEpoch) -> tuple[str, Ask, object]:
         _, _, length = super()._allocate(epoch)
         assert isinstance(length, int)
-        asked = Block(AllocateProducerIds(self.broker_id, epoch), length)
-        return "allocate", lambda _node: asked, length
-
-    def _submit(
-        self,
-        node: Process,
-        attempt: Attempt,
-        decide_of: Callable[[Process], Any],
-        reply: Callable[[Any, int], None],
-    ) -> None:
-        decide = decide_of(node)
-        if not isinstance(decide, Block):
-            super()._submit(node, attempt, decide_of, reply)
-        elif isinstance(node, UpgradingProcess) and node.up:
-            node.run(node.allocate, decide, reply)
+        request = AllocateProducerIds(self.broker_id, epoch)
+        return (
+            "allocate",
+            lambda node, reply: node.controller.migrator.allocate(request, length, reply),
+            length,
+        )
 
 
 class Operator:
@@ -200,7 +143,7 @@ class Operator:
         is_up = isinstance(node, UpgradingProcess) and node.up
         self._agenda.after(PATIENCE_S if is_up else 0.0, answered, ApiError("silence"))
         if isinstance(node, UpgradingProcess) and node.up:
-            node.run(node.migrator.command, Migrate(command), answered)
+            node.run(node.controller.migrator.command, Migrate(command), answered)
 
 
 class UpgradeSimulation(Simulation):

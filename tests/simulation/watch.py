@@ -13,6 +13,22 @@ from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 
 
+class Watcher:
+    """A service: the simulation sees when a process decides."""
+
+    def __init__(self, activated: Callable[[int], None]) -> None:
+        self.activated = activated
+
+    def deposed(self) -> None:
+        """See node.driver.Service."""
+
+    def maintain(self, now_ms: int) -> None:
+        """See node.driver.Service."""
+
+    def sweep(self, now_ms: int) -> None:
+        """See node.driver.Service."""
+
+
 def watch(replica: Replica, ledger: Ledger, at_flush: Callable[[bool], None]) -> None:
     """From now on. ``at_flush`` is called before each flush (False) and after it (True); it may raise."""
     node_id, store = replica.config.node_id, replica.store

@@ -38,6 +38,9 @@ class Weather:
     slow_flush: float = 0.0  # share of flushes that take up to ``slow_flush_s``
     slow_flush_s: float = 0.4
     fills: float = 0.0  # a disk's free space becomes another: below what its node needs every other time
+    bad_flush: float = 0.0  # share of flushes that fail: the process halts, and is started again
+    bad_write: float = 0.0  # likewise, of entries appended and of turns that write the archive
+    bad_work: float = 0.0  # share of snapshots that cannot be written, for want of room
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
 
     def calmed(self) -> "Weather":
@@ -58,6 +61,9 @@ class Weather:
             hand_overs=0.0,
             slow_flush=0.0,
             fills=0.0,
+            bad_flush=0.0,
+            bad_write=0.0,
+            bad_work=0.0,
         )
 
 
@@ -72,6 +78,9 @@ CRASHES: Final = Weather(
     skew_ms=HOUR_MS,
     power_loss=0.5,
     slow_flush=0.01,
+    bad_flush=0.001,
+    bad_write=0.0005,
+    bad_work=0.1,
 )
 NETWORK: Final = Weather(
     drop=0.02,
@@ -135,8 +144,12 @@ EVERYTHING: Final = Weather(
     slow_flush=0.02,
     fills=0.2,
     power_loss=0.3,
+    bad_flush=0.0005,
+    bad_write=0.0002,
+    bad_work=0.1,
 )
 FULL: Final = Weather(fills=2.0, crashes=0.2, hand_overs=0.2, cuts=0.2, slow=0.01, skew_ms=HOUR_MS)
+BAD_DISKS: Final = Weather(bad_flush=0.01, bad_write=0.003, bad_work=0.3, downtime_s=(0.02, 0.5), cuts=0.1)
 
 KINDS: Final = {
     "crashes": CRASHES,
