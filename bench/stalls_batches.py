@@ -2,17 +2,21 @@
 
 import time
 from collections.abc import Iterator
-from typing import Final
 
 import cramjam
 from crc32c import crc32c
 
-from fencepost.records.batch import HEADER_BYTES, encode_batch
+from fencepost.records.batch import encode_batch
+from fencepost.records.batch_layout import (
+    CHECKED_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_COUNTS_FROM,
+    field,
+)
 from fencepost.records.compression import ZSTD
-
-_LENGTH_COUNTS_FROM: Final = 12
-_CRC_END: Final = 21
-_ATTRIBUTES_END: Final = 23
 
 
 def batch(count: int, *, headers: int = 0, value: bytes | None = b"") -> bytes:
@@ -23,12 +27,12 @@ def batch(count: int, *, headers: int = 0, value: bytes | None = b"") -> bytes:
 
 def packed(raw: bytes) -> bytes:
     """The batch with its records compressed, its length and CRC made right."""
-    attributes = (ZSTD).to_bytes(2, "big")
-    checked = (
-        attributes + raw[_ATTRIBUTES_END:HEADER_BYTES] + bytes(cramjam.zstd.compress(raw[HEADER_BYTES:]))
-    )
-    length = (_CRC_END + len(checked) - _LENGTH_COUNTS_FROM).to_bytes(4, "big")
-    return raw[:8] + length + raw[12:17] + crc32c(checked).to_bytes(4, "big") + checked
+    attributes = field("attributes").pack(ZSTD)
+    kept = raw[CHECKED_AT + len(attributes) : HEADER_BYTES]
+    checked = attributes + kept + bytes(cramjam.zstd.compress(raw[HEADER_BYTES:]))
+    length = field("length").pack(CHECKED_AT + len(checked) - LENGTH_COUNTS_FROM)
+    start = raw[:LENGTH_AT] + length + raw[LEADER_EPOCH_AT:CRC_AT]
+    return start + field("crc").pack(crc32c(checked)) + checked
 
 
 def records_cases(partitions: int) -> Iterator[tuple[str, list[bytes]]]:

@@ -15,7 +15,6 @@ Source      Kafka ReplicaManager.handleProduceAppend; docs/kafka-notes.md B3, C1
 """
 
 import asyncio
-import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -33,7 +32,8 @@ from fencepost.controller.errors import (
     InvalidProducerEpoch,
     InvalidRequiredAcks,
 )
-from fencepost.records.batch import COMPRESSION, HEADER_BYTES, TRANSACTIONAL, BatchHeader, Buffer
+from fencepost.records.batch import BatchHeader, Buffer
+from fencepost.records.batch_layout import ATTRIBUTES_AT, COMPRESSION, HEADER_BYTES, TRANSACTIONAL, fields_of
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.errors import message_of
@@ -48,9 +48,8 @@ SMALL_BYTES_MAX: Final = 4096
 
 RECORD_BYTES_MIN: Final = 2  # of a record's header: the least that a step of a check takes
 
-_CODEC_AT: Final = 22  # the low byte of the attributes
-_PRODUCER: Final = struct.Struct(">h4x8x8xqhi")  # attributes | ... | producer id | epoch | base sequence
-_PRODUCER_AT: Final = 21
+_CODEC_AT: Final = ATTRIBUTES_AT + 1  # their low byte
+_PRODUCER: Final = fields_of("attributes", "producer_id", "producer_epoch", "base_sequence")
 
 
 class _Pending:
@@ -142,7 +141,7 @@ class ProduceEndpoint:
         if records is None or len(records) < HEADER_BYTES:
             pending.refused(position, CorruptMessage.code, "a record batch of magic 2 was expected")
             return
-        attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(records)
         if not attributes & TRANSACTIONAL:
             self._append(pending, position, partition, records, None, None)
             return

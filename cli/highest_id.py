@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.records.batch import BATCH_BYTES_MAX, CONTROL, HEADER_BYTES, checked_header, decode_batch
+from fencepost.records.batch import BATCH_BYTES_MAX, checked_header, decode_batch
+from fencepost.records.batch_layout import COMPRESSION, CONTROL, HEADER_BYTES, MAGIC_AT, fields_of
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import PRODUCER_ID_MAX
 
@@ -23,14 +24,9 @@ NO_ID: Final = -1
 FILES_MAX: Final = 1_000_000
 TRANSACTION_LOG: Final = "__transaction_state-"
 
-_MAGIC_AT: Final = 16
-_START: Final = struct.Struct(">qi")  # offset, size of what follows: of every magic
+_START: Final = fields_of("base_offset", "length")  # of every magic
 _NOT_THERE: Final = 2**63
-_ATTRIBUTES: Final = struct.Struct(">h")
-_ATTRIBUTES_AT: Final = 21
-_COMPRESSION: Final = 0x07
-_PRODUCER_ID: Final = struct.Struct(">q")
-_PRODUCER_ID_AT: Final = 43
+_CARRIED: Final = fields_of("attributes", "producer_id")
 _TXN_KEYS: Final = (b"\0\0",)  # TransactionLogKey: its version, then the transactional id
 _TXN_VALUE: Final = struct.Struct(">hq")  # version, producer id
 
@@ -106,12 +102,12 @@ def _size(raw: bytes) -> int:
 
 def _highest(raw: bytes, *, is_transactions: bool) -> int:
     """The highest id in a whole batch. Raises CorruptData."""
-    if len(raw) > _MAGIC_AT and raw[_MAGIC_AT] in (0, 1):
+    if len(raw) > MAGIC_AT and raw[MAGIC_AT] in (0, 1):
         return NO_ID
     checked_header(raw)
-    found = _in_range(_PRODUCER_ID.unpack_from(raw, _PRODUCER_ID_AT)[0])
-    (attributes,) = _ATTRIBUTES.unpack_from(raw, _ATTRIBUTES_AT)
-    if not is_transactions or attributes & (CONTROL | _COMPRESSION):  # Kafka never compresses that log
+    attributes, producer_id = _CARRIED.unpack_from(raw)
+    found = _in_range(producer_id)
+    if not is_transactions or attributes & (CONTROL | COMPRESSION):  # Kafka never compresses that log
         return found
     for record in decode_batch(raw)[0].records:
         key, value = record.key, record.value

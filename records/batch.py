@@ -1,21 +1,35 @@
 """Kafka record batches, format v2: what every log is made of.
 
-Layout      baseOffset i64 | batchLength i32 | partitionLeaderEpoch i32 | magic i8 = 2 | crc u32 |
-            attributes i16 | lastOffsetDelta i32 | baseTimestamp i64 | maxTimestamp i64 |
-            producerId i64 | producerEpoch i16 | baseSequence i32 | count i32 | records; big-endian.
+Layout      records/batch_layout.py; records follow the header.
 CRC         CRC-32C from attributes to the end. Base offset and leader epoch lie outside: a batch is
             stamped with them when it is committed, and its bytes are never encoded again.
 Bounds      every length is checked against the bytes that are there and ``BATCH_BYTES_MAX``.
 Source      Kafka DefaultRecordBatch and DefaultRecord; docs/kafka-notes.md G1.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from fencepost.records.batch_layout import (
+    CHECKED,
+    CHECKED_AT,
+    COMPRESSION,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL,
+    UNCHECKED,
+    field,
+    fields_of,
+)
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import Offset, ProducerId, Term
 from fencepost.records.varint import SIGNED, SIGNED_KNOWN, read_signed, signed
@@ -25,32 +39,13 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Kafka's largest metadata batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES); a Raft entry holds half."""
 
-HEADER_BYTES: Final = 61
 COUNT_MAX: Final = 2**31 - 1  # records of a compressed batch, by its header
 HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set a handful
 
-_MAGIC: Final = 2
-COMPRESSION: Final = 0x07
-"""The bits of the attributes that number the codec."""
-
-TRANSACTIONAL: Final = 0x10
-"""The attribute of a batch that belongs to a transaction."""
-
-CONTROL: Final = 0x20
-"""The attribute of a batch of control records."""
-
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes .. count: what the CRC begins with
-_UNCHECKED: Final = struct.Struct(">qiibI")
-_LEADER_EPOCH_AT: Final = 12
-_CRC_AT: Final = 17
-_CHECKED_AT: Final = 21
-_MAX_TIMESTAMP_AT: Final = 35
-_LENGTH_COUNTS_FROM: Final = 12  # batchLength does not count baseOffset and itself
-_I64: Final = struct.Struct(">q")
-_I32: Final = struct.Struct(">i")
-_U32: Final = struct.Struct(">I")
-
+_BASE_OFFSET: Final = field("base_offset")
+_LEADER_EPOCH: Final = field("leader_epoch")
+_CRC: Final = fields_of("crc")
+_MAX_TIMESTAMP: Final = fields_of("max_timestamp_ms")
 _NULL: Final = signed(-1)
 
 Header: TypeAlias = tuple[bytes, bytes | None]
@@ -167,14 +162,14 @@ def encode_batch(
     invariant(len(records) > 0, "a batch has at least one record")
     attributes = (CONTROL if control else 0) | (TRANSACTIONAL if transactional else 0)
     last = len(records) - 1
-    checked = _CHECKED.pack(
+    checked = CHECKED.pack(
         attributes, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, last + 1
     )
     body = checked + _encode_records(records)
-    size = _CHECKED_AT + len(body)
+    size = CHECKED_AT + len(body)
     invariant(size <= BATCH_BYTES_MAX, "a batch is too large", size=size, limit=BATCH_BYTES_MAX)
-    length = size - _LENGTH_COUNTS_FROM
-    return _UNCHECKED.pack(base_offset, length, leader_epoch, _MAGIC, crc32c(body)) + body
+    length = size - LENGTH_COUNTS_FROM
+    return UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body
 
 
 def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
@@ -186,9 +181,10 @@ def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
     size = checked_header(buffer, position).size
     raw = bytes(buffer[position : position + size])
     (base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
-     producer_id, producer_epoch, base_sequence, count) = _HEADER.unpack_from(raw)  # fmt: skip
-    if attributes & COMPRESSION:
-        raise CorruptData(f"batch at position {position}: compression {attributes & 7} is not supported")
+     producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(raw)  # fmt: skip
+    codec = attributes & COMPRESSION
+    if codec:
+        raise CorruptData(f"batch at position {position}: compression {codec} is not supported")
     try:
         records = decode_records(raw, HEADER_BYTES, count, base_offset, base_timestamp)
     except (CorruptData, IndexError) as error:
@@ -221,10 +217,10 @@ def batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if there < HEADER_BYTES:
         raise CorruptData(f"batch at position {position}: {there} bytes, a header takes {HEADER_BYTES}")
     (base_offset, length, leader_epoch, magic, _, attributes, last_offset_delta, base_timestamp,
-     max_timestamp, producer_id, epoch, sequence, count) = _HEADER.unpack_from(buffer, position)  # fmt: skip
-    if magic != _MAGIC:
-        raise CorruptData(f"batch at position {position}: magic {magic}, expected {_MAGIC}")
-    size: int = length + _LENGTH_COUNTS_FROM
+     max_timestamp, producer_id, epoch, sequence, count) = HEADER.unpack_from(buffer, position)  # fmt: skip
+    if magic != MAGIC:
+        raise CorruptData(f"batch at position {position}: magic {magic}, expected {MAGIC}")
+    size: int = length + LENGTH_COUNTS_FROM
     if not HEADER_BYTES <= size <= BATCH_BYTES_MAX:
         raise CorruptData(
             f"batch at position {position}: {size} bytes, expected {HEADER_BYTES} to {BATCH_BYTES_MAX}"
@@ -250,8 +246,8 @@ def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if end > len(buffer):
         there = len(buffer) - position
         raise CorruptData(f"batch at position {position}: {header.size} bytes, only {there} are there")
-    crc: int = _U32.unpack_from(buffer, position + _CRC_AT)[0]
-    computed = crc32c(memoryview(buffer)[position + _CHECKED_AT : end])
+    crc: int = _CRC.unpack_from(buffer, position)[0]
+    computed = crc32c(memoryview(buffer)[position + CHECKED_AT : end])
     if computed != crc:
         raise CorruptData(f"batch at position {position}: CRC {crc:#010x}, computed {computed:#010x}")
     return header
@@ -259,18 +255,25 @@ def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def stamped_ms(batch: bytes) -> int:
     """``max_timestamp_ms`` of a batch that was decoded before."""
-    return int(_I64.unpack_from(batch, _MAX_TIMESTAMP_AT)[0])
+    return int(_MAX_TIMESTAMP.unpack_from(batch)[0])
 
 
 def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
     """The same batch at another place in a log, under another leader. Neither is under the CRC."""
-    return b"".join((_I64.pack(base_offset), batch[8:12], _I32.pack(leader_epoch), batch[16:]))
+    return b"".join(
+        (
+            _BASE_OFFSET.pack(base_offset),
+            batch[LENGTH_AT:LEADER_EPOCH_AT],
+            _LEADER_EPOCH.pack(leader_epoch),
+            batch[MAGIC_AT:],
+        )
+    )
 
 
 def stamp_into(batches: bytearray, position: int, base_offset: Offset, leader_epoch: Term) -> None:
     """As ``stamp``, of the batch at ``position``, in place."""
-    _I64.pack_into(batches, position, base_offset)
-    _I32.pack_into(batches, position + _LEADER_EPOCH_AT, leader_epoch)
+    _BASE_OFFSET.pack_into(batches, position, base_offset)
+    _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def _encode_records(records: Sequence[RecordParts]) -> bytes:

@@ -14,7 +14,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from fencepost.records.batch import CONTROL, Batch, decode_batch
+from fencepost.records.batch import Batch, decode_batch
+from fencepost.records.batch_layout import CONTROL
 from fencepost.records.control import ControlRecord, decode_control
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 from fencepost.records.levels import LEVEL_MAX, LevelTooHigh

@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.records.batch import HEADER_BYTES, BatchHeader, batch_header, checked_header
+from fencepost.records.batch import BatchHeader, batch_header, checked_header
+from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 

@@ -12,30 +12,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from fencepost.audit.decode.checksums import checksums
 from fencepost.audit.decode.files import Bytes, Files
 from fencepost.audit.decode.walk import Bounds, Positions, Run, Stop, Unreadable, spans
-from fencepost.records.batch import CONTROL, HEADER_BYTES
+from fencepost.records.batch_layout import CHECKED_AT, CONTROL, FIELDS, HEADER_BYTES, LENGTH_COUNTS_FROM
 
 CHUNK_ROWS: Final = 65_536
 
-HEADER: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp_ms", ">i8"),
-        ("max_timestamp_ms", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+HEADER: Final = np.dtype([(name, f">{code}") for name, code in FIELDS])
 _NAME: Final = re.compile(r"(\d{20})\.log")
-_CHECKED_AT: Final = 21
-_LENGTH_COUNTS_FROM: Final = 12
 
 
 class Chunk(NamedTuple):
@@ -95,9 +77,9 @@ def _chunks_of(run: Run, limit: int, crc: bool) -> Iterator[Chunk]:
     for first in range(0, len(within), CHUNK_ROWS):
         positions = within[first : first + CHUNK_ROWS]
         headers = sliding_window_view(run.buffer, HEADER_BYTES)[positions].view(HEADER)[:, 0]
-        sizes = headers["length"].astype(np.int64) + _LENGTH_COUNTS_FROM
+        sizes = headers["length"].astype(np.int64) + LENGTH_COUNTS_FROM
         if crc:
-            computed = checksums(run.buffer, positions + _CHECKED_AT, positions + sizes)
+            computed = checksums(run.buffer, positions + CHECKED_AT, positions + sizes)
             is_sound = computed == headers["crc"]
         else:
             computed, is_sound = None, np.ones(len(positions), np.bool_)

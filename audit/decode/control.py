@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from fencepost.audit.decode.files import Bytes
 from fencepost.audit.decode.opened import open_records
 from fencepost.audit.decode.walk import Positions
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import COMPRESSION, HEADER_BYTES, LENGTH_COUNTS_FROM
 from fencepost.records.end_marker import VERSION_HEADER
 from fencepost.records.invariant import CorruptData
 
@@ -64,8 +64,8 @@ def markers(
     if count == 0:
         return said
     chosen = headers[rows]
-    sizes = chosen["length"].astype(np.int64) + 12
-    simple = (chosen["record_count"] == 1) & ((chosen["attributes"] & 7) == 0)
+    sizes = chosen["length"].astype(np.int64) + LENGTH_COUNTS_FROM
+    simple = (chosen["record_count"] == 1) & ((chosen["attributes"] & COMPRESSION) == 0)
     at = positions[rows]
     plain = _shaped(buffer, at, simple & (sizes == _PLAIN_BYTES), _PLAIN_BYTES, _PLAIN)
     versioned = _shaped(buffer, at, simple & (sizes == _VERSIONED_BYTES), _VERSIONED_BYTES, _VERSIONED)

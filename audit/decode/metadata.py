@@ -25,7 +25,7 @@ from fencepost.audit.decode.classic import UnknownVersion
 from fencepost.audit.decode.columns import PRODUCER_ID_BLOCKS
 from fencepost.audit.decode.files import LOCAL, Files
 from fencepost.audit.decode.rows import Named, Rows, readable_rows, records_of, rows_of_table
-from fencepost.records.batch import COMPRESSION, HEADER_BYTES
+from fencepost.records.batch_layout import COMPRESSION, HEADER_BYTES
 from fencepost.records.frame import FRAME_VERSION
 from fencepost.records.invariant import CorruptData
 from fencepost.records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister

@@ -5,7 +5,8 @@ Source   Kafka DefaultRecordBatch.iterator; a compacted batch has fewer records 
 
 from typing import Final, NamedTuple
 
-from fencepost.records.batch import COMPRESSION, HEADER_BYTES, DecodedRecord, batch_header, decode_records
+from fencepost.records.batch import DecodedRecord, batch_header, decode_records
+from fencepost.records.batch_layout import COMPRESSION, HEADER_BYTES
 from fencepost.records.compression import NONE, decompress
 from fencepost.records.invariant import CorruptData
 

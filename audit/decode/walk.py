@@ -16,7 +16,6 @@ Source      Kafka FileRecords, DefaultRecordBatch; LogSegment.canConvertToRelati
             2^31 - 1 above its segment's base).
 """
 
-import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -26,7 +25,18 @@ from crc32c import crc32c
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from fencepost.audit.decode.files import Bytes, OpenFile
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import (
+    CHECKED_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    MAGIC_AT,
+    field,
+    size_at,
+)
 
 BATCH_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka takes no request above ``socket.request.max.bytes``, by default this; no batch is larger."""
@@ -36,16 +46,11 @@ USUAL_BYTES_MAX: Final = 1024 * 1024  # of a batch: Kafka's ``message.max.bytes`
 WINDOW_BYTES: Final = 8 * 1024 * 1024  # read at a time; more only for a batch that is larger
 OFFSETS_MAX: Final = 2**31  # of one segment
 _FIRST_BYTES: Final = 64 * 1024  # read first after a break: there may be many, each near the one before
-_AHEAD_BYTES: Final = 17  # offset, length, leader epoch, magic: what tells a batch from no batch
-_MAGIC_AT: Final = 16
-_MAGIC: Final = 2
+_AHEAD_BYTES: Final = CRC_AT  # offset, length, leader epoch, magic: what tells a batch from no batch
 _OLD_MAGICS: Final = (0, 1)
-_CRC_AT: Final = 17
-_CHECKED_AT: Final = 21
-_LENGTH_COUNTS_FROM: Final = 12
 _ALIKE_MIN: Final = 16  # batches of one size in a row, from which on they are counted together
 _ALIKE_WORTH: Final = 64  # so many that counting them together took less time than one by one
-_LENGTH: Final = struct.Struct(">i")
+_LENGTH: Final = field("length")
 
 Positions = npt.NDArray[np.int64]
 
@@ -141,14 +146,14 @@ def _stopped(buffer: Bytes, found: Positions, reached: int, end_of_file: bool, b
 def _by_length(buffer: Bytes, start: int, end_of_file: bool) -> tuple[Positions, int]:
     """By lengths alone: the batches that are there whole, and where the first one that is not begins."""
     limit = len(buffer) - (0 if end_of_file else _AHEAD_BYTES)
-    last_header = len(buffer) - _LENGTH_COUNTS_FROM
+    last_header = len(buffer) - LEADER_EPOCH_AT
     unpack, content = _LENGTH.unpack_from, buffer.data
     parts: list[Positions] = []
     positions: list[int] = []
     position, alike, size_before = start, 0, 0
     alike_min = _ALIKE_MIN
     while position <= last_header:
-        size = unpack(content, position + 8)[0] + _LENGTH_COUNTS_FROM
+        size = unpack(content, position + LENGTH_AT)[0] + LENGTH_COUNTS_FROM
         after = position + size
         if size < HEADER_BYTES or size > BATCH_BYTES_MAX or after > limit:
             break
@@ -175,10 +180,10 @@ def _count_alike(buffer: Bytes, position: int, size: int, limit: int) -> int:
     most = (limit - position) // size
     counted = 0
     step = _ALIKE_MIN
-    expected = np.frombuffer(_LENGTH.pack(size - _LENGTH_COUNTS_FROM), np.uint8)
+    expected = np.frombuffer(_LENGTH.pack(size - LENGTH_COUNTS_FROM), np.uint8)
     while counted < most:
         step = min(step * 4, most - counted)
-        lengths = as_strided(buffer[position + counted * size + 8 :], (step, 4), (size, 1))
+        lengths = as_strided(buffer[position + counted * size + LENGTH_AT :], (step, 4), (size, 1))
         other = np.flatnonzero((lengths != expected).any(axis=1))
         if len(other):
             return counted + int(other[0])
@@ -192,7 +197,7 @@ def _possible(buffer: Bytes, positions: Positions, bounds: Bounds) -> npt.NDArra
         return np.zeros(0, np.bool_)
     offsets = sliding_window_view(buffer, 8)[positions].view(">i8")[:, 0].astype(np.int64)
     in_bounds = (offsets >= bounds.lowest) & (offsets <= bounds.highest)
-    possible: npt.NDArray[np.bool_] = in_bounds & (buffer[positions + _MAGIC_AT] == _MAGIC)
+    possible: npt.NDArray[np.bool_] = in_bounds & (buffer[positions + MAGIC_AT] == MAGIC)
     return possible
 
 
@@ -288,11 +293,11 @@ def _reason(head: Bytes, there: int, bounds: Bounds) -> str:
     if len(head) < _AHEAD_BYTES:
         return f"{there} bytes, a batch takes at least {HEADER_BYTES}"
     offset = int.from_bytes(head[:8].tobytes(), signed=True)
-    size, magic = _size(head, 0), int(head[_MAGIC_AT])
+    size, magic = _size(head, 0), int(head[MAGIC_AT])
     if magic in _OLD_MAGICS:
-        return f"magic {magic}, expected {_MAGIC}: messages as they were before Kafka 0.11 are not read"
-    if magic != _MAGIC:
-        return f"magic {magic}, expected {_MAGIC}"
+        return f"magic {magic}, expected {MAGIC}: messages as they were before Kafka 0.11 are not read"
+    if magic != MAGIC:
+        return f"magic {magic}, expected {MAGIC}"
     if not HEADER_BYTES <= size <= BATCH_BYTES_MAX:
         return f"a batch of {size} bytes, expected {HEADER_BYTES} to {BATCH_BYTES_MAX}"
     if not bounds.lowest <= offset <= bounds.highest:
@@ -331,19 +336,18 @@ def _next_sound(opened: OpenFile, position: int, bounds: Bounds) -> int | None:
 
 def _candidates(buffer: Bytes, bounds: Bounds) -> list[int]:
     """Where in ``buffer`` a header lies that a batch of these bounds may have."""
-    magics = np.flatnonzero(buffer[_MAGIC_AT : len(buffer) - (HEADER_BYTES - _MAGIC_AT) + 1] == _MAGIC)
+    magics = np.flatnonzero(buffer[MAGIC_AT : len(buffer) - (HEADER_BYTES - MAGIC_AT) + 1] == MAGIC)
     magics = magics[_possible(buffer, magics, bounds)]
     if not len(magics):
         return []
-    lengths = sliding_window_view(buffer, 4)[magics + 8].view(">i4")[:, 0].astype(np.int64)
-    sizes = lengths + _LENGTH_COUNTS_FROM
+    lengths = sliding_window_view(buffer, 4)[magics + LENGTH_AT].view(">i4")[:, 0].astype(np.int64)
+    sizes = lengths + LENGTH_COUNTS_FROM
     chosen: list[int] = magics[(sizes >= HEADER_BYTES) & (sizes <= BATCH_BYTES_MAX)].tolist()
     return chosen
 
 
 def _size(buffer: Bytes, position: int) -> int:
-    length: int = _LENGTH.unpack_from(buffer.data, position + 8)[0]
-    return length + _LENGTH_COUNTS_FROM
+    return size_at(buffer.data, position)
 
 
 def _is_sound(buffer: Bytes, position: int) -> bool:
@@ -351,8 +355,8 @@ def _is_sound(buffer: Bytes, position: int) -> bool:
 
 
 def _crc_fits(buffer: Bytes, position: int, end: int) -> bool:
-    written = int.from_bytes(buffer[position + _CRC_AT : position + _CHECKED_AT].tobytes())
-    return written == crc32c(buffer.data[position + _CHECKED_AT : end])
+    written = int.from_bytes(buffer[position + CRC_AT : position + CHECKED_AT].tobytes())
+    return written == crc32c(buffer.data[position + CHECKED_AT : end])
 
 
 def is_sound_at(opened: OpenFile, position: int, bounds: Bounds) -> bool:

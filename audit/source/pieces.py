@@ -19,7 +19,7 @@ from fencepost.audit.decode.batches import is_sound, segment_base
 from fencepost.audit.decode.files import Files
 from fencepost.audit.decode.plan import LogFile
 from fencepost.audit.decode.walk import BATCH_BYTES_MAX, OFFSETS_MAX
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_COUNTS_FROM, MAGIC, MAGIC_AT
 
 PIECE_BYTES: Final = 256 * 1024 * 1024  # decoded in 250 ms; a task costs Spark 30 ms in Python and 30 in Java
 PIECE_BYTES_MIN: Final = 32 * 1024 * 1024
@@ -30,7 +30,7 @@ SEARCH_BYTES: Final = 1024 * 1024  # for a batch: its header alone is looked for
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024  # Kafka's default is 10 MB
 _TRIES_MAX: Final = 16  # positions that look like a batch; past them the file is not cut there
 _ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_LENGTH_MIN: Final = HEADER_BYTES - 12
+_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_COUNTS_FROM
 
 
 class Piece(NamedTuple):
@@ -137,8 +137,8 @@ def _candidates(file: LogFile, start: int, files: Files) -> list[int]:
     last = len(content) - HEADER_BYTES
     if last <= 0:
         return []
-    at = np.flatnonzero(content[16 : last + 16] == 2)
-    lengths = _big_endian(content, at + 8, 4)
+    at = np.flatnonzero(content[MAGIC_AT : last + MAGIC_AT] == MAGIC)
+    lengths = _big_endian(content, at + LENGTH_AT, 4)
     at = at[(lengths >= _LENGTH_MIN) & (lengths <= BATCH_BYTES_MAX)]
     base = segment_base(file.path) or 0
     offsets = _big_endian(content, at, 8)

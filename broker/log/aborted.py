@@ -11,14 +11,13 @@ Narrowed    to the producers whose batches are in the bytes returned: a consumer
 Source      Kafka TransactionIndex.collectAbortedTxns, UnifiedLog.collectAbortedTransactions.
 """
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from fencepost.broker.log.index_file import ABORTED_ENTRY, IndexFile
 from fencepost.broker.log.shapes import Aborted
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, fields_of
 from fencepost.records.types import Offset, ProducerId
 
 BLOCK_ENTRIES: Final = 256
@@ -32,14 +31,8 @@ Producers: TypeAlias = frozenset[int] | None
 """Whose transactions are looked for; None: everyone's."""
 
 _FIRST, _LAST, _STABLE = 2, 3, 4  # fields of an entry
-_LENGTH: Final = struct.Struct(">i")
-_LENGTH_AT: Final = 8
-_LENGTH_COUNTS_FROM: Final = 12
-_DELTA: Final = struct.Struct(">i")  # last offset delta
-_DELTA_AT: Final = 23
-_BASE: Final = struct.Struct(">q")
-_PRODUCER: Final = struct.Struct(">q")
-_PRODUCER_AT: Final = 43
+_PRODUCED: Final = fields_of("length", "producer_id")
+_OFFSETS: Final = fields_of("base_offset", "last_offset_delta")
 
 
 class AbortedIndex(IndexFile):
@@ -102,8 +95,10 @@ def producers_of(records: bytes) -> tuple[bytes, Offset, frozenset[int]]:
     for _ in range(BATCHES_MAX):
         if position + HEADER_BYTES > len(records):
             break
-        producers.add(_PRODUCER.unpack_from(records, position + _PRODUCER_AT)[0])
+        length, producer_id = _PRODUCED.unpack_from(records, position)
+        producers.add(producer_id)
         last = position
-        position += _LENGTH.unpack_from(records, position + _LENGTH_AT)[0] + _LENGTH_COUNTS_FROM
-    end = _BASE.unpack_from(records, last)[0] + _DELTA.unpack_from(records, last + _DELTA_AT)[0] + 1
+        position += length + LENGTH_COUNTS_FROM
+    base_offset, delta = _OFFSETS.unpack_from(records, last)
+    end = base_offset + delta + 1
     return records[:position], Offset(end), frozenset(producers)

@@ -11,7 +11,6 @@ Source          Kafka LogLoader; docs/kafka-notes.md C5.
 """
 
 import re
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,11 +21,11 @@ from fencepost.broker.log.producer_state import Producer, ProducerStates
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
 from fencepost.records.batch import (
     BATCH_BYTES_MAX,
-    HEADER_BYTES,
     BatchHeader,
     checked_header,
     decode_batch,
 )
+from fencepost.records.batch_layout import HEADER_BYTES, size_at
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
@@ -34,7 +33,6 @@ from fencepost.snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segme
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
-_LENGTH: Final = struct.Struct(">8xi")  # of a batch, from here on
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 
 _Table = dict[ProducerId, Producer]
@@ -266,7 +264,7 @@ class _ReadAhead:
     def _is_whole(self, at: int) -> bool:
         """By the length that it says, which may be absurd: who takes the batch looks at it."""
         there = len(self._piece) - at
-        return there >= HEADER_BYTES and there >= _LENGTH.size + _LENGTH.unpack_from(self._piece, at)[0]
+        return there >= HEADER_BYTES and there >= size_at(self._piece, at)
 
 
 def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:

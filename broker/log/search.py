@@ -11,8 +11,9 @@ from typing import Final
 from fencepost.broker.log.aborted import UNNARROWED_MAX, AbortedIndex, Producers, producers_of
 from fencepost.broker.log.segment import Placed, Segment
 from fencepost.broker.log.shapes import Aborted, TimedOffset
-from fencepost.broker.log.validation import LOG_APPEND_TIME, opened_records
+from fencepost.broker.log.validation import opened_records
 from fencepost.records.batch import batch_header
+from fencepost.records.batch_layout import LOG_APPEND_TIME
 from fencepost.records.record_walk import record_times
 from fencepost.records.types import Offset
 

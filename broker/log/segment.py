@@ -8,7 +8,6 @@ Source      Kafka LogSegment.
 """
 
 import os
-import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from fencepost.broker.log.index_file import OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from fencepost.broker.log.open_files import OPEN_FILES
 from fencepost.broker.log.producer_state import Ended
 from fencepost.broker.log.shapes import NO_TIMESTAMP
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import HEADER_BYTES, LENGTH_COUNTS_FROM, field, fields_of
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.types import Offset, Term
 
@@ -28,9 +27,9 @@ SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 _WALK_BYTES: Final = 8192  # read at a time when headers are walked: two index intervals
-_WALKED: Final = struct.Struct(">qii")  # base offset, batch length, leader epoch
-_TIMES: Final = struct.Struct(">iqq")  # last offset delta, base timestamp, max timestamp; from byte 23
-_LENGTH_COUNTS_FROM: Final = 12
+_BASE_OFFSET: Final = field("base_offset")
+_ENDS: Final = fields_of("base_offset", "length", "last_offset_delta")
+_WALKED: Final = fields_of("base_offset", "length", "leader_epoch", "last_offset_delta", "max_timestamp_ms")
 
 
 class Placed(NamedTuple):
@@ -151,16 +150,16 @@ class Segment:
         indexed: int = self.offsets[number - 1][1] if number else 0
         at, end = max(0, indexed - position), Offset(-1)
         while at + HEADER_BYTES <= len(content):
-            base_offset, length, _ = _WALKED.unpack_from(content, at)
-            size = length + _LENGTH_COUNTS_FROM
+            base_offset, length, delta = _ENDS.unpack_from(content, at)
+            size = length + LENGTH_COUNTS_FROM
             if size < HEADER_BYTES:
                 raise CorruptData(f"{self.path}, position {position + at}: a batch of {size} bytes")
             if at + size > len(content):
                 break
-            end = Offset(base_offset + _TIMES.unpack_from(content, at + 23)[0] + 1)
+            end = Offset(base_offset + delta + 1)
             at += size
         if end < 0 < at:  # the indexed batch itself is cut short: its predecessor ends where it begins
-            end = Offset(_WALKED.unpack(os.pread(self._open(), _WALKED.size, position + at))[0])
+            end = Offset(_BASE_OFFSET.unpack(os.pread(self._open(), _BASE_OFFSET.size, position + at))[0])
         return at, end
 
     def bytes_at(self, position: int, size: int) -> bytes:
@@ -177,9 +176,8 @@ class Segment:
                 chunk_at, at = position, 0
                 if len(chunk) < HEADER_BYTES:
                     raise CorruptData(f"{self.path}, position {position}: {len(chunk)} bytes of a header")
-            base_offset, length, leader_epoch = _WALKED.unpack_from(chunk, at)
-            delta, _, max_timestamp_ms = _TIMES.unpack_from(chunk, at + 23)
-            size = length + _LENGTH_COUNTS_FROM
+            base_offset, length, leader_epoch, delta, max_timestamp_ms = _WALKED.unpack_from(chunk, at)
+            size = length + LENGTH_COUNTS_FROM
             if size < HEADER_BYTES or position + size > self.size or delta < 0:
                 raise CorruptData(f"{self.path}, position {position}: a batch of {size} bytes")
             end = Offset(base_offset + delta + 1)

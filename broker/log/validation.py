@@ -9,7 +9,6 @@ Kafka    demands exactly one batch of a producer since Produce v3. Here several 
 Source   Kafka UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
-import struct
 from collections.abc import Generator
 from typing import Final, NamedTuple, TypeAlias
 
@@ -25,12 +24,23 @@ from fencepost.controller.errors import (
 )
 from fencepost.records.batch import (
     BATCH_BYTES_MAX,
-    HEADER_BYTES,
     BatchHeader,
     Buffer,
     batch_header,
     checked_header,
     stamp_into,
+)
+from fencepost.records.batch_layout import (
+    ATTRIBUTES_AT,
+    CHECKED_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    field,
+    size_at,
 )
 from fencepost.records.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, decompress
 from fencepost.records.invariant import CorruptData
@@ -54,17 +64,9 @@ PACKED_HERE_BYTES_MAX: Final = 16 * 1024
 OPENED_HERE_BYTES_MAX: Final = 256 * 1024
 OPENED_SMALL_BYTES_MAX: Final = 1024 * 1024
 
-LOG_APPEND_TIME: Final = 0x08
-"""The attribute of a batch whose records all have its max timestamp as their time."""
-
-_MAGIC: Final = 2
-_MAGIC_AT: Final = 16
-_LENGTH: Final = struct.Struct(">i")
-_LENGTH_COUNTS_FROM: Final = 12
-_CRC: Final = struct.Struct(">I")
-_ATTRIBUTES_AT: Final = 21
-_ATTRIBUTES: Final = struct.Struct(">h")
-_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_ATTRIBUTES: Final = field("attributes")
+_MAX_TIMESTAMP: Final = field("max_timestamp_ms")
+_CRC: Final = field("crc")
 
 
 class Budget:
@@ -190,9 +192,9 @@ def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: 
     there = len(produced) - position
     if there < HEADER_BYTES:
         raise CorruptMessage(f"{there} bytes, a batch has at least {HEADER_BYTES}")
-    if produced[position + _MAGIC_AT] != _MAGIC:
-        raise InvalidRecord(f"record format {produced[position + _MAGIC_AT]}, expected {_MAGIC}")
-    size = _LENGTH.unpack_from(produced, position + 8)[0] + _LENGTH_COUNTS_FROM
+    if produced[position + MAGIC_AT] != MAGIC:
+        raise InvalidRecord(f"record format {produced[position + MAGIC_AT]}, expected {MAGIC}")
+    size = size_at(produced, position)
     if size > config.message_bytes_max or size > BATCH_BYTES_MAX:
         limit = min(config.message_bytes_max, BATCH_BYTES_MAX)
         raise MessageTooLarge(f"a batch of {size} bytes, max.message.bytes is {limit}")
@@ -280,9 +282,9 @@ def _check_claims(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
 
 
 def _set_append_time(placed: bytearray, position: int, size: int, append_time_ms: int) -> None:
-    (attributes,) = _ATTRIBUTES.unpack_from(placed, position + _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(placed, position + _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(placed, position + 35, append_time_ms)
+    (attributes,) = _ATTRIBUTES.unpack_from(placed, position + ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(placed, position + ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(placed, position + MAX_TIMESTAMP_AT, append_time_ms)
     with memoryview(placed) as whole:
-        computed = crc32c(whole[position + _ATTRIBUTES_AT : position + size])
-    _CRC.pack_into(placed, position + 17, computed)
+        computed = crc32c(whole[position + CHECKED_AT : position + size])
+    _CRC.pack_into(placed, position + CRC_AT, computed)

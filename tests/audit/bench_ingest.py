@@ -26,7 +26,7 @@ from crc32c import crc32c
 
 from fencepost.audit.decode.plan import LogFile, list_files
 from fencepost.audit.decode.tables import decode_file
-from fencepost.records.batch import HEADER_BYTES
+from fencepost.records.batch_layout import HEADER_BYTES
 
 FILES: Final = 4
 BYTES: Final = 1_000_000_000

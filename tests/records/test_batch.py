@@ -16,7 +16,6 @@ from kio.static.primitive import TZAwareMicros
 
 from fencepost.records.batch import (
     BATCH_BYTES_MAX,
-    HEADER_BYTES,
     HEADERS_MAX,
     Batch,
     BatchRecord,
@@ -28,6 +27,7 @@ from fencepost.records.batch import (
     iter_batches,
     stamp,
 )
+from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import Offset, Term
 from tests.records.strategies import batch_records, int16, int32, int64, timestamps_ms

@@ -10,7 +10,8 @@ import msgspec
 
 from fencepost.broker.log.producer_state import ProducerStates
 from fencepost.broker.log.shapes import VerificationGuard
-from fencepost.records.batch import TRANSACTIONAL, BatchHeader
+from fencepost.records.batch import BatchHeader
+from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.end_marker import NO_VERSION, EndMarker
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 from tests.simulation.facts import Marked, MarkedByHand, Pair, PassedOver, Place, Purpose, Wrote

@@ -16,7 +16,7 @@ from kio.serial.errors import BufferUnderflow
 from fencepost.audit.decode import walk
 from fencepost.audit.decode.batches import is_sound, stop_of
 from fencepost.audit.decode.opened import open_records
-from fencepost.records.batch import COMPRESSION
+from fencepost.records.batch_layout import COMPRESSION
 from tests.audit.decode.corpus import (
     NOW_MS,
     WHERE,

@@ -25,7 +25,8 @@ from fencepost.audit.decode.offsets import decode_commits
 from fencepost.audit.decode.opened import open_records
 from fencepost.audit.decode.tables import decode_log
 from fencepost.audit.decode.transactions import decode_states
-from fencepost.records.batch import COMPRESSION, encode_batch
+from fencepost.records.batch import encode_batch
+from fencepost.records.batch_layout import COMPRESSION
 from tests.audit.decode.corpus import NOW_MS, laid, written
 from tests.audit.decode.test_mutated_files import CHECKPOINT, LOGS, batch, marker
 from tests.audit.decode.test_snapshots import document

@@ -1,6 +1,6 @@
 """Faults beyond the ten kinds: another outcome, a marker of nobody, records after the end, a cut file."""
 
-from fencepost.records.batch import TRANSACTIONAL
+from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.transaction_log import TransactionStateRecord
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import APPENDED, RENUMBERED, insert

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.records.batch import TRANSACTIONAL
+from fencepost.records.batch_layout import TRANSACTIONAL
 from tests.audit.faults.blocks import ends
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import APPENDED, RENUMBERED, insert, take_out

@@ -12,7 +12,8 @@ from crc32c import crc32c
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.shapes import Appended, LogConfig, MarkerOutcome
-from fencepost.records.batch import HEADER_BYTES, encode_batch, iter_batches
+from fencepost.records.batch import encode_batch, iter_batches
+from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
 NOW_MS = 1_763_600_000_000

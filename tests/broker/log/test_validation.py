@@ -27,7 +27,13 @@ from fencepost.controller.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from fencepost.records.batch import BATCH_BYTES_MAX, HEADER_BYTES, HEADERS_MAX, BatchHeader, encode_batch
+from fencepost.records.batch import (
+    BATCH_BYTES_MAX,
+    HEADERS_MAX,
+    BatchHeader,
+    encode_batch,
+)
+from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     GZIP_MEMBERS_MAX,
