@@ -9,14 +9,18 @@ FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
 
 
-def too_long(folder: Path) -> Iterator[str]:
-    """Python files below ``folder`` and functions in them that have too many lines, docstrings counted."""
+def long_files(folder: Path) -> Iterator[str]:
+    """Python files below ``folder`` that have too many lines."""
     for path in sorted(folder.rglob("*.py")):
-        text = path.read_text()
-        lines = len(text.splitlines())
+        lines = len(path.read_text().splitlines())
         if lines > FILE_LINES_MAX:
             yield f"{path.relative_to(folder)}: {lines} lines, expected {FILE_LINES_MAX} at most"
-        for name, lines in _functions(ast.parse(text)):
+
+
+def long_functions(folder: Path) -> Iterator[str]:
+    """Functions in Python files below ``folder`` that have too many lines, docstrings counted."""
+    for path in sorted(folder.rglob("*.py")):
+        for name, lines in _functions(ast.parse(path.read_text())):
             if lines > FUNCTION_LINES_MAX:
                 where = path.relative_to(folder)
                 yield f"{where}: {name} has {lines} lines, expected {FUNCTION_LINES_MAX} at most"
