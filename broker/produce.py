@@ -14,6 +14,8 @@ flushed     ``flush.messages`` demands it. Else an answer means what Kafka's doe
 Source      Kafka ReplicaManager.handleProduceAppend; docs/kafka-notes.md B3, C1, C2; rows 360.6, 588.4.
 """
 
+from __future__ import annotations  # or each request computes those of the functions made for it
+
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -4,8 +4,9 @@ Deterministic: every node answers the same for the same log prefix (I3, I5).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fencepost.controller import brokers, features, migration, producer_ids, topics, voters
 from fencepost.controller.transactions import states as transactions
@@ -56,16 +57,14 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """The entry took effect. ``before`` is the header it applied to: where its records lie."""
 
     before: ImageHeader
     version: ImageVersion
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(msgspec.Struct, frozen=True):
     """The entry changed nothing: another decision took its place, or its leader was deposed."""
 
     version: ImageVersion

@@ -4,6 +4,8 @@ Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15): never a failure that la
 Source      docs/kafka-notes.md B2 to B7.
 """
 
+from __future__ import annotations  # or each request computes those of the functions made for it
+
 from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,

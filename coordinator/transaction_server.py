@@ -11,6 +11,8 @@ Unknown     outcomes are COORDINATOR_NOT_AVAILABLE (15) to a client: never a fai
 Source      Kafka KafkaApis, TransactionCoordinator; docs/kafka-notes.md B2 to B7, E3.
 """
 
+from __future__ import annotations  # or each request computes those of the functions made for it
+
 from collections.abc import Callable
 from functools import partial
 from typing import Final

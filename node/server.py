@@ -5,6 +5,8 @@ batch is applied (quorum/proposer.py). What is answered at once does not depend 
 refused principal, and who leads as far as this node knows (DescribeCluster of controllers).
 """
 
+from __future__ import annotations  # or each request computes those of the functions made for it
+
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -16,9 +16,17 @@ from fencepost.controller.view import ImageHeader, Overlay, View
 from fencepost.quorum.port import Submission, Writes
 from fencepost.records.batch import RecordParts, encode_batch
 from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
-from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, cost_beside_bytes, encode_record
-from fencepost.records.types import Log
+from fencepost.records.logged import (
+    ENTRY_COST_MAX,
+    RECORD_COST,
+    StateRecord,
+    cost_beside_bytes,
+    encode_record,
+)
+from fencepost.records.types import LOGS, Log
 from fencepost.snapshots.store import HALTING
+
+_METADATA: Final = Log.METADATA
 
 DECISIONS_MAX: Final = 1024  # requests decided into one entry
 OVERSHOOT_COST_MAX: Final = 64 * 1024
@@ -60,8 +68,8 @@ class Draft:
     def __init__(self, image: View, on_violation: Callable[[Submission, Exception], None]) -> None:
         self._image = image
         self._on_violation = on_violation
-        self._records: tuple[list[StateRecord], ...] = tuple([] for _ in Log)  # by log
-        self._parts: tuple[list[RecordParts], ...] = tuple([] for _ in Log)
+        self._records: tuple[list[StateRecord], ...] = tuple([[] for _ in LOGS])  # by log
+        self._parts: tuple[list[RecordParts], ...] = tuple([[] for _ in LOGS])
         self._ends = [*image.header.log_ends]  # the offsets after what is in here
         self.overlay = Overlay(image)
         self.answers: list[Submission] = []  # decided, each with its outcome
@@ -104,7 +112,7 @@ class Draft:
                 key, value, _ = parts
                 length = len(key or b"") + len(value or b"")
                 size += length + RECORD_OVERHEAD_BYTES_MAX
-                cost += length + cost_beside_bytes(record)
+                cost += length + (RECORD_COST if log is _METADATA else cost_beside_bytes(record))
                 encoded.append((record, log, parts))
             if size > DECISION_BYTES_MAX:
                 self.refuse(request, DecisionTooLarge(size))
@@ -147,13 +155,13 @@ class Draft:
     def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
         """As they go into the entry."""
         return tuple(
-            (log, encode_batch(self._parts[log], timestamp_ms=now_ms)) for log in Log if self._parts[log]
+            (log, encode_batch(self._parts[log], timestamp_ms=now_ms)) for log in LOGS if self._parts[log]
         )
 
     def logged(self) -> tuple[LoggedBatch, ...]:
         """The same, as apply takes them."""
         return tuple(
             LoggedBatch(log, False, tuple(self._records[log]), len(self._records[log]))
-            for log in Log
+            for log in LOGS
             if self._records[log]
         )

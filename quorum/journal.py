@@ -38,6 +38,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     def __init__(self, store: Store) -> None:
         self._store = store
         self._entries: list[JournalEntry] = []
+        self.last_index = LogIndex(0)
+        """Index of the last entry. An attribute: the Raft core asks some twenty times for each entry."""
         self._load()
         self._term = self._meta("raft.term", 0)
         self._voted_for: int | None = self._meta("raft.vote", None)
@@ -64,6 +66,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self.bytes = bytes_kept
         if not self._entries:
             self.reset(LogIndex(1), Term(0))
+        self.last_index = self._entries[-1][1]
 
     # -- what Raft reads ------------------------------------------------------------------------
 
@@ -71,11 +74,6 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     def first_index(self) -> LogIndex:
         """Index of the sentinel: everything at or below it is in the image."""
         return self._entries[0][1]
-
-    @property
-    def last_index(self) -> LogIndex:
-        """Index of the last entry."""
-        return self._entries[-1][1]
 
     def term_at(self, index: int) -> Term | None:
         """The term of an entry that is in the journal, else None."""
@@ -103,9 +101,12 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     def add(self, command: bytes, idx: int, term: int) -> None:
         """Append one entry. Halts on a gap or a term that goes back."""
         _, last_index, last_term = self._entries[-1]
-        invariant(idx == last_index + 1, "a gap in the journal", last=last_index, added=idx)
-        invariant(term >= last_term, "a term went back in the journal", last=last_term, added=term)
+        if idx != last_index + 1:
+            invariant(False, "a gap in the journal", last=last_index, added=idx)
+        if term < last_term:
+            invariant(False, "a term went back in the journal", last=last_term, added=term)
         self._entries.append((command, LogIndex(idx), Term(term)))
+        self.last_index = LogIndex(idx)
         self.bytes += len(command)
         self._put(command, idx, term)
 
@@ -117,6 +118,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
             self._store.txn.delete(JOURNAL_KEY.pack(cut_index), db=self._store.journal_db)
             self.bytes -= len(command)
         del self._entries[entryFrom:]
+        self.last_index = self._entries[-1][1]
         self._store.dirty = self.must_flush = True
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
@@ -129,12 +131,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803
         """Remember the commit index. It goes to disk with the image (``save_commit_index``)."""
-        invariant(
-            raftCommitIndex >= self._commit_index,
-            "the commit index went back",
-            was=self._commit_index,
-            now=raftCommitIndex,
-        )
+        if raftCommitIndex < self._commit_index:
+            invariant(False, "the commit index went back", was=self._commit_index, now=raftCommitIndex)
         self._commit_index = min(raftCommitIndex, self._entries[-1][1])
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802
@@ -207,6 +205,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         for _, old_index, _ in self._entries:
             self._store.txn.delete(JOURNAL_KEY.pack(old_index), db=self._store.journal_db)
         self._entries = [(NO_OP, index, term)]
+        self.last_index = index
         self.bytes = len(NO_OP)
         self._put(NO_OP, index, term)
         self._commit_index = index
@@ -215,5 +214,6 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         # Appending is what a journal does: LMDB then fills its pages instead of splitting them.
         key, value = JOURNAL_KEY.pack(index), JOURNAL_TERM.pack(term) + command
         put = self._store.txn.put(key, value, append=True, db=self._store.journal_db)
-        invariant(put, "the journal on disk ends after the entry to append", index=index)
+        if not put:
+            invariant(False, "the journal on disk ends after the entry to append", index=index)
         self._store.dirty = self.must_flush = True

@@ -273,13 +273,13 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self._last_tick = now
         if stalled:
             self._excuse(away_s)
-        role_before = self.role
+        role_before = self._SyncObj__raftState
         soonest = now + self._election_s[0]
         near = role_before != LEADER and self._SyncObj__raftElectionDeadline < soonest
         if stalled or (near and (self._abstains(now) or not may_vote())):
             self._postpone_election(soonest)
         self.doTick(0.0)
-        role = self.role
+        role = self._SyncObj__raftState
         if role_before == LEADER and role != LEADER:
             self._rest()
         if self._hurried and role == CANDIDATE:
@@ -302,11 +302,11 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     def deliver(self, peer: NodeId, message: RaftMessage) -> None:
         """Give the core a message that the firewall let through."""
-        role_before = self.role
+        role_before = self._SyncObj__raftState
         if message["type"] == "append_entries":
             self._led_s = self._clock()
         self._SyncObj__onMessageReceived(self._nodes[peer], message)
-        if role_before == LEADER and self.role == FOLLOWER:
+        if role_before == LEADER and self._SyncObj__raftState == FOLLOWER:
             self._rest()
 
     def propose(self, payload: bytes) -> LogIndex:

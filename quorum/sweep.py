@@ -3,6 +3,8 @@
 A row that cannot be decided by itself either is set aside (quorum/quarantine.py); all others are done.
 """
 
+from __future__ import annotations  # or each request computes those of the functions made for it
+
 from collections.abc import Callable
 from typing import Generic, TypeVar
 

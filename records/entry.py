@@ -11,8 +11,9 @@ Empty    no batch at all is a barrier: it applies, writes nothing, and lets answ
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fencepost.records.batch import Batch, decode_batch
 from fencepost.records.batch_layout import CONTROL
@@ -20,7 +21,7 @@ from fencepost.records.control import ControlRecord, decode_control
 from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
 from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
 from fencepost.records.logged import StateRecord, decode_metadata, decode_record
-from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
+from fencepost.records.types import LOGS, ImageVersion, Log, NodeId, ProposalNumber, Term
 
 ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024 - 4096
 """One entry must fit one append-entries message of the Raft core, with room for its frame."""
@@ -38,8 +39,7 @@ _ATTRIBUTES_AT: Final = _HEADER.size + _BATCH.size + 22  # the low byte, in the 
 LoggedRecord: TypeAlias = StateRecord | ControlRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A decision: what it was based on, who proposed it, and its batches, one per log, by ``Log``."""
 
     base_version: ImageVersion
@@ -49,8 +49,7 @@ class Entry:
     batches: tuple[tuple[Log, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedBatch:
+class LoggedBatch(msgspec.Struct, frozen=True):
     """The records of one log in an entry, decoded. ``count`` offsets are used, unknown controls included."""
 
     log: Log
@@ -98,11 +97,11 @@ def decode_entry(encoded: bytes) -> Entry:
             raise CorruptData(f"an entry of {len(encoded)} bytes ends inside a batch header at {position}")
         log, length = _BATCH.unpack_from(encoded, position)
         position += _BATCH.size
-        if not previous < log < len(Log):
+        if not previous < log < len(LOGS):
             raise CorruptData(f"log {log} after log {previous} in an entry")
         if position + length > len(encoded):
             raise CorruptData(f"a batch of {length} bytes at {position} in an entry of {len(encoded)} bytes")
-        batches.append((Log(log), encoded[position : position + length]))
+        batches.append((LOGS[log], encoded[position : position + length]))
         position += length
         previous = log
     if position != len(encoded):

@@ -123,10 +123,10 @@ class Archive:
         Raises   InvariantViolation if it begins anywhere else: the caller skips what is there already.
         """
         header = batch_header(stamped_batch)
-        invariant(header.size == len(stamped_batch), "append takes one whole batch", size=len(stamped_batch))
-        invariant(
-            header.base_offset == self.end, "the archive has a gap", offset=header.base_offset, end=self.end
-        )
+        if header.size != len(stamped_batch):
+            invariant(False, "append takes one whole batch", size=len(stamped_batch))
+        if header.base_offset != self.end:
+            invariant(False, "the archive has a gap", offset=header.base_offset, end=self.end)
         active = self._active
         if active is None or (active.size > 0 and active.size + header.size > self._segment_bytes):
             active = self._roll()
