@@ -8,8 +8,10 @@ import pytest
 
 from tests.quorum.coordinator import TOPIC, Bench
 from tests.quorum.rig import Rig
+from tests.quorum.stage import Stage
 
 MakeRig = Callable[..., Rig]
+MakeStage = Callable[[], Stage]
 
 
 @pytest.fixture
@@ -27,9 +29,23 @@ def make_rig(tmp_path: Path) -> Iterator[MakeRig]:
 
 
 @pytest.fixture
-def bench(make_rig: MakeRig) -> Bench:
+def make_stage(tmp_path: Path) -> Iterator[MakeStage]:
+    """Call it for one voter and its driver; see Stage."""
+    made: list[Stage] = []
+
+    def make() -> Stage:
+        made.append(Stage(tmp_path / f"stage-{len(made)}"))
+        return made[-1]
+
+    yield make
+    for stage in made:
+        stage.close()
+
+
+@pytest.fixture
+def bench(make_stage: MakeStage) -> Bench:
     """A coordinator that leads; brokers 1 and 2, each with a partition of TOPIC."""
-    made = Bench(make_rig(1))
+    made = Bench(make_stage())
     made.lead()
     made.register(1, 9092)
     made.register(2, 9093)

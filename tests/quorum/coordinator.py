@@ -3,11 +3,9 @@
 Nothing happens by itself: requests to brokers wait in ``sent`` until they are answered, timers for ``wait``.
 """
 
-import heapq
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +25,7 @@ from fencepost.controller.transactions.states import Transaction
 from fencepost.coordinator.marker_sender import Done
 from fencepost.coordinator.transaction_server import TransactionServer
 from fencepost.coordinator.transaction_timers import TransactionTimes
+from fencepost.node.driver import Obligations
 from fencepost.quorum.proposer import PATIENCE_S
 from fencepost.records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
 from fencepost.records.transaction_log import TopicPartitions
@@ -34,7 +33,8 @@ from fencepost.records.types import BrokerId, ProducerId
 from fencepost.wire.dispatch import Context
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
-from tests.quorum.rig import CLUSTER, Rig, Silence
+from tests.quorum.rig import Silence
+from tests.quorum.stage import CLUSTER, ONE, Stage
 
 CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", "client-1", "127.0.0.1:50000")
 TOPIC = "orders"
@@ -130,81 +130,87 @@ class Announced(NamedTuple):
 
 @dataclass
 class Bench:
-    """``rig[1]`` is the voter; ``server`` its coordinator."""
+    """``stage[1]`` drives the voter; ``server`` is its coordinator."""
 
-    rig: Rig
+    stage: Stage
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
     sent: list[Sent] = field(default_factory=list)
     announced: list[Announced] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._ids = count(1000)
         self.entries = 0
-        replica = self.rig[1]
+        self.driver = self.stage[1]
+        self.replica = self.driver.replica
         self.server = TransactionServer(
             self.times,
-            replica,
-            replica.submit,
+            self.replica,
+            self._submit,
             self.acls,
-            send=lambda *what: self.sent.append(Sent(*what)),
+            send=self._send,
             send_announcements=lambda *what: self.announced.append(Announced(*what)),
-            call_later=self._call_later,
-            background=lambda work, done: self.rig.jobs.append((partial(_outcome, work), done)),
-            clock=lambda: self.rig.now,
+            call_later=lambda seconds, call: self._carry_out(self.driver.call_later(seconds, call)),
+            background=lambda work, done: self._carry_out(self.driver.background(work, done)),
+            clock=lambda: self.stage.now,
             log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.claim = lambda: ProducerId(next(self._ids))
-        proposer = replica.proposer
-        proposer._on_active = self.server.activated
-        proposer._on_deposed = self.server.deposed
-        propose = proposer._propose
+        self.driver.services = (self.server,)
+        propose = self.replica.proposer._propose
 
         def counting(*what: Any) -> None:
             self.entries += 1
             propose(*what)
 
-        proposer._propose = counting  # type: ignore[assignment, method-assign]
+        self.replica.proposer._propose = counting  # type: ignore[assignment, method-assign]
 
-    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (self.rig.now + delay_s, next(self._numbers), call))
+    def _carry_out(self, obligations: Obligations) -> None:
+        self.stage.carry_out(1, obligations)
+
+    def _submit(self, decide: Any, reply: Any, **how: Any) -> None:
+        self._carry_out(self.driver.submit(decide, reply, **how))
+
+    def _send(self, broker_id: int, host: str, port: int, request: WriteTxnMarkers, done: Done) -> None:
+        def answered(outcome: Any) -> None:
+            self._carry_out(self.driver.resume(done, outcome))
+
+        self.sent.append(Sent(broker_id, host, port, request, answered))
 
     # -- time ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Turns and what is due now, until nothing is left to do: patient decisions are left to nobody."""
+        """What is due now, until nothing is left to do: deferrable decisions are made, too."""
+        proposer = self.replica.proposer
         for _ in range(ROUNDS_MAX):
-            self.rig.turn()
-            if self._timers and self._timers[0][0] <= self.rig.now:
-                heapq.heappop(self._timers)[2]()
-            elif self.rig[1].proposer.active and not self.rig[1].proposer.idle:
-                self.rig.wait(PATIENCE_S)
-            else:
+            self.stage.rest()
+            if not proposer.active or proposer.idle:
+                assert "service_failed" not in self.stage.lines[ONE].events, (
+                    "a step of the coordinator failed"
+                )
                 return
+            self.stage.now += PATIENCE_S
+            self.stage.tick(1)
         raise AssertionError("never comes to rest")
 
     def wait(self, seconds: float, step_s: float = 0.05) -> None:
-        """Time passes; timers and beats come."""
-        until = self.rig.now + seconds
-        while self.rig.now < until - 1e-9:
-            self.rig.wait(min(step_s, until - self.rig.now))
-            self.beat()
+        """Time passes; timers and maintenance ticks come."""
+        until = self.stage.now + seconds
+        while self.stage.now < until - 1e-9:
+            self.stage.now += min(step_s, until - self.stage.now)
+            self.maintain()
 
-    def beat(self) -> None:
-        """What the node does every 50 ms."""
-        replica = self.rig[1]
-        replica.beat()
-        if replica.proposer.active:
-            self.server.maintain(replica.proposer.now_ms())
+    def maintain(self) -> None:
+        """The maintenance tick, and what follows from it."""
+        self._carry_out(self.driver.maintain())
         self.settle()
 
     # -- the world ----------------------------------------------------------------------------------
 
     def lead(self) -> None:
         """Make the node an active leader."""
-        self.rig.elect(1)
+        self.stage.elect(1)
         self.settle()
 
     def register(self, broker_id: int, port: int = 9092) -> None:
@@ -227,7 +233,7 @@ class Bench:
 
     def heartbeat(self, broker_id: int, *, want_fence: bool = False) -> None:
         """Unfence a broker, or fence it."""
-        broker = self.rig[1].image.get(brokers.BROKERS, BrokerId(broker_id))
+        broker = self.replica.image.get(brokers.BROKERS, BrokerId(broker_id))
         assert broker is not None
         beat = Heartbeat(BrokerId(broker_id), broker.epoch, broker.epoch, want_fence=want_fence)
         self.decide(lambda view, _now: brokers.decide_heartbeat(view, beat))
@@ -254,7 +260,7 @@ class Bench:
 
     def remove(self, name: str) -> None:
         """Delete a topic."""
-        topic = self.rig[1].image.get(TOPICS, name)
+        topic = self.replica.image.get(TOPICS, name)
         assert topic is not None
         removed = RemoveTopicRecord(topic_id=topic.topic_id)
         self.decide(lambda _view, _now: Decision((removed,), None))
@@ -262,7 +268,7 @@ class Bench:
     def decide(self, decide: Any) -> Any:
         """Any decision; returns its response. Raises its ApiError."""
         answer = Answer()
-        self.rig[1].submit(decide, lambda outcome, _ms: answer(outcome))
+        self._submit(decide, lambda outcome, _ms: answer(outcome))
         self.settle()
         if isinstance(answer.outcomes[0], ApiError):
             raise answer.outcomes[0]
@@ -312,7 +318,7 @@ class Bench:
 
     def row(self, transactional_id: str) -> Transaction:
         """What the image has of an id."""
-        row = states.get(self.rig[1].image, transactional_id)
+        row = states.get(self.replica.image, transactional_id)
         assert row is not None
         return row
 
@@ -324,11 +330,3 @@ class Bench:
         """Requests to brokers since the last time, by broker."""
         sent, self.sent[:] = sorted(self.sent, key=lambda each: each.broker_id), []
         return sent
-
-
-def _outcome(work: Callable[[], Any]) -> Any:
-    """As the node does: what a thread raises is told."""
-    try:
-        return work()
-    except ApiError as error:
-        return error

@@ -3,9 +3,11 @@
 Nothing happens by itself: time stands still, frames wait in ``wire``, turns in ``soon``, ticks in ``later``.
 """
 
+import heapq
 import random
 import uuid
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
 from fencepost.controller.view import View
-from fencepost.node.driver import Background, Driver, End, Halt, Obligation, Send, TickAfter, Turn
+from fencepost.node.driver import Background, CallAfter, Driver, End, Halt, Obligation, Send, TickAfter, Turn
 from fencepost.quorum.messages import Message, decode
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
@@ -23,6 +25,7 @@ from fencepost.records.types import NodeId
 from tests.quorum.rig import FOREVER_S, Silence, abandon
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+CLUSTER: Final = "stage"
 FREE_MIN: Final = 1_000  # bytes
 EVENTS_MAX: Final = 10_000
 
@@ -79,13 +82,15 @@ class Replies:
 class Stage:
     """``stage[1]`` is the driver of node 1; ``notes`` and ``lines`` are by node, too."""
 
-    def __init__(self, root: Path, count: int = 1) -> None:
+    def __init__(self, root: Path, node_count: int = 1) -> None:
         self.now = 1000.0
-        self.ids = [NodeId(n) for n in range(1, count + 1)]
+        self.ids = [NodeId(n) for n in range(1, node_count + 1)]
         self.wire: list[tuple[NodeId, NodeId, Message]] = []
         self.soon: list[NodeId] = []
         self.later: list[NodeId] = []
         self.jobs: list[tuple[NodeId, Background]] = []
+        self.timers: list[tuple[float, int, NodeId, CallAfter]] = []  # a heap
+        self._timers_set = count()
         self.ended: list[NodeId] = []  # whose clean stop may end
         self.flushes = dict.fromkeys(self.ids, 0)
         self.lines = {node: Lines() for node in self.ids}
@@ -109,7 +114,7 @@ class Stage:
             ReplicaConfig(
                 node_id=node,
                 directory_id=directories[node],
-                cluster_id="stage",
+                cluster_id=CLUSTER,
                 voter_ids=frozenset(self.ids),
                 initial_voters=directories,
                 directory=root / f"node-{node}",
@@ -149,6 +154,9 @@ class Stage:
                 self.soon.append(NodeId(node))
             elif isinstance(each, TickAfter):
                 self.later.append(NodeId(node))
+            elif isinstance(each, CallAfter):
+                due = (self.now + each.seconds, next(self._timers_set), NodeId(node), each)
+                heapq.heappush(self.timers, due)
             elif isinstance(each, Background):
                 self.jobs.append((NodeId(node), each))
             elif isinstance(each, End):
@@ -175,7 +183,7 @@ class Stage:
         raise AssertionError("never comes to rest")
 
     def step(self) -> bool:
-        """The next of what waits. False: nothing does."""
+        """The next of what waits, or is due. False: nothing does."""
         if self.soon:
             self.turn(self.soon[0])
         elif self.wire:
@@ -184,9 +192,22 @@ class Stage:
             self.now += 0.003
             node = self.later.pop(0)
             self.carry_out(node, self[node].tick())
+        elif self.timers and self.timers[0][0] <= self.now:
+            _, _, node, timer = heapq.heappop(self.timers)
+            self.carry_out(node, self[node].resume(timer.call))
         else:
             return False
         return True
+
+    def work(self) -> None:
+        """Do what was asked of other threads. What it raises is its result."""
+        jobs, self.jobs = self.jobs, []
+        for node, job in jobs:
+            try:
+                result = job.work()
+            except ApiError as error:
+                result = error
+            self.carry_out(node, self[node].completed(job.done, result))
 
     def tick(self, node: int) -> Sequence[Obligation]:
         return self.carry_out(node, self[node].tick())

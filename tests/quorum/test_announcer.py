@@ -14,7 +14,7 @@ from tests.wire.answering import Answering
 def test_each_partition_leader_is_told_its_own_part_as_of_the_decisions_image(bench: Bench) -> None:
     pair = bench.begun("alice", 0, 1)
     first, second = bench.announced
-    version = bench.rig[1].image.header.version
+    version = bench.replica.image.header.version
     assert (first.broker_id, second.broker_id) == (1, 2)
     (told,) = first.request.announcements
     assert told == Announcement(*pair, told.image_version, ((TOPIC, (0,)),))

@@ -75,8 +75,8 @@ def test_what_is_tried_and_forced_at_once_is_completed_once(bench: Bench) -> Non
     bench.settle()
     assert (bench.state("alice"), bench.state("bob")) == ("CompleteCommit", "CompleteCommit")
     assert bench.server.counts.committed == 2
-    assert bench.rig[1].quarantine.rows() == ()
-    assert not bench.rig[1].proposer.violations
+    assert bench.replica.quarantine.rows() == ()
+    assert not bench.replica.proposer.violations
 
 
 def test_a_broker_that_cannot_be_forced_leaves_it_wedged(bench: Bench) -> None:

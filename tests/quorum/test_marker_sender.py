@@ -147,7 +147,7 @@ def test_a_broker_that_was_removed_is_waited_for(bench: Bench) -> None:
 
 @pytest.mark.parametrize("asked", [False, True], ids=["before-it-is-asked", "while-it-is-asked"])
 def test_a_deleted_topic_needs_no_marker(bench: Bench, asked: bool) -> None:
-    topic = bench.rig[1].image.get(TOPICS, TOPIC)
+    topic = bench.replica.image.get(TOPICS, TOPIC)
     assert topic is not None
     removed = RemoveTopicRecord(topic_id=topic.topic_id)
     pair = bench.begun("alice", 0, 1)
@@ -264,7 +264,7 @@ def test_markers_are_routed_in_slices_and_none_is_forgotten(
 
     monkeypatch.setattr(MarkerSender, "_route", noting)
     bench.server.deposed()
-    bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.server.activated(bench.replica.proposer.now_ms())
     for _ in range(20):
         for sent in bench.take_sent():
             sent.answer()

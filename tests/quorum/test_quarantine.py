@@ -21,7 +21,7 @@ from fencepost.records.schema import BrokerRegistrationChangeRecord
 from fencepost.records.transaction_log import TopicPartitions, TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import BrokerId, ProducerId
 from tests.controller.worlds import image, registered
-from tests.quorum.conftest import MakeRig
+from tests.quorum.conftest import MakeStage
 from tests.quorum.coordinator import TOPIC, Bench
 
 NAMES = [f"id-{number}" for number in range(5)]
@@ -78,7 +78,7 @@ def test_a_timeout_that_fails_sets_its_row_aside_and_all_others_are_aborted(
     assert {name: bench.state(name) for name in NAMES} == {
         name: "Ongoing" if name == POISONED else "PrepareAbort" for name in NAMES
     }
-    (row,) = bench.rig[1].quarantine.rows()
+    (row,) = bench.replica.quarantine.rows()
     assert (row.concern, row.key) == ("transaction timeout", POISONED)
     assert "planted" in row.reason
     assert bench.server.counts.timed_out == len(NAMES) - 1
@@ -95,7 +95,7 @@ def test_a_row_that_is_set_aside_is_tried_again_less_and_less_often(
     tries = len(failed)
     bench.wait(3_600.0)
     assert tries + 6 <= len(failed) <= tries + 24, "every ten minutes in the end"
-    assert len(bench.rig[1].quarantine) == 1
+    assert len(bench.replica.quarantine) == 1
 
 
 def test_a_row_whose_fault_is_gone_is_done_and_set_aside_no_more(
@@ -105,10 +105,10 @@ def test_a_row_whose_fault_is_gone_is_done_and_set_aside_no_more(
     with monkeypatch.context() as planted:
         fails_in_replay(planted, TransactionStateRecord, is_poisoned)
         bench.wait(4.0)
-        assert len(bench.rig[1].quarantine) == 1
+        assert len(bench.replica.quarantine) == 1
     bench.wait(10.0)
     assert bench.state(POISONED) == "PrepareAbort"
-    assert len(bench.rig[1].quarantine) == 0
+    assert len(bench.replica.quarantine) == 0
 
 
 def test_a_request_about_a_row_that_is_set_aside_is_decided_as_ever(
@@ -123,9 +123,9 @@ def test_a_request_about_a_row_that_is_set_aside_is_decided_as_ever(
 
 
 def test_an_id_that_cannot_be_forgotten_does_not_keep_the_others(
-    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(make_rig(1), TransactionTimes(expiration_ms=10_000))
+    bench = Bench(make_stage(), TransactionTimes(expiration_ms=10_000))
     bench.lead()
     bench.register(1)
     bench.create(TOPIC, 1)
@@ -134,9 +134,9 @@ def test_an_id_that_cannot_be_forgotten_does_not_keep_the_others(
     bench.settle()
     fails_in_replay(monkeypatch, TransactionForgotten, lambda record: record.transactional_id == POISONED)
     bench.wait(FIRST_EXPIRY_S_MAX + 2)
-    left = [name for name in NAMES if states.get(bench.rig[1].image, name) is not None]
+    left = [name for name in NAMES if states.get(bench.replica.image, name) is not None]
     assert left == [POISONED]
-    (row,) = bench.rig[1].quarantine.rows()
+    (row,) = bench.replica.quarantine.rows()
     assert (row.concern, row.key) == ("transactional id expiry", POISONED)
 
 
@@ -170,7 +170,7 @@ def test_a_completion_that_fails_does_not_keep_the_others(
         assert {name: bench.state(name) for name in NAMES} == {
             name: "PrepareCommit" if name == POISONED else "CompleteCommit" for name in NAMES
         }
-        (row,) = bench.rig[1].quarantine.rows()
+        (row,) = bench.replica.quarantine.rows()
         assert (row.concern, row.key) == ("transaction completion", POISONED)
         assert row.failures < 8, "its markers are not sent again at every walk"
     for _ in range(60):
@@ -179,7 +179,7 @@ def test_a_completion_that_fails_does_not_keep_the_others(
         bench.wait(0.5)
     assert bench.state(POISONED) == "CompleteCommit"
     assert bench.server.counts.committed == len(NAMES)
-    assert len(bench.rig[1].quarantine) == 0
+    assert len(bench.replica.quarantine) == 0
 
 
 # -- budgets of sweeps -----------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_large_rows_time_out_in_several_entries_of_bounded_cost(
         bench.ask(bench.server.add_partitions, AddPartitionsToTxn((part,)))
         bench.settle()
     costs: list[int] = []
-    proposer = bench.rig[1].proposer
+    proposer = bench.replica.proposer
     draft = fencepost.quorum.draft.Draft.batches
 
     def noting(self: Any, now_ms: int) -> Any:

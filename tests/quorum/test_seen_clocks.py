@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.controller.transactions import states
 from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, TransactionTimes
-from tests.quorum.conftest import MakeRig
+from tests.quorum.conftest import MakeRig, MakeStage
 from tests.quorum.coordinator import Bench
 from tests.quorum.rig import Rig
 
@@ -52,19 +52,19 @@ def test_a_voter_that_starts_sees_the_last_leadership_of_its_journal_and_those_t
 
 
 def test_a_leader_whose_clock_jumped_ahead_forgets_no_id_and_later_forgets_what_is_idle(
-    make_rig: MakeRig,
+    make_stage: MakeStage,
 ) -> None:
-    bench = Bench(make_rig(1), TransactionTimes(expiration_ms=7 * DAY_MS, expiry_interval_ms=3_600_000))
+    bench = Bench(make_stage(), TransactionTimes(expiration_ms=7 * DAY_MS, expiry_interval_ms=3_600_000))
     bench.lead()
     bench.register(1)
     for number in range(5):
         bench.init(f"id-{number}")
     bench.settle()
     bench.server.deposed()
-    proposer = bench.rig[1].proposer
+    proposer = bench.replica.proposer
     proposer._clock_base_ms += 8 * DAY_MS
     bench.server.activated(proposer.now_ms())
     bench.wait(FIRST_EXPIRY_S_MAX + 5)
-    assert all(states.get(bench.rig[1].image, f"id-{number}") for number in range(5))
+    assert all(states.get(bench.replica.image, f"id-{number}") for number in range(5))
     bench.wait(7 * DAY_MS / 1000 + 3600, step_s=600.0)
-    assert not any(states.get(bench.rig[1].image, f"id-{number}") for number in range(5))
+    assert not any(states.get(bench.replica.image, f"id-{number}") for number in range(5))

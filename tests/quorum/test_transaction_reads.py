@@ -42,7 +42,7 @@ def test_a_list_is_read_elsewhere_and_has_what_was_answered_before(bench: Bench)
     answer = bench.ask(bench.server.list_transactions, ListTransactions(state_filters=("Ongoing", "Odd")))
     bench.settle()
     assert answer.told() is ...
-    bench.rig.work()
+    bench.stage.work()
     listed = sent_and_read(answer)
     assert [each.transactional_id for each in listed.transactions] == ["alice", "bob", "carol"]
     assert listed.unknown_state_filters == ("Odd",)
@@ -64,7 +64,7 @@ def test_a_list_of_many_slices_is_whole(bench: Bench, monkeypatch: pytest.Monkey
     bench.settle()
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()
-    bench.rig.work()
+    bench.stage.work()
     assert [each.transactional_id for each in sent_and_read(answer).transactions] == names
 
 
@@ -76,16 +76,16 @@ def test_a_list_has_a_bound(
     bench.begun("twelve-bytes", 0)
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()
-    bench.rig.work()
+    bench.stage.work()
     assert (answer.told() if isinstance(answer.told(), ErrorCode) else "list") == told
 
 
 def test_lists_take_turns(bench: Bench) -> None:
     asked = [bench.ask(bench.server.list_transactions, ListTransactions()) for _ in range(LISTS_MAX + 1)]
     bench.settle()
-    assert len(bench.rig.jobs) == LISTS_MAX
-    while bench.rig.jobs:
-        bench.rig.work()
+    assert len(bench.stage.jobs) == LISTS_MAX
+    while bench.stage.jobs:
+        bench.stage.work()
     assert [each.told() is ... for each in asked] == [False] * (LISTS_MAX + 1)
 
 

@@ -19,7 +19,7 @@ from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.quorum.port import Decide, Reply
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
-from tests.quorum.conftest import MakeRig
+from tests.quorum.conftest import MakeStage
 from tests.quorum.coordinator import CLIENT, TOPIC, Answer, Bench
 
 
@@ -43,7 +43,7 @@ def test_a_transaction_from_begin_to_end(bench: Bench) -> None:
     assert second.partitions == [(pair[0], TOPIC, 1)]
     (marker,) = first.request.markers
     assert (marker.producer_epoch, marker.committed) == (pair[1], True)
-    assert marker.coordinator_epoch == bench.rig[1].image.header.controller_epoch
+    assert marker.coordinator_epoch == bench.replica.image.header.controller_epoch
     assert marker.image_version == bench.row("alice").prepared_version
     first.answer()
     bench.settle()
@@ -187,7 +187,7 @@ def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiErr
 
 
 def test_who_begins_to_lead_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.rig[1].proposer, "active_epoch", None)
+    monkeypatch.setattr(bench.replica.proposer, "active_epoch", None)
     assert bench.init("alice").told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -200,8 +200,8 @@ def test_a_leadership_that_ends_answers_who_is_held(bench: Bench) -> None:
     assert held.told() == ErrorCode.NOT_COORDINATOR
 
 
-def test_who_does_not_lead_says_so(make_rig: MakeRig) -> None:
-    bench = Bench(make_rig(1))
+def test_who_does_not_lead_says_so(make_stage: MakeStage) -> None:
+    bench = Bench(make_stage())
     bench.settle()
     asked = [
         bench.init("alice"),
@@ -347,8 +347,8 @@ def test_in_batches_too_a_pair_is_refused_until_it_is_given_out(bench: Bench, ve
     assert told.results[0][1].errors[0][1][0][1] == expected
 
 
-def test_only_who_may_act_on_the_cluster_verifies(make_rig: MakeRig) -> None:
-    bench = Bench(make_rig(1), acls=Acls(frozenset({("User:broker", Operation.CLUSTER_ACTION)})))
+def test_only_who_may_act_on_the_cluster_verifies(make_stage: MakeStage) -> None:
+    bench = Bench(make_stage(), acls=Acls(frozenset({("User:broker", Operation.CLUSTER_ACTION)})))
     bench.lead()
     asked = AddPartitionsToTxn((part("alice", (1, 0), 0),), batched=True)
     client, broker = CLIENT, dataclasses.replace(CLIENT, principal="User:broker")

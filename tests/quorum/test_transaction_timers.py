@@ -7,7 +7,7 @@ import fencepost.coordinator.transaction_timers
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions import states
 from fencepost.coordinator.transaction_timers import FIRST_EXPIRY_S_MAX, OPEN_WALK_S, TransactionTimes
-from tests.quorum.conftest import MakeRig
+from tests.quorum.conftest import MakeStage
 from tests.quorum.coordinator import TOPIC, Bench
 
 
@@ -18,7 +18,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
     pair = bench.begun("alice", 0, timeout_ms=5_000)
     if begins_in == "one-before":
         bench.server.deposed()
-        bench.server.activated(bench.rig[1].proposer.now_ms())
+        bench.server.activated(bench.replica.proposer.now_ms())
     bench.wait(4.9)
     assert (bench.state("alice"), bench.take_sent()) == ("Ongoing", [])
     bench.wait(1.5)
@@ -36,7 +36,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
 
 def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.coordinator.transaction_timers, "WALK_S", 1_000.0)
-    bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.server.activated(bench.replica.proposer.now_ms())
     bench.begun("alice", 0, timeout_ms=1_000)
     bench.wait(3.0)
     assert len(bench.take_sent()) == 1
@@ -45,8 +45,8 @@ def test_markers_of_a_timeout_do_not_wait_for_the_walk(bench: Bench, monkeypatch
 def test_nobody_times_out_within_the_grace_of_a_new_leadership(bench: Bench) -> None:
     bench.begun("alice", 0, timeout_ms=1)
     bench.server.deposed()
-    bench.rig.wait(60.0)
-    bench.server.activated(bench.rig[1].proposer.now_ms())
+    bench.stage.now += 60.0
+    bench.server.activated(bench.replica.proposer.now_ms())
     bench.wait(0.9)
     assert bench.state("alice") == "Ongoing"
     bench.wait(1.2)
@@ -70,10 +70,10 @@ def test_nothing_is_proposed_while_nothing_times_out(bench: Bench) -> None:
 
 
 def test_ids_that_nobody_uses_are_forgotten_in_slices(
-    make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fencepost.controller.transactions.expiry, "EXPIRED_MAX", 3)
-    bench = Bench(make_rig(1), TransactionTimes(expiration_ms=10_000))
+    bench = Bench(make_stage(), TransactionTimes(expiration_ms=10_000))
     bench.lead()
     bench.register(1)
     bench.create(TOPIC, 1)
@@ -83,7 +83,7 @@ def test_ids_that_nobody_uses_are_forgotten_in_slices(
     bench.settle()
     before = bench.entries
     bench.wait(FIRST_EXPIRY_S_MAX + 2)
-    left = [states.get(bench.rig[1].image, f"id-{n}") for n in range(10)]
+    left = [states.get(bench.replica.image, f"id-{n}") for n in range(10)]
     assert left == [None] * 10
     assert bench.entries - before == 4, "three at a time"
     assert bench.state("alice") == "Ongoing", "what is open is never forgotten"

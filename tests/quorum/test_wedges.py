@@ -14,7 +14,7 @@ from fencepost.wire.dispatch import Context
 from fencepost.wire.k20027_force_markers import ForceMarkers
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation
 from fencepost.wire.k20066_list_set_aside import QUARANTINED, ListSetAside, SetAsideList
-from tests.quorum.conftest import MakeRig
+from tests.quorum.conftest import MakeStage
 from tests.quorum.coordinator import CLIENT, TOPIC, Bench, Sent
 from tests.quorum.test_marker_sender import prepared
 
@@ -67,14 +67,14 @@ def flags(sent: Sent) -> list[tuple[bool, bool, tuple[str, ...]]]:
 
 @pytest.mark.parametrize("code", CODES)
 def test_it_is_shown_with_partition_code_and_time(bench: Bench, code: int) -> None:
-    before_ms = bench.rig[1].proposer.now_ms()
+    before_ms = bench.replica.proposer.now_ms()
     wedge(bench, code)
-    bench.beat()
+    bench.maintain()
     (row,) = listed(bench).rows
     assert (row.kind, row.concern, row.key, row.partition, row.code) == (
         "wedged", "marker", "alice", f"{TOPIC}-0", code,
     )  # fmt: skip
-    assert before_ms <= row.since_ms <= bench.rig[1].proposer.now_ms()
+    assert before_ms <= row.since_ms <= bench.replica.proposer.now_ms()
     assert ErrorCode(code).name in row.reason
     assert bench.server.counts.wedged == 1
     since_ms = row.since_ms
@@ -126,7 +126,7 @@ def test_it_is_tried_again_ever_more_slowly_and_ends_when_it_may(bench: Bench) -
     for _ in range(2_000):  # 1,000 s
         for sent in bench.take_sent():
             assert flags(sent) == [(False, True, (f"{TOPIC}-0",))]
-            tries.append(bench.rig.now)
+            tries.append(bench.stage.now)
             sent.answer(OLD)
         bench.wait(0.5, step_s=0.5)
     gaps = [after - before for before, after in pairwise(tries)]
@@ -137,7 +137,7 @@ def test_it_is_tried_again_ever_more_slowly_and_ends_when_it_may(bench: Bench) -
     sent.answer()
     bench.settle()
     assert (bench.state("alice"), listed(bench)) == ("CompleteCommit", SetAsideList())
-    bench.beat()
+    bench.maintain()
     assert bench.server.counts.wedged == 0
 
 
@@ -157,7 +157,7 @@ def test_the_job_survives_a_change_of_leadership(bench: Bench, code: int, change
     wedge(bench, code)
     for _ in range(changes):
         bench.server.deposed()
-        bench.beat()
+        bench.maintain()
         assert (bench.server.counts.wedged, tuple(bench.server.markers.wedges.rows())) == (0, ())
         bench.wait(2 * RETRY_S)
         assert bench.take_sent() == [], "what was put off is of the leadership that is over"
@@ -214,7 +214,7 @@ def test_a_list_has_a_bound_and_says_how_many_there_are(
     monkeypatch.setattr(fencepost.coordinator.set_aside, "ROWS_MAX", 3)
     wedge(bench)
     for n, total in ((1, 2), (2, 3), (3, 4)):
-        bench.rig[1].quarantine.add("transaction timeout", f"id-{n}", "why")
+        bench.replica.quarantine.add("transaction timeout", f"id-{n}", "why")
         answer = listed(bench)
         assert (len(answer.rows), answer.total) == (min(total, 3), total)
     assert [each.key for each in answer.rows] == ["alice", "id-1", "id-2"]
@@ -223,7 +223,7 @@ def test_a_list_has_a_bound_and_says_how_many_there_are(
 def test_a_quarantined_row_is_shown_and_explained(bench: Bench) -> None:
     bench.begun("alice", 0)
     bench.begun("bob", 1)
-    quarantine = bench.rig[1].quarantine
+    quarantine = bench.replica.quarantine
     quarantine.add("transaction timeout", "alice", "epoch 32767")
     quarantine.add("broker session", "bob", "a broker's id, if it were one")
     (row, _) = listed(bench).rows
@@ -247,8 +247,8 @@ MAY = {
 
 
 @pytest.mark.parametrize("who", ["User:operator", "User:looker", "User:broker", "User:mallory"])
-def test_who_may_look_and_who_may_force(make_rig: MakeRig, who: str) -> None:
-    bench = Bench(make_rig(1), acls=ACLS)
+def test_who_may_look_and_who_may_force(make_stage: MakeStage, who: str) -> None:
+    bench = Bench(make_stage(), acls=ACLS)
     bench.lead()
     context = Context(who, CLIENT.listener, CLIENT.client_id, CLIENT.peer)
     server = bench.server.set_aside
@@ -280,4 +280,4 @@ def test_a_marker_that_waits_twice_completes_its_transaction_once(bench: Bench) 
     sent.answer()
     bench.settle()
     assert bench.state("alice") == "CompleteCommit"
-    assert not bench.rig[1].proposer.violations
+    assert not bench.replica.proposer.violations
