@@ -1,7 +1,7 @@
 """Announces open transactions to the leaders of their partitions, as soon as they are decided.
 
 Why         the first batch of a transaction on a partition is verified with the coordinator (KIP-890), which
-            costs an entry of the log. Told in advance, the partition leader need not ask.
+            costs an entry of the log. A partition leader with an announcement need not verify it.
 Safety      an announcement carries the image version at which it is true. The transaction ends with a later
             one, which its marker carries: a partition that has that marker takes no older announcement.
 Order       it is written before the producer is answered, so that it is there before the producer's batch.

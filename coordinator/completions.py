@@ -42,7 +42,7 @@ class Completions:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing is finished."""
+        """Start with nothing finished: a new leadership begins."""
         self._finished: list[Job] = []
         self._leadership = object()  # what an earlier one submitted is void
 

@@ -22,7 +22,7 @@ from fencepost.wire.dispatch import Reply
 
 
 class CoordinatorErrors:
-    """Of one node."""
+    """Translates the outcomes of one node's log for clients of its coordinator."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica

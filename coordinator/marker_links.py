@@ -1,9 +1,9 @@
 """The coordinator's connections to brokers: one to each that leads partitions, opened when it is needed.
 
-Apart     a broker that does not answer keeps nobody else waiting. Markers and announcements have connections
+Apart     a broker that does not answer delays no other broker. Markers and announcements have connections
           of their own: an announcement must not wait behind a marker's flush.
 Address   a broker that has registered at another one is reached there: the old connection is closed.
-Failures  of markers: a lost connection, silence, a refusal as a whole: the sender is told, and sends again.
+Failures  of markers: a lost connection, silence, a refusal as a whole: the sender learns it, and sends again.
           An announcement is sent if a connection is open, and lost if not.
 Speed     a request is one write. Only opening a connection takes a task.
 """
@@ -131,7 +131,7 @@ class AnnouncementLinks(_Links):
         if link.connection is not None and link.connection.is_open:
             try:
                 link.connection.tell(ANNOUNCE_PARTITIONS, request)
-            except ApiError:  # the broker serves none: it asks
+            except ApiError:  # the broker does not serve it: it verifies
                 return
         elif asyncio.get_running_loop().time() >= link.reopen_s:
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S

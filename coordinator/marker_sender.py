@@ -2,7 +2,7 @@
 
 Jobs        one for each transaction in PrepareCommit or PrepareAbort, made as soon as that is applied; after
             activation, and ever again in slices, the index of prepared transactions is walked, so that
-            nothing is forgotten: not by a failover, not by an answer whose fate was unknown.
+            nothing is forgotten: not by a failover, not by a response that was lost.
 Group       one request per broker is under way; what comes meanwhile goes with the next one. So the slowest
             broker holds up the transactions that touch it, and no others.
 Progress    is of one leadership: the next one sends all markers again, which a partition that has one already
@@ -166,7 +166,7 @@ class MarkerSender:
         rows = list(islice(view.scan(PREPARED, self._walked), WALK_ROWS_MAX))
         for transactional_id, version in rows:
             if self._is_full:
-                self._walking = False  # goes on where it was, when it is asked for again
+                self._walking = False  # goes on where it was, at the next call
                 return
             if routed >= ROUTED_MAX:
                 break
@@ -201,7 +201,7 @@ class MarkerSender:
             self._completions.add(job)
 
     def _route(self, job: Job, parts: tuple[TopicPartition, ...]) -> None:
-        """Each partition to its leader's lane; done if it was deleted, later if nobody leads it."""
+        """Add each partition to its leader's lane; done if it was deleted, later if it has no leader."""
         view = self._image()
         later: list[TopicPartition] = []
         if len(parts) > ROUTED_MAX:
@@ -312,7 +312,7 @@ class MarkerSender:
         sent: dict[int, tuple[Job, list[TopicPartition]]],
         error: Exception,
     ) -> None:
-        """Nobody knows what was written: all of it is sent again, to whoever leads by then."""
+        """The outcome is unknown: all of it is sent again, to the leaders of that time."""
         if not lane.failures:
             self._log.warning(
                 "markers_not_sent", broker_id=broker_id, reason=f"{type(error).__name__}: {error}"

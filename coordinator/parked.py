@@ -32,7 +32,7 @@ class Parked(Protocol):
         """Of the node's clock: then its outcome is given, 51 included."""
 
     def submit(self) -> None:
-        """Have it decided."""
+        """Have the request decided now."""
 
     def refuse(self, refusal: ApiError, /) -> None:
         """Give this to its reply: it is not decided any more."""

@@ -1,4 +1,4 @@
-"""What the active controller does not get done: listed, explained, and ended where an operator asks for it.
+"""Set-aside work of the active controller: listed, explained, and ended when an operator requests it.
 
 Kinds       wedged: a partition refuses the marker of a prepared transaction (coordinator/wedges.py).
             quarantined: a row whose timers fail. Both are soft, of one leadership, and retried.
@@ -46,7 +46,7 @@ _OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
 
 
 class SetAsideServer:
-    """See the module."""
+    """The endpoints for set-aside work, and the forced markers under way."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SetAsideServer:
         return Decision((), Explanation(said, fences, rows))
 
     def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply[SetAsideList]) -> None:
-        """API key 20066."""
+        """The wedged and quarantined rows (API key 20066)."""
         self._acls.require(context.principal, Operation.DESCRIBE)
         self._submit(
             lambda _view, _now_ms: Decision((), self._list()), self._errors.before(reply), closing=reply

@@ -1,7 +1,7 @@
 """Topics on the controller listener: CreateTopics, DeleteTopics, and what Metadata says of them.
 
-Every answer rides on an entry, as everything that depends on the image: a broker that was told of a
-topic, or that there is none, was told by a real leader.
+Every answer rides on an entry, as everything that depends on the image: so a response that names a topic,
+or says that there is none, comes from a real leader.
 """
 
 import uuid
@@ -82,7 +82,7 @@ class TopicServer:
         self._every: tuple[int, tuple[TopicMetadata, ...]] | None = None  # cluster version, all topics
 
     def activated(self) -> None:
-        """A new leadership."""
+        """A new leadership of this node begins."""
         self._every = None
 
     @property
@@ -97,7 +97,7 @@ class TopicServer:
         )
 
     def create(self, request: CreateTopics, context: Context, reply: Reply[CreateTopicsAnswer]) -> None:
-        """API key 19."""
+        """Create topics (API key 19)."""
         self._acls.require(context.principal, Operation.CREATE)
         several = creation_parts(request, self._rules)
         parts = Parts(len(several), reply, partial(_joined, [part for part, _ in several]))
@@ -111,7 +111,7 @@ class TopicServer:
         return decide_create(view, request, self._rules, self._rng, earlier=earlier)
 
     def delete(self, request: DeleteTopics, context: Context, reply: Reply[DeleteTopicsAnswer]) -> None:
-        """API key 20."""
+        """Delete topics (API key 20)."""
         self._acls.require(context.principal, Operation.DELETE)
         self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply, closing=reply)
 
@@ -132,7 +132,7 @@ class TopicServer:
     def describe(self, request: Metadata, context: Context, reply: Reply[tuple[TopicMetadata, ...]]) -> None:
         """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
 
-        A topic that is asked for by name, is not there and may be made is created with the defaults.
+        A topic that is requested by name, is not there and may be created is created with the defaults.
         """
         creates = self._auto_create and request.allow_auto_topic_creation and self._may_create(context)
         self._submit(lambda view, now_ms: self._decide_describe(view, request, creates), reply, closing=reply)
@@ -199,7 +199,7 @@ def rules_of(config: NodeConfig) -> TopicRules:
 
 def _configs(view: View, asked: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
     if asked.resource_type != TOPIC_RESOURCE:
-        code, text = ErrorCode.INVALID_REQUEST, "only the settings of topics are told here"
+        code, text = ErrorCode.INVALID_REQUEST, "only the settings of topics are served here"
         return ConfigsDescribed(asked.resource_type, asked.name, (), code, text)
     topic = find(view, asked.name)
     if topic is None:
@@ -213,7 +213,7 @@ def _configs(view: View, asked: ConfigResource, rules: TopicRules) -> ConfigsDes
 def _answers(
     view: View, queries: Iterable[TopicQuery], refused: dict[str, ErrorCode]
 ) -> tuple[TopicMetadata, ...]:
-    """One for each topic asked for. ``refused``: why a topic that is not there could not be created."""
+    """One for each topic in the request. ``refused``: why a topic that is not there could not be created."""
     answers: list[TopicMetadata] = []
     for query in queries:
         topic = find_by_id(view, query.topic_id) if query.topic_id is not None else None
@@ -240,7 +240,7 @@ def _unknown(query: TopicQuery, refused: dict[str, ErrorCode]) -> TopicMetadata:
 
 
 _COMES: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
-"""No broker is there yet to keep a replica: the client asks again, as for a leader that is not elected."""
+"""No broker is there yet to keep a replica: the client retries, as for a leader that is not elected."""
 
 
 def _described(view: View, topics: Iterable[Topic]) -> Iterable[TopicMetadata]:

@@ -9,7 +9,7 @@ class TransactionCounts:
 
     committed, aborted   transactions whose every marker is written.
     timed_out            open transactions that are aborted as their time is over.
-    fenced               open transactions that are aborted as another instance asked for their id.
+    fenced               open transactions that are aborted as another instance requested their id.
     parked               requests that wait for a transaction to complete.
     markers_waiting      markers that are not known to be written.
     wedged               markers that a partition refuses.

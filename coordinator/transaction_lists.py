@@ -52,7 +52,7 @@ class TransactionLists:
             return
         selection, now_ms, reply = self._waiting.popleft()
         self._running += 1
-        self._replica.flush()  # what was applied before the list was asked for is on disk: the thread sees it
+        self._replica.flush()  # what was applied before the list was requested is on disk: the thread sees it
 
         def work() -> EncodedList:
             with self._replica.store.reader() as view:

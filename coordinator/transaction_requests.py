@@ -23,7 +23,7 @@ TRIES_MAX: Final = 16  # decisions of one request that may be a 51; then 51 is i
 
 
 class Fencing(ConcurrentTransactions):
-    """An open transaction is being aborted, as another instance of its producer asked for its id."""
+    """An open transaction is being aborted, as another instance of its producer requested its id."""
 
 
 class TransactionRequests:

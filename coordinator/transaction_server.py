@@ -72,7 +72,7 @@ from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList
 from fencepost.wire.k20024_announce_partitions import Announcement
 
-ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it asks for 500
+ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it sends 500
 DESCRIBED_MAX: Final = 5_000  # ids of one request
 
 
@@ -154,7 +154,7 @@ class TransactionServer:
         self._timers.activated(now_ms)
 
     def deposed(self) -> None:
-        """It does no more."""
+        """This node's leadership has ended: markers, timers and parked requests stop."""
         self.markers.deposed()
         self._timers.deposed()
         self._requests.deposed()
@@ -216,7 +216,7 @@ class TransactionServer:
         broker_batches.submit(self._submit, request, self._errors.before(reply), reply)
 
     def end_txn(self, request: EndTxn, context: Context, reply: Reply[EndTxnAnswer | None]) -> None:
-        """API key 26."""
+        """Commit or abort a transaction (API key 26)."""
         decide = partial(self._decide_end, request)
         self._requests.begin(request.transactional_id, decide, reply, PARK_END_S_MAX)
 

@@ -49,7 +49,7 @@ class TransactionTimes:
 
 
 class TransactionTimers:
-    """See the module. ``beat`` every few milliseconds while this node coordinates."""
+    """Runs the timers in slices: ``beat`` every few milliseconds while this node coordinates."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ class Wedges:
             del self._jobs[job.marker.transactional_id]
 
     def forget(self, transactional_id: str) -> None:
-        """Its transaction has ended."""
+        """Drop the wedges of a transaction that has ended."""
         self._jobs.pop(transactional_id, None)
 
     def force(self, transactional_id: str) -> tuple[Job, tuple[TopicPartition, ...]] | None:
@@ -97,7 +97,7 @@ class Wedges:
         return tuple(sorted(self._of(job)))
 
     def markers(self, job: Job, parts: list[TopicPartition]) -> list[TxnMarker]:
-        """What is sent to these partitions of one broker: forced where that is asked for."""
+        """The markers for these partitions of one broker: forced where an operator has requested it."""
         wedges = self._of(job)
         forced = [part for part in parts if part in wedges and wedges[part].forcing]
         plain = [part for part in parts if part not in forced]

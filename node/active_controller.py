@@ -248,7 +248,7 @@ class Controller:
     def submit(
         self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
     ) -> None:
-        """See Driver.submit."""
+        """Submit a decision to the driver, and carry out what the driver returns."""
         if obligations := self.driver.submit(decide, reply, patient=patient, closing=closing):
             self._carry_out(obligations)
 

@@ -107,7 +107,7 @@ class Service(Protocol):
         """This node decides from now on."""
 
     def deposed(self) -> None:
-        """It does no more."""
+        """This node does not decide any more."""
 
     def maintain(self, now_ms: int) -> None:
         """Every ``MAINTAIN_S`` while this node decides."""
@@ -205,13 +205,13 @@ class Driver:
         return self._event("disconnected", self._then_turn, self.replica.disconnected, peer)
 
     def lost(self, peer: NodeId) -> Obligations:
-        """The connection on which ``peer`` speaks closed."""
+        """The connection on which ``peer`` sends has closed."""
         return self._event("lost", self._then_turn, self.replica.lost, peer)
 
     # -- time ---------------------------------------------------------------------------------------
 
     def turn(self) -> Obligations:
-        """What a ``Turn`` asks for."""
+        """Take the turn that a ``Turn`` obligation has scheduled."""
         self._turn_given = False
         return self._event("turn", self._take_turn)
 
@@ -220,7 +220,7 @@ class Driver:
         return self._event("tick", self._tick)
 
     def maintain(self) -> Obligations:
-        """Every ``MAINTAIN_S``."""
+        """The maintenance tick, every ``MAINTAIN_S``."""
         return self._event("maintain", self._maintain)
 
     def sweep(self, free_bytes: int) -> Obligations:
@@ -262,7 +262,7 @@ class Driver:
         self._out.clear()
 
     def close(self) -> None:
-        """Put everything on disk."""
+        """Flush and close everything on disk."""
         self.replica.close()
 
     # -- one event ----------------------------------------------------------------------------------

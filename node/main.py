@@ -47,7 +47,7 @@ INTERRUPTED: Final = 130
 
 STOP_SECONDS_MAX: Final = 10.0
 NO_AUTHORIZER: Final = (
-    "whoever connects may do everything; authorizer.acls.file lists who administers the cluster"
+    "any client that connects may do everything; authorizer.acls.file lists who administers the cluster"
 )
 LEVELS: Final = {
     "debug": logging.DEBUG,
@@ -68,7 +68,7 @@ class Part(Protocol):
         """Returns when the part serves."""
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """Stop the part cleanly."""
 
 
 def run_node(config: NodeConfig, identity: Identity) -> int:
@@ -245,7 +245,7 @@ def _not_caught(context: dict[str, Any], log: FilteringBoundLogger) -> None:
 
 def _end(ended: "asyncio.Future[int]", status: int) -> None:
     if ended.done():
-        sys.exit(status)  # asked twice: at once
+        sys.exit(status)  # a second signal: end at once
     ended.set_result(status)
 
 

@@ -101,7 +101,7 @@ class NodeMetrics:
         self._leader_id.set(-1 if leader_id is None else leader_id)
 
     def raft_epoch(self, term: Term) -> None:
-        """Set the Raft term."""
+        """Set the gauge of the Raft term."""
         self._epoch.set(term)
 
     def raft_high_watermark(self, end: Offset) -> None:
@@ -149,13 +149,13 @@ class NodeMetrics:
 
 
 class _StallMetrics(Collector):
-    """What held the loop, read when somebody scrapes."""
+    """What held the loop; collected at each scrape."""
 
     def __init__(self, stalls: Stalls) -> None:
         self._stalls = stalls
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """See prometheus_client."""
+        """The gauges of a scrape. See prometheus_client."""
         stall = GaugeMetricFamily(
             "fencepost_loop_stall_ms",
             "Longest CPU time that one piece of work held the event loop, flushes of the store taken out",
@@ -187,7 +187,7 @@ class _TransactionMetrics:
         )
         self._fenced = Counter(
             "fencepost_transactions_fenced_total",
-            "Open transactions aborted as another instance asked for their id",
+            "Open transactions aborted as another instance requested their id",
             registry=registry,
         )
         self._open_max = Gauge(

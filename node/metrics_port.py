@@ -4,7 +4,7 @@ HTTP        GET and HEAD of any path, HTTP/1.0 and 1.1, no bodies; connections a
             its status, and the connection is closed.
 Bounds      METRICS_CONNECTIONS_MAX, a head of HEAD_BYTES_MAX, which must come within the time that
             wire/admission.py gives to a part of a frame; ``connections.max.idle.ms`` between requests.
-Cost        the numbers are rendered at most once in RENDERED_S: whoever asks more often gets the same again.
+Cost        the numbers are rendered at most once in RENDERED_S: more frequent scrapes get the same again.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class MetricsPort:
 
 
 class _Scraper(asyncio.Protocol):
-    """One connection. See admission.Admitted."""
+    """One connection of a scraper. See admission.Admitted."""
 
     def __init__(self, port: MetricsPort, loop: asyncio.AbstractEventLoop) -> None:
         self._port = port

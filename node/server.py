@@ -119,7 +119,7 @@ class ControllerServer:
         self.migrator.activated()
 
     def deposed(self) -> None:
-        """The leadership is over."""
+        """This node's leadership is over: the migrator stops."""
         self.migrator.deposed()
 
     def _begin(self, now_ms: int) -> None:
@@ -147,7 +147,7 @@ class ControllerServer:
     # -- producer ids -------------------------------------------------------------------------------
 
     def allocate(self, request: AllocateProducerIds, context: Context, reply: Reply[ProducerIdBlock]) -> None:
-        """API key 67."""
+        """Allocate a block of producer ids (API key 67)."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         bridged = self.migrator.is_bridge
 
@@ -218,7 +218,7 @@ class ControllerServer:
     # -- brokers ------------------------------------------------------------------------------------
 
     def register(self, request: RegisterBroker, context: Context, reply: Reply[BrokerEpoch]) -> None:
-        """API key 62."""
+        """Register a broker (API key 62)."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
 
         def decide(view: View, now_ms: int) -> Decision[BrokerEpoch]:
@@ -231,7 +231,7 @@ class ControllerServer:
         self._submit(decide, reply, closing=reply)
 
     def heartbeat(self, request: Heartbeat, context: Context, reply: Reply[HeartbeatStatus]) -> None:
-        """API key 63."""
+        """Take a broker's heartbeat (API key 63)."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
 
         def decide(view: View, now_ms: int) -> Decision[HeartbeatStatus]:
@@ -243,7 +243,7 @@ class ControllerServer:
         self._submit(decide, reply, closing=reply)
 
     def unregister(self, request: UnregisterBroker, context: Context, reply: Reply[None]) -> None:
-        """API key 64."""
+        """Unregister a broker (API key 64)."""
         self._acls.require(context.principal, Operation.ALTER)
         self._submit(lambda view, now_ms: brokers.decide_unregister(view, request), reply, closing=reply)
 

@@ -33,7 +33,7 @@ class ArchiveConfig(Protocol):
 
     @property
     def directory(self) -> Path:
-        """The node's directory."""
+        """The directory of this node's archives."""
 
     @property
     def segment_bytes(self) -> int:
@@ -120,7 +120,7 @@ class Archiver:
         self._set_mark(index, header)
 
     def close(self) -> None:
-        """Write, sync, close."""
+        """Write what waits, flush it and close the files."""
         for archive in self.archives.values():
             archive.write()
             archive.sync()

@@ -1,7 +1,7 @@
 """Places between two steps at which a test can make a process end as by kill -9.
 
 ``FENCEPOST_CRASH_AT=fence:intent-applied`` ends the process when it gets there, ``...:3`` at the third time.
-Nothing is flushed, nobody is told.
+Nothing is flushed, and no response is sent.
 """
 
 import os
@@ -16,7 +16,7 @@ VARIABLE: Final = "FENCEPOST_CRASH_AT"
 
 CONTROLLER_POINTS: Final = (
     "allocate:range-written",  # ZooKeeper gave a range; nothing of it is in the log
-    "allocate:record-applied",  # a bridged block is in the log; its broker was not told
+    "allocate:record-applied",  # a bridged block is in the log; its broker has no response yet
     "bridge:znode-ready",  # the znode is there; the phase is not in the log
     "bridge:phase-applied",
     "import:block-read",  # the block is known; the floor is not in the log
@@ -26,7 +26,7 @@ CONTROLLER_POINTS: Final = (
     "fence:fence-written",  # the fence is in ZooKeeper; the switch is not in the log
     "fence:switch-applied",
     "finalize:phase-applied",
-    "rollback:stop-applied",  # nobody allocates; ZooKeeper has no block above all yet
+    "rollback:stop-applied",  # no ids are allocated; ZooKeeper has no block above all yet
     "rollback:block-written",  # ZooKeeper has it; the phase is not in the log
     "rollback:phase-applied",
 )

@@ -75,7 +75,7 @@ class Draft:
         self.answers: list[Submission] = []  # decided, each with its outcome
         self.bytes = 0
         self.cost = 0
-        self.patient = 0  # answers that are for patient requests
+        self.patient = 0  # answers that are for deferrable requests
 
     @property
     def is_full(self) -> bool:

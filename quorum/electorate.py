@@ -9,7 +9,7 @@ and the next step waits until the last one is applied. As there, too, a vote is 
 log is later than ours even if ours does not count it, and by a voter whose log does not bind it yet if
 the candidate's does: who counts is the candidate's to say, and its records were committed without them.
 
-First start   nobody is bound. ``initial`` (written by ``storage format``) binds everybody; without
+First start   no node is bound. ``initial`` (written by ``storage format``) binds all voters; without
               it, the nodes bind each other once all of them are connected and all are empty.
 """
 

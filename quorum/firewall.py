@@ -39,7 +39,7 @@ class Raft(Protocol):
 
     @property
     def term(self) -> Term:
-        """The current term."""
+        """The current term of this node."""
 
     @property
     def is_leader(self) -> bool:
@@ -76,7 +76,7 @@ class Counted(Protocol):
         """The peer's directory is bound."""
 
     def bound_to(self, peer: NodeId) -> uuid.UUID | None:
-        """The directory that speaks for the peer."""
+        """The directory that is bound to the peer's node id, if any."""
 
     def is_own(self, directory: uuid.UUID | None) -> bool:
         """It is this node's directory."""

@@ -1,14 +1,14 @@
-"""How long an entry waits for company.
+"""Linger: how long an entry waits for more requests before it is proposed.
 
-Clients in a closed loop ask again as soon as they are answered. Proposing the moment an entry is applied
-splits them into two groups that take turns, so every entry carries half of what it could. Waiting for
-those just answered, for a few milliseconds at most, makes one group of them: a transaction's producer asks
-again after it has produced, or after a pause that librdkafka makes, of a millisecond each.
+Clients in a closed loop send their next request as soon as they have a response. Proposing the moment an
+entry is applied splits them into two groups that take turns, so every entry carries half of what it could.
+Waiting for those just answered, for a few milliseconds at most, makes one group of them: a transaction's
+producer sends its next request after it has produced, or after a pause of librdkafka's, a millisecond each.
 
-With a crowd two groups are better than one: while the entry of one travels, the other is answered and
-asks again. So nobody waits for more than ``CROWD``.
+With many clients two groups are better than one: while the entry of one travels, the other is answered and
+sends again. So the wait ends at ``CROWD`` requests, the target size of an entry.
 
-A lone client waits for nobody: it is all that is expected. Where those answered do not come back (open
+A lone client's request is proposed at once: no other is expected. Where those answered do not come back (open
 loops, bursts), the wait is given up, for twice as many entries after each miss.
 """
 
@@ -27,7 +27,7 @@ class Gather:
 
     _expected: int = 0
     _until_s: float = 0.0
-    _rests: int = 0  # entries left that wait for nobody
+    _rests: int = 0  # entries left that are proposed without a wait
     _rests_next: int = 1
 
     def expect(self, count: int, now_s: float) -> None:

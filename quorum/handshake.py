@@ -45,7 +45,7 @@ class LinkConfig:
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who speaks, the voters' directories as it knows them, and where its controller listener is.
+    """First message on a connection: node id, its view of the voters' directories, its controller listener.
 
     ``log_level_max``: None in the Hello of a node of before log levels; it reads level 0.
     """
@@ -94,9 +94,9 @@ def prove(secret: bytes, role: bytes, dialler: Hello, acceptor: Hello) -> bytes:
 
 
 def check(config: LinkConfig, hello: Hello, log_level: int) -> NodeId:
-    """The peer's node id. Raises Refusal for a stranger, and for one that cannot read ``log_level``."""
+    """The peer's node id. Raises Refusal for a foreign node, and for one that cannot read ``log_level``."""
     if hello.protocol != PROTOCOL:
-        raise Refusal(f"it speaks {hello.protocol!r}, this node {PROTOCOL!r}")
+        raise Refusal(f"it uses protocol {hello.protocol!r}, this node {PROTOCOL!r}")
     if hello.cluster_id != config.cluster_id:
         raise Refusal(f"node {hello.node_id} belongs to cluster {hello.cluster_id}, not {config.cluster_id}")
     if hello.node_id == config.node_id:

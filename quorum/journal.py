@@ -1,6 +1,6 @@
 """The Raft journal: log, term, vote and commit index in the node's LMDB environment.
 
-pysyncobj asks for a list of (command, index, term) that it may cut at both ends. This one is
+pysyncobj expects a list of (command, index, term) that it may cut at both ends. This one is
 fail-stop: it refuses a gap, and a cut at or below the commit index, by raising InvariantViolation,
 which halts the node. What it writes is durable after ``Store.flush``; the driver flushes before a
 vote or an ack leaves and before the tick that counts this node's own entries (docs/design.md 4).
@@ -152,7 +152,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self.must_flush = True
 
     def getCurrentTerm(self) -> int:  # noqa: N802
-        """The current term."""
+        """The term that is stored in the journal."""
         return int(self._term)
 
     def getVotedForNodeId(self) -> int | None:  # noqa: N802
@@ -160,7 +160,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         return self._voted_for
 
     def onOneSecondTimer(self) -> None:  # noqa: N802
-        """Nothing: the driver flushes."""
+        """Do nothing: the driver flushes."""
 
     def _destroy(self) -> None:
         """Nothing: the store is closed by its owner."""

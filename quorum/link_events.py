@@ -12,7 +12,7 @@ Bound = Mapping[NodeId, uuid.UUID]
 class Events:
     """Callbacks of one node's links. All calls come from the event loop.
 
-    ``bound`` and ``log_level`` are asked for the next handshake: the voters' directories, and the log level
+    ``bound`` and ``log_level`` are called for the next handshake: the voters' directories, and the log level
     that a peer must be able to read. ``met`` has a peer's directory, bindings, controller and highest level.
     """
 

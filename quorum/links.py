@@ -1,6 +1,6 @@
 """Authenticated sockets between voters: one connection each way, frames in order per connection.
 
-Each node dials every other and speaks only on the connection it dialled; so "their connection to us
+Each node dials every other and sends only on the connection it dialled; so "their connection to us
 closed" is the signal that they died. Frames are a u32 length and a msgpack message.
 
 Handshake   quorum/handshake.py: each side proves that it knows the cluster's secret.
@@ -104,7 +104,7 @@ class Links:
             connection.send(frame)
 
     def hello(self, nonce: bytes) -> Hello:
-        """Our Hello."""
+        """The Hello message of this node."""
         config = self.config
         bound = {int(node): directory for node, directory in self.events.bound().items()}
         who = (config.cluster_id, config.node_id, config.directory_id)
@@ -132,7 +132,7 @@ class Links:
     def meet_dialled(self, peer: NodeId, hello: Hello) -> None:
         """The process at a peer's own address answered: one that is connected from another directory is past.
 
-        What it sent and we have not read yet speaks of a log that is gone (an ack would readmit the new one).
+        What it sent and is not read yet belongs to a log that is gone (an ack would readmit the new one).
         """
         old = self._in.get(peer)
         if old is not None and old.directory_id != hello.directory_id:
@@ -147,7 +147,7 @@ class Links:
             connection.require_level(log_level)
 
     def forget(self, peer: NodeId, connection: "_Accepted") -> None:
-        """An inbound connection closed."""
+        """Drop an inbound connection that has closed."""
         if self._in.get(peer) is connection:
             del self._in[peer]
             self.events.lost(peer)

@@ -5,15 +5,15 @@ Group commit   requests that arrive while an entry is in flight wait. Then all o
                one entry. A second entry in flight is unsafe with a bare version: never.
 Isolation      what goes wrong before an entry is proposed costs one request (quorum/draft.py), and while an
                answer is given one connection. A committed record that cannot apply halts the node.
-Gathering      whoever was just answered often asks again at once. An entry costs two flushes and a round
-               trip whatever it holds, so the next one waits up to ``GATHER_S`` for them (quorum/gather.py).
-Fate           is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
+Linger         clients often send their next request at once after a response. An entry costs two flushes and
+               a round trip whatever it holds, so it waits up to ``GATHER_S`` for them (quorum/gather.py).
+Outcome        is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
                that is applied proves that an older entry of ours never will be. Until one of the two
                is seen the outcome is unknown, and after ``FATE_WAIT_S`` it is reported as unknown (7).
-Patience       a request that nobody waits for goes with the next entry that somebody needs, if that is soon
-               enough: an entry costs every node some hundreds of microseconds, a record in it far less.
+Deferrable     requests (no client waits for them) go with the next entry of other requests, if it comes
+               soon: an entry costs every node some hundreds of microseconds, a record in it far less.
 Answers        refusals and reads too, leave only when the entry of their batch is applied: a deposed
-               leader that wakes up can tell nobody anything.
+               leader that wakes up can answer nothing.
 Active         only after its own LeaderChange is applied, which is proposed after its own no-op is.
 """
 
@@ -40,11 +40,11 @@ from fencepost.records.types import Log, NodeId, ProposalNumber, Term
 from fencepost.snapshots.store import HALTING, Store
 from fencepost.wire.limited_log import LimitedLog
 
-PENDING_MAX: Final = 20_000  # requests that wait; one past it is told to come back
+PENDING_MAX: Final = 20_000  # requests that wait; one more is refused with a code that clients retry
 DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry
 ANSWER_S_MAX: Final = 0.01  # of answering at a time: what is left goes with the next turn
-PATIENCE_S: Final = 0.005  # how long a patient request waits for an entry that others need
-FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's fate before "unknown"
+PATIENCE_S: Final = 0.005  # how long a deferrable request waits for an entry that others need
+FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's outcome before "unknown"
 
 _HALTING_IN_REPLIES: Final = tuple(each for each in HALTING if each is not OSError)  # a socket's is its own
 
@@ -81,8 +81,8 @@ class Proposer:
         self._in_flight: InFlight | None = None
         self._orphans: list[InFlight] = []  # of an earlier leadership of this node
         self._due: list[Submission] = []  # their entries are applied
-        self._due_patient = 0  # so many of them are for patient requests
-        self._patient_until_s = 0.0  # in the future while only patient requests wait
+        self._due_patient = 0  # so many of them are for deferrable requests
+        self._patient_until_s = 0.0  # in the future while only deferrable requests wait
         self._gather = Gather()
         self._proposal = ProposalNumber(0)
         self._claimed: Term | None = None  # the term whose LeaderChange is proposed
@@ -243,13 +243,13 @@ class Proposer:
     # -- learning -------------------------------------------------------------------------------
 
     def own_no_op_applied(self) -> None:
-        """The no-op of this node's leadership is applied: claim the epoch with a LeaderChange."""
+        """The no-op of this node's leadership is applied: begin the leader epoch with a LeaderChange."""
         term = self._raft.term
         if self._claimed == term:
             return
         self._claimed = term
         self._clock_base_ms = self._wall_ms() - int(self._clock() * 1000)
-        if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides its fate
+        if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides it
             self._orphans.append(self._in_flight)
             self._in_flight = None
         self._propose_control(self._claim)
@@ -281,7 +281,7 @@ class Proposer:
         else:
             self._orphans.remove(flight)
         if isinstance(outcome, Applied):
-            if flight.answers:  # not told "unknown" yet
+            if flight.answers:  # not answered "unknown" yet
                 self._due += flight.answers
                 self._due_patient += flight.patient
             return
@@ -347,10 +347,10 @@ class Proposer:
 
     @property
     def _only_patient(self) -> bool:
-        """Whoever waits has time. The clock is asked only where it matters."""
+        """Whether all requests that wait are deferrable still. The clock is read only where it matters."""
         return bool(self._patient_until_s) and self._clock() < self._patient_until_s
 
-    # -- losing leadership, losing patience -----------------------------------------------------
+    # -- losing leadership, giving up on outcomes -----------------------------------------------
 
     def deposed(self) -> None:
         """This node no longer leads. What was never proposed is definitely not done."""

@@ -40,7 +40,7 @@ class Quarantine:
         return len(self._rows)
 
     def begin(self) -> None:
-        """Nothing is set aside."""
+        """Set nothing aside: a new leadership begins."""
         self._rows.clear()
 
     def add(self, concern: str, key: str, reason: str) -> Quarantined:

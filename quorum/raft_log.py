@@ -15,7 +15,7 @@ L3, L4   it campaigns at once after a stall or a step-down: the deadline is push
 L8       it copies its log's tail: the journal caps slices, so a tick may have to be repeated.
 L12'     with appendEntriesUseBatch off it sends an empty message after every apply, with it on none until
          the next heartbeat: on, and ``propose`` sends; the next message carries the commit index.
-L14      it uses another clock than everybody: ``use_clock`` replaces it.
+L14      it uses another clock than the rest of the node: ``use_clock`` replaces it.
 """
 
 import random
@@ -85,7 +85,7 @@ class _NoSerializer:
         """No dump to send; the firewall turns the empty message into Behind."""
 
     def cancelTransmisstion(self, _node: object) -> None:  # noqa: N802
-        """Nothing under way."""
+        """Do nothing: no transmission is under way."""
 
 
 class RaftNode(int, PysyncobjNode):  # type: ignore[misc]
@@ -196,32 +196,32 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         """pysyncobj's queue of commands to append, or to forward: nothing is ever in it (``propose``)."""
 
     def _SyncObj__getCurrentLogIndex(self) -> int:  # noqa: N802
-        """The same as pysyncobj's, which asks twelve times for each entry."""
+        """The same as pysyncobj's, which reads it twelve times for each entry."""
         return self._journal.last_index
 
     def _SyncObj__getEntries(  # noqa: N802
         self, first: int | None, count: int | None = None, bytes_max: int | None = None
     ) -> Any:
-        """The same as pysyncobj's, without a slice where one entry is asked for, as by most calls."""
+        """The same as pysyncobj's, without a slice for a single entry, as most calls want."""
         if first is None or count != 1 or bytes_max is not None:
             return super()._SyncObj__getEntries(first, count, bytes_max)
         entry = self._journal.entry_at(first)
         return [] if entry is None else [entry]
 
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
-        """Compaction is ours (quorum/snapshotter.py)."""
+        """Do nothing: the snapshotter compacts the log (quorum/snapshotter.py)."""
 
     # -- what the rest reads ----------------------------------------------------------------------
 
     @property
     def term(self) -> Term:
-        """The current term."""
+        """The current term of this node."""
         term: Term = self._SyncObj__raftCurrentTerm
         return term
 
     @property
     def role(self) -> int:
-        """FOLLOWER, CANDIDATE or LEADER."""
+        """This node's role: FOLLOWER, CANDIDATE or LEADER."""
         role: int = self._SyncObj__raftState
         return role
 
@@ -265,7 +265,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     def tick(self, *, may_vote: Callable[[], bool]) -> None:
         """One step of the core. The journal must have been flushed: this counts its entries.
 
-        ``may_vote``   is asked only where the answer matters: of a follower whose election comes near.
+        ``may_vote``   is called only where it matters: on a follower whose election comes near.
         """
         now = self._clock()
         away_s = now - self._last_tick
@@ -287,9 +287,9 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._SyncObj__raftElectionDeadline = now + self._rng.uniform(*RETRY_S)
 
     def _excuse(self, away_s: float) -> None:
-        """This process stood still, perhaps with the whole machine: nobody's silence meanwhile counts.
+        """Do not count the others' silence while this process stood still, perhaps with the whole machine.
 
-        A leader that was deposed in the meantime is told so (NewerTerm) by the first who hears from it.
+        A leader that was deposed in the meantime learns it (NewerTerm) from the first peer that answers.
         """
         heard = self._SyncObj__lastResponseTime
         for node in heard:
@@ -369,7 +369,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
             self._hurried = True
 
     def hand_over(self, peer: NodeId) -> bool:
-        """Ask ``peer`` to campaign at once; it must hold the whole log. Returns whether it was asked."""
+        """Request that ``peer`` campaigns at once; it must hold the whole log. True: the request was sent."""
         if not self.is_leader or self.match_index(peer) != self._journal.last_index:
             return False
         self.transferLeadership(self._nodes[peer])

@@ -4,10 +4,10 @@ The caller (node/driver.py) owns time and bytes. It calls ``received``, ``connec
 as things happen, ``turn`` after them (again while it says there is more), and ``beat`` on a timer.
 
 The order inside ``turn`` is the safety argument:
-  1. flush the journal        nothing below may speak of what a crash could take back
+  1. flush the journal        no message below depends on what a crash could take back
   2. release acks and votes   "I have it" is true now
   3. tick the Raft core       it counts this node's entries: they are on disk
-  4. apply what is committed  image, archive, fates; then the answers leave
+  4. apply what is committed  image, archive, outcomes; then the answers leave
   5. propose what waits       entries leave before this node's own flush, which is a later turn's;
                               before the answers of step 4, too, if many requests wait
 """
@@ -197,7 +197,7 @@ class Replica:
         self.snapshotter.peer_gone(peer)
 
     def lost(self, peer: NodeId) -> None:
-        """The connection on which ``peer`` speaks closed: it died, or was cut off."""
+        """The connection on which ``peer`` sends has closed: it died, or was cut off."""
         self.raft.connection_closed(peer)
 
     def submit(

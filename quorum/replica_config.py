@@ -11,7 +11,7 @@ from fencepost.records.types import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaConfig:
-    """Times in seconds."""
+    """Settings of a replica. Times are in seconds."""
 
     node_id: NodeId
     directory_id: uuid.UUID

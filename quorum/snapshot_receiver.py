@@ -55,7 +55,7 @@ class Receiver:
 
     def _begin(self, peer: NodeId, message: SnapshotBegin) -> None:
         if self._installing is not None:
-            self._answer(peer, name=self._installing.name)  # patience: what comes after it will be needed
+            self._answer(peer, name=self._installing.name)  # the sender waits: its chunks will be needed
             return
         manifest = snapshot.decode_manifest(message.manifest, f"snapshot {message.name} of node {peer}")
         if manifest.cluster_id != self._voter.config.cluster_id or manifest.name != message.name:

@@ -4,7 +4,7 @@ Taking      flush; a reader transaction on another thread writes the directory a
             then the journal is compacted, up to what snapshot *and* archive have on disk, less a tail
             that saves laggards from a snapshot.
 Sending     one file after the other, one chunk at a time, the next when the last is acknowledged, so a
-            slow follower slows nobody. The follower verifies every byte before it uses any.
+            slow follower slows no other node. The follower verifies every byte before it uses any.
 Installing  rows fill the next generation in slices; one transaction flips it (quorum/replica.py).
 Refusal     a snapshot with a wrong byte is named in the log, set aside, and another one is taken.
 """
@@ -51,7 +51,7 @@ class Snapshotter:
         self._taking = False
         self._wanted = False
         self._waiting: list[Callable[[Path | BaseException], None]] = []
-        self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per beat
+        self._compact_to = LogIndex(0)  # the journal is cut up to here, a slice per maintenance tick
         self._last_index = LogIndex(0)  # raft index of the newest sound snapshot here
         self._transfers: dict[NodeId, Transfer] = {}
         self._needed: dict[tuple[NodeId, str], tuple[LogIndex, float]] = {}  # journal after it, until when
@@ -152,7 +152,7 @@ class Snapshotter:
         )
 
     def _compact(self) -> None:
-        """One slice of it."""
+        """Cut one slice off the journal."""
         target = self._allowed()
         if target > self._voter.journal.first_index:
             self._voter.journal.compact(target)
@@ -250,7 +250,7 @@ class Snapshotter:
             self._log.error("snapshot_unreadable", snapshot=str(transfer.directory / file), error=str(error))
             del self._transfers[peer]
             return
-        if not payload:  # a later snapshot took its name and is shorter: the follower asks for that one
+        if not payload:  # a later snapshot took its name and is shorter: the follower requests that one
             self._log.info("snapshot_replaced", snapshot=str(transfer.directory), to=peer)
             del self._transfers[peer]
             return

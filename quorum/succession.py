@@ -43,7 +43,7 @@ class Succession:
         self._yielded_s: float | None = None
 
     def leave(self) -> bool:
-        """Hand over and do not propose any more. True once a voter was asked, or none needs to be.
+        """Hand over and do not propose any more. True once the request to a voter is sent, or none is needed.
 
         The entry in flight must be done first, and the successor must hold the whole log: call again.
         """

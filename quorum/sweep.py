@@ -53,7 +53,7 @@ class Sweep(Generic[K, R]):
         return self._quarantine.passed_by(self.concern)
 
     def run(self, keys: tuple[K, ...], done: Done[R]) -> None:
-        """Decide these rows."""
+        """Decide the rows of these keys."""
 
         def decide(view: View, now_ms: int) -> Decision[R]:
             return self._decide(view, now_ms, keys)

@@ -15,7 +15,7 @@ from fencepost.snapshots.store import Store
 
 
 class Voter(Protocol):
-    """A ``fencepost.quorum.replica.Replica``."""
+    """What the quorum's parts need of a ``fencepost.quorum.replica.Replica``."""
 
     config: ReplicaConfig
     log: FilteringBoundLogger

@@ -231,41 +231,6 @@ def test_names_of_functions_constants_and_fields_are_there(page: Path) -> None:
     assert not named - names() - OTHERS_NAMES
 
 
-AVOIDED: Final = re.compile(
-    r"\b(told|nobody|anybody|somebody|everybody|whoever|patien(?:t|ce)|orphans?|crowd(?:ed)?|fates?|beats?|guests?)\b",
-    re.IGNORECASE,
-)
-"""Words that pages avoid; see CONTRIBUTING.md."""
-
-
-@every_page
-def test_the_words_of_a_page_are_plain(page: Path) -> None:
-    prose = _CODE.sub("", _FENCE.sub("", page.read_text("utf-8")))
-    assert not AVOIDED.findall(prose)
-
-
-PRODUCT: Final = tuple(name for name in FOLDERS if name not in {"tests", "docs"})
-
-
-def first_paragraphs(module: Path) -> Iterator[str]:
-    """The first paragraph of each public docstring, without names in double backquotes."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, kinds) and not getattr(node, "name", "").startswith("_"):
-            yield re.sub(r"``.*?``", "", (ast.get_docstring(node) or "").partition("\n\n")[0])
-
-
-@pytest.mark.parametrize("folder", PRODUCT)
-def test_the_first_paragraph_of_a_public_docstring_is_plain(folder: str) -> None:
-    found = {
-        (str(module.relative_to(ROOT)), said)
-        for module in sorted((ROOT / folder).rglob("*.py"))
-        for said in first_paragraphs(module)
-        if AVOIDED.search(said)
-    }
-    assert not found
-
-
 # -- what modules cite ---------------------------------------------------------------------------------------
 
 MODULES: Final = tuple(

@@ -43,7 +43,7 @@ class Splitter:
     """Cuts a byte stream into frames. Each byte is copied a bounded number of times.
 
     Bytes that hold whole frames are kept as they came; only a rest that waits for more is collected. A frame
-    above DETACHED_BYTES_MIN that was gathered is given out as it is, without a second copy. With
+    above DETACHED_BYTES_MIN that was collected is given out as it is, without a second copy. With
     ``key_limits`` frames are requests: one above its key's limit is refused when the key is here.
     """
 
