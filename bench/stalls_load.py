@@ -50,7 +50,7 @@ TARGET: Final = "target"
 TARGET_PARTITIONS: Final = 8
 PARTITIONS: Final = 4  # of each of many topics
 TOPIC_REQUESTS: Final = 2
-ELEMENTS: Final = 19_990  # just below what is read of one request
+ELEMENTS: Final = 9_990  # just below what is read of one Produce
 LOOKED_UP: Final = LOOKED_UP_ELEMENTS_MAX - 10  # likewise, of one that looks each element up
 MARKERS: Final = 4_990  # likewise, of WriteTxnMarkers
 TOPIC_RESOURCE: Final = 2
@@ -212,7 +212,7 @@ class Load:
             await self._ask(PRODUCE, each, "to 2,000 partitions", at=self._home)
         unknown = tuple(PartitionData(f"no-{index}", 0, batch(1)) for index in range(ELEMENTS // 2))
         request = Produce(None, -1, 60_000, unknown, 11)
-        await self._ask(PRODUCE, request, "to 9,995 unknown topics", at=self._home)
+        await self._ask(PRODUCE, request, "to 4,995 unknown topics", at=self._home)
 
     def _every(self, most: int) -> list[tuple[str, int]]:
         """Partitions of wide topics, so many that they and their topics are ``most`` elements at most."""

@@ -56,6 +56,8 @@ class OffsetsEndpoint:
         rows: list[OffsetFound] = []
 
         def steps() -> Iterator[None]:
+            if len(request.partitions) > TIMES_MAX:
+                yield  # reading so long a request was enough for one turn
             for count, each in enumerate(request.partitions, 1):
                 rows.append(self._find_offset(each, request.isolation_level))
                 if count % TIMES_MAX == 0:
@@ -65,7 +67,7 @@ class OffsetsEndpoint:
         def answer() -> None:
             Slices("ListOffsets", steps(), reply, self._stalls).start()
 
-        self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
+        self._absent.look_up_first(map(TopicQuery, {each.topic: None for each in request.partitions}), answer)
 
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpoch, context: Context, reply: Reply[OffsetForLeaderEpochAnswer]
@@ -75,6 +77,8 @@ class OffsetsEndpoint:
         rows: list[EpochEnd] = []
 
         def steps() -> Iterator[None]:
+            if len(request.partitions) > EPOCHS_MAX:
+                yield  # reading so long a request was enough for one turn
             for count, each in enumerate(request.partitions, 1):
                 rows.append(self._find_end(each))
                 if count % EPOCHS_MAX == 0:
@@ -84,7 +88,7 @@ class OffsetsEndpoint:
         def answer() -> None:
             Slices("OffsetForLeaderEpoch", steps(), reply, self._stalls).start()
 
-        self._absent.look_up_first([TopicQuery(each.topic) for each in request.partitions], answer)
+        self._absent.look_up_first(map(TopicQuery, {each.topic: None for each in request.partitions}), answer)
 
     def _find_offset(self, query: OffsetQuery, isolation_level: int) -> OffsetFound:
         partition = self._partitions.find(query.topic, query.index)

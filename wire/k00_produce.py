@@ -70,12 +70,13 @@ _VERSIONS: Final = range(12)
 _SERVED_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 9
 _ABORTABLE_FROM: Final = 11
+_REQUEST_ELEMENTS_MAX: Final = 10_000  # topics and partitions: read in some 10 ms, and answered in as many
 _ACKS: Final = struct.Struct(">hi")  # acks | timeout ms
 _ROW: Final = struct.Struct(">ihq")  # index | error | base offset
 
 
 def _decode_request(version: int, body: Buffer) -> Produce:
-    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM)
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=_REQUEST_ELEMENTS_MAX)
     return read(f"Produce v{version}", reader, lambda reader: _read_request(version, reader))
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 VALIDATION: Final = "tests/broker/log/test_validation.py::"
+OFFSETS: Final = "test_many_are_looked_up_after_the_turn_that_reads_them"
 LIMITS: Final = "tests/wire/test_request_limits.py::test_requests_that_look_each_element_up_have_fewer"
 
 STALLS_COPIES: Final = (
@@ -25,6 +26,14 @@ STALLS_COPIES: Final = (
         (VALIDATION + "test_a_large_append_is_alone_in_its_slice",),
     ),
     Mutant(
+        "produces-to-any-number",
+        "a Produce to 10,000 topics is not read to its end: that and the answer would take 16 ms each",
+        "wire/k00_produce.py",
+        ", elements_max=_REQUEST_ELEMENTS_MAX)",
+        ")",
+        (LIMITS + "[one-past-0]",),
+    ),
+    Mutant(
         "creates-any-number-of-topics",
         "a CreateTopics of 20,000 topics is not read to its end, which would take 30 ms",
         "wire/k19_create_topics.py",
@@ -39,6 +48,14 @@ STALLS_COPIES: Final = (
         ", elements_max=_REQUEST_ELEMENTS_MAX)",
         ")",
         (LIMITS + "[one-past-20]",),
+    ),
+    Mutant(
+        "looks-up-in-the-turn-that-reads",
+        "many offsets are looked up after the turn of the loop that reads the request",
+        "broker/offsets.py",
+        "            if len(request.partitions) > TIMES_MAX:\n",
+        "            if False:\n",
+        ("tests/broker/test_offset_slices.py::" + OFFSETS + "[one-past-times-100]",),
     ),
     Mutant(
         "logs-each-deletion",

@@ -11,6 +11,7 @@ from fencepost.controller.topics import NewTopic
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
+from fencepost.wire.k00_produce import PartitionData
 from fencepost.wire.k02_list_offsets import OffsetQuery
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
@@ -142,15 +143,16 @@ def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
     assert size + 32 * 1024 <= LIMITS[key]
 
 
-@pytest.mark.parametrize("key", [2, 3, 10, 19, 20, 23, 61])
+@pytest.mark.parametrize("key", [0, 2, 3, 10, 19, 20, 23, 61])
 @pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
     api = APIS[key]
-    most = {19: 10_000, 20: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)
+    most = {0: 10_000, 19: 10_000, 20: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)
     count = most + past
     version = api.versions[-1]
     sample = SAMPLES[key][0]
     request = {
+        0: lambda: changed(sample, partitions=tuple(PartitionData("t", n, b"") for n in range(count - 1))),
         2: lambda: changed(sample, partitions=tuple(OffsetQuery("t", n, -1) for n in range(count - 1))),
         3: lambda: changed(sample, topics=tuple(TopicQuery(f"t{n}", None) for n in range(count))),
         10: lambda: changed(sample, key_type=1, keys=tuple(f"k{n}" for n in range(count))),
