@@ -11,7 +11,8 @@ from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.schema import AllocateProducerIdsRecord
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 from tests.quorum.migration_bench import CLUSTER, Bench
-from tests.zookeeper.model import ZnodeModel, kafkas_content, take_directly, znode
+from tests.zookeeper.kafka_rule import kafkas_content
+from tests.zookeeper.model import ZnodeModel, take_directly, znode
 
 
 @pytest.fixture

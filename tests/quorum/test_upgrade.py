@@ -16,13 +16,8 @@ from fencepost.controller.migration_phase import Intent, Phase
 from fencepost.quorum.crash_points import CONTROLLER_POINTS
 from fencepost.wire.k20021_migrate import LoggedFence
 from tests.quorum.migration_bench import CLUSTER, Bench, Crash
-from tests.zookeeper.model import (
-    KafkaExhausted,
-    ZnodeModel,
-    kafkas_content,
-    next_block_of_kafka,
-    take_directly,
-)
+from tests.zookeeper.kafka_rule import KafkaExhausted, kafkas_content, next_block_of_kafka
+from tests.zookeeper.model import ZnodeModel, take_directly
 
 Block = tuple[int, int]
 

@@ -14,11 +14,8 @@ from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 from fencepost.wire.k20021_migrate import LoggedFence, SeenZnode
 from tests.quorum.migration_bench import Bench, Crash, stopped
-from tests.zookeeper.model import (
-    kafkas_content,
-    take_directly,
-    znode,
-)
+from tests.zookeeper.kafka_rule import kafkas_content
+from tests.zookeeper.model import take_directly, znode
 
 FORWARD = ("bridge", "import", "fence", "finalize")
 RESTING = ("waiting", "bridge", "imported", "quorum", "finalized")

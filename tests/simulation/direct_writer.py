@@ -15,7 +15,7 @@ from fencepost.records.types import NodeId, ProducerId
 from tests.simulation.agenda import Agenda
 from tests.simulation.ensemble import SimulatedEnsemble
 from tests.simulation.ledger import Attempt, Ledger
-from tests.zookeeper.model import KAFKA_BLOCK_LENGTH, KafkaExhausted, kafkas_content, next_block_of_kafka
+from tests.zookeeper.kafka_rule import KAFKA_BLOCK_LENGTH, KafkaExhausted, kafkas_content, next_block_of_kafka
 
 PAUSE_S = (0.0005, 0.03)
 RESTART_S = 0.3  # somebody starts a broker again that ended because its ids were exhausted

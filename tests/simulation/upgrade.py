@@ -30,7 +30,7 @@ from tests.simulation.process import Process
 from tests.simulation.simulation import Simulation
 from tests.simulation.thread import Killed
 from tests.simulation.weather import Weather
-from tests.zookeeper.model import next_block_of_kafka
+from tests.zookeeper.kafka_rule import next_block_of_kafka
 
 WRITERS: Final = (4, 2, 0, 1)  # direct writers, by seed
 CLIENTS: Final = 2  # fewer entries than a voter can catch up with: the limits of snapshots are small here

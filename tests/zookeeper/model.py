@@ -24,9 +24,7 @@ from fencepost.bridge.zookeeper_port import (
     Znode,
 )
 from fencepost.controller.producer_ids import ProducerIdBlock
-
-KAFKA_BLOCK_LENGTH = 1000
-KAFKA_EXHAUSTED_AFTER = 2**63 - 1 - KAFKA_BLOCK_LENGTH
+from tests.zookeeper.kafka_rule import kafkas_content, next_block_of_kafka
 
 
 @dataclass(slots=True)
@@ -67,26 +65,6 @@ class ZnodeModel:
     def block_end(self) -> int:
         """What the block in it says; -1 if there is none. A fence says where the ids end."""
         return -1 if self.content is None else int(json.loads(self.content)["block_end"])
-
-
-class KafkaExhausted(Exception):
-    """Have exhausted all producerIds as the next producerId block exceeds the long type limit."""
-
-
-def next_block_of_kafka(content: bytes | None) -> tuple[int, int]:
-    """First and last id that Kafka's own loop takes next. Shares no code with what is tested."""
-    if content is None:
-        return 0, KAFKA_BLOCK_LENGTH - 1
-    end = int(json.loads(content)["block_end"])
-    if end > KAFKA_EXHAUSTED_AFTER:
-        raise KafkaExhausted
-    return end + 1, end + KAFKA_BLOCK_LENGTH
-
-
-def kafkas_content(broker: int, first: int, last: int) -> bytes:
-    """What a broker writes for itself."""
-    document = {"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)}
-    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def take_directly(model: ZnodeModel, broker: int = 100) -> tuple[int, int]:

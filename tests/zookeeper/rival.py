@@ -31,9 +31,9 @@ from typing import Any, Final, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
+from tests.zookeeper.kafka_rule import KafkaExhausted, kafkas_content, next_block_of_kafka
+
 PATH: Final = "/latest_producer_id_block"
-LENGTH: Final = 1000
-EXHAUSTED_AFTER: Final = 2**63 - 1 - LENGTH
 EXHAUSTED_STATUS: Final = 5
 
 
@@ -44,10 +44,6 @@ class Block(NamedTuple):
     first: int
     last: int
     at_ns: int
-
-
-class _Exhausted(Exception):
-    """Have exhausted all producerIds."""
 
 
 class _Rival:
@@ -61,14 +57,8 @@ class _Rival:
         """First and last id, and the znode's version; None when told to stop."""
         while (read := self._insist(lambda: self._client.get(PATH))) is not None:
             data, stat = read
-            first, last = self._after(data)
-            document = {
-                "version": 1,
-                "broker": self._broker,
-                "block_start": str(first),
-                "block_end": str(last),
-            }
-            content = json.dumps(document, separators=(",", ":")).encode()
+            first, last = next_block_of_kafka(data)
+            content = kafkas_content(self._broker, first, last)
             try:
                 wrote = self._insist(lambda: self._client.set(PATH, content, stat.version))  # noqa: B023
                 return None if wrote is None else (first, last, wrote.version)
@@ -76,14 +66,6 @@ class _Rival:
                 if self._kafka < 3 and self._holds(first, last):
                     return first, last, -1
         return None
-
-    def _after(self, data: bytes | None) -> tuple[int, int]:
-        if data is None:
-            return 0, LENGTH - 1
-        end = int(json.loads(data)["block_end"])
-        if end > EXHAUSTED_AFTER:
-            raise _Exhausted
-        return end + 1, end + LENGTH
 
     def _holds(self, first: int, last: int) -> bool:
         """Kafka's checkProducerIdBlockZkData: is this what we meant to write?"""
@@ -137,7 +119,7 @@ def main() -> int:
                 break
             note("block", first=taken[0], last=taken[1], version=taken[2])
         note("stopped")
-    except _Exhausted:
+    except KafkaExhausted:
         note("exhausted")
         status = EXHAUSTED_STATUS
     client.stop()
