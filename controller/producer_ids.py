@@ -64,7 +64,8 @@ def decide_allocate(view: View, request: AllocateProducerIds, block_length: int)
     """
     brokers.require_epoch(view, request.broker_id, request.broker_epoch)
     require_quorum_allocates(view)
-    first = latest(view).end
+    before = view.get(PRODUCER_IDS, 0)
+    first = ProducerId(0) if before is None else before.end
     if first > PRODUCER_ID_MAX - block_length:
         raise ProducerIdsExhausted(producer_id_end=first, block_length=block_length)
     record = allocated(request.broker_id, request.broker_epoch, ProducerId(first + block_length))

@@ -177,8 +177,7 @@ class Driver:
                 least = self._disk_free_bytes_min
                 reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
                 return NOTHING
-        proposer.submit(decide, reply, patient=patient, closing=closing)
-        if not proposer.in_flight and not patient:  # the turn that settles an entry proposes what waits
+        if proposer.submit(decide, reply, patient=patient, closing=closing):
             self._turn_wanted = True
             if not self._running and not self._turn_given:
                 return self._take()
@@ -217,7 +216,10 @@ class Driver:
 
     def tick(self) -> Obligations:
         """Every ``TICK_S``, and when a ``TickAfter`` is due."""
-        return self._event("tick", self._tick)
+        if self.stopped or self._leaves_at_s is not None:
+            return self._event("tick", self._tick)
+        self._turn_wanted = True  # all that it asks for, a hundred times a second
+        return self._take()
 
     def maintain(self) -> Obligations:
         """The maintenance tick, every ``MAINTAIN_S``."""

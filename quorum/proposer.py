@@ -118,8 +118,10 @@ class Proposer:
 
     def submit(
         self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
-    ) -> None:
+    ) -> bool:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
+
+        Returns whether a turn is due for it: the one that settles an entry in flight proposes what waits.
 
         ``patient``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
         ``closing``   is closed if ``reply`` raises.
@@ -134,6 +136,7 @@ class Proposer:
             elif not self._pending:
                 self._patient_until_s = self._clock() + PATIENCE_S
             self._pending.append(Request(decide, reply, patient, closing))
+        return self._in_flight is None and not patient
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
