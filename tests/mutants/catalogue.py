@@ -7,6 +7,7 @@ when every one of its tests fails with it (they all pass without it).
 from typing import Final
 
 from tests.mutants.audit import AUDIT
+from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
@@ -313,6 +314,7 @@ MUTANTS: Final = (
     *LEVELS,
     *AUDIT,
     *NAMES,
+    *CONTROLLER_CLIENTS,
     *REGISTRY,
     *LAYOUT,
     *SIMULATED,
