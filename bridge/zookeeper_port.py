@@ -9,12 +9,14 @@ Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailab
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fencepost.controller.migration import NO_BLOCK, ZOOKEEPER_BLOCK_LENGTH
 from fencepost.controller.migration_phase import Intent
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.types import PRODUCER_ID_MAX
+
+R = TypeVar("R")
 
 TOLD_S_MAX: Final = 30.0  # an implementation tells within this time
 
@@ -104,12 +106,17 @@ class ZookeeperPort(Protocol):
         """Put the fence into the znode if it is at ``fence.intent.zk_version``."""
 
 
+class Hear(Protocol):
+    """Makes a callback that is called in the place of another one."""
+
+    def __call__(self, told: Callable[[R], None], /) -> Callable[[R], None]:
+        """The one to be called."""
+
+
 class Heard:
     """A port whose callbacks pass through ``hear``: it takes a ``told`` and returns the one to be used."""
 
-    def __init__(
-        self, port: ZookeeperPort, hear: Callable[[Callable[..., None]], Callable[..., None]]
-    ) -> None:
+    def __init__(self, port: ZookeeperPort, hear: Hear) -> None:
         self._port = port
         self._hear = hear
 

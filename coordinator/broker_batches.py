@@ -20,8 +20,9 @@ from fencepost.controller.transactions.add_partitions import (
 )
 from fencepost.controller.view import View
 from fencepost.coordinator.parts import Parts
-from fencepost.quorum.port import Closing, Reply, Submit
+from fencepost.quorum.port import Reply, Submit
 from fencepost.records.logged import ENTRY_COST_MAX, StateRecord, cost_of, encode_record
+from fencepost.wire.dispatch import Closing
 
 AT_ONCE_MAX: Final = 50
 """Transactions in one decision, which takes some 2 ms."""

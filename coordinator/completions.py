@@ -39,12 +39,13 @@ class Completions:
         self._sweep = Sweep(COMPLETION, _decide, submit, quarantine, log, key_text=_key_text, patient=True)
         self._on_completing = on_completing
         self._on_decided = on_decided
+        self._leadership = 0
         self.begin()
 
     def begin(self) -> None:
         """Start with nothing finished: a new leadership begins."""
         self._finished: list[Job] = []
-        self._leadership = object()  # what an earlier one submitted is void
+        self._leadership += 1  # what an earlier one submitted is void
 
     def add(self, job: Job) -> None:
         """Nothing of its markers is missing any more."""
@@ -65,8 +66,8 @@ class Completions:
             for marker in done:
                 self._on_completing(marker.transactional_id)
 
-    def _decided(self, leadership: object, jobs: list[Job], outcomes: tuple[tuple[str, ...], ...]) -> None:
-        if leadership is not self._leadership:
+    def _decided(self, leadership: int, jobs: list[Job], outcomes: tuple[tuple[str, ...], ...]) -> None:
+        if leadership != self._leadership:
             return
         completed = {transactional_id for outcome in outcomes for transactional_id in outcome}
         for job in jobs:

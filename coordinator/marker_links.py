@@ -10,12 +10,12 @@ Speed     a request is one write. Only opening a connection takes a task.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
 from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, RequestTimeout
-from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
+from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 from fencepost.wire.secret_proof import COORDINATOR, ClusterSecret, prove
 
@@ -24,7 +24,7 @@ MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before 
 REOPEN_S: Final = 1.0  # from a failure to open a connection for announcements to the next try
 CLIENT_ID: Final = "fencepost-coordinator"
 
-Done = Callable[[Any], None]
+Done = Callable[[WriteTxnMarkersAnswer | Exception], None]
 
 
 class _Link:
@@ -66,19 +66,19 @@ class _Links:
         task.add_done_callback(self._ended)
 
     async def _opening(self, broker_id: BrokerId, link: _Link) -> None:
-        failure: Exception | None = None
+        opened: Connection | Exception
         try:
-            link.connection = await self._proved(broker_id, link.address)
+            opened = link.connection = await self._proved(broker_id, link.address)
         except (ApiError, ConnectionLost, RequestTimeout) as error:
-            failure = error
+            opened = error
             link.reopen_s = asyncio.get_running_loop().time() + REOPEN_S
         link.is_opening = False
         waiting, link.waiting = link.waiting, []
         for request, done in waiting:
-            if failure is not None or link.connection is None:
-                done(failure)
+            if isinstance(opened, Exception):
+                done(opened)
             else:
-                _ask(link.connection, request, done)
+                _ask(opened, request, done)
 
     async def _proved(self, broker_id: BrokerId, address: tuple[str, int]) -> Connection:
         """A connection on which the broker believes us. Raises ApiError, ConnectionLost, RequestTimeout."""

@@ -56,7 +56,7 @@ Done = Callable[[WriteTxnMarkersAnswer | Exception], None]
 Send = Callable[[BrokerId, str, int, WriteTxnMarkers, Done], None]
 """(broker, host, port, request, what to do with its answer or failure). ``Done`` is called once, later."""
 
-CallLater = Callable[[float, Callable[[], None]], object]
+CallLater = Callable[[float, Callable[[], None]], None]
 
 
 @dataclass(slots=True)

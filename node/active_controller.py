@@ -9,15 +9,16 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 import structlog
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.zookeeper_port import Heard, ZookeeperPort
+from fencepost.broker.exit_reason import ExitReason
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.coordinator.marker_sender import Done
 from fencepost.coordinator.transaction_server import TransactionServer
@@ -41,7 +42,7 @@ from fencepost.quorum.crash_points import Reach, reach_in
 from fencepost.quorum.handshake import LinkConfig
 from fencepost.quorum.link_events import Events
 from fencepost.quorum.links import Links
-from fencepost.quorum.port import Closing, Decide, R, Reply
+from fencepost.quorum.port import Decide, R, Reply, Task, Ts
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.levels import LevelTooHigh
@@ -50,6 +51,7 @@ from fencepost.settings.config import CONTROLLER_LISTENER, ConfigError, NodeConf
 from fencepost.settings.credentials import Credentials
 from fencepost.settings.node_identity import Identity, StoreLost, remember_store
 from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.wire.dispatch import Closing
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers
 from fencepost.wire.listener import Listener
 from fencepost.wire.request_memory import RequestMemory
@@ -81,10 +83,10 @@ class Controller:
         self._metrics = metrics or NodeMetrics()
         self._rng = random.Random()
         self._loop = asyncio.get_running_loop()
-        self.fatal: asyncio.Future[Any] = (
+        self.fatal: asyncio.Future[ExitReason] = (
             self._loop.create_future()
         )  # a controller halts, it does not give up
-        self._jobs: set[asyncio.Future[Any]] = set()  # on other threads, reading the store
+        self._jobs: set[asyncio.Future[None]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._may_end = asyncio.Event()  # a clean stop
         self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
@@ -265,21 +267,26 @@ class Controller:
         self._links.require_level(self.replica.log_level)
         self._publish()
 
-    def _resume(self, call: Callable[..., None], *outcome: Any) -> None:
+    def _resume(self, call: Callable[[*Ts], None], *outcome: *Ts) -> None:
         self._carry_out(self.driver.resume(call, *outcome))
 
     def _sweep(self) -> None:
         self._carry_out(self.driver.sweep(shutil.disk_usage(self._config.directory).free))
 
     def _met(
-        self, peer: NodeId, directory: Any, bound: Any, controller: tuple[str, int], log_level_max: int
+        self,
+        peer: NodeId,
+        directory: UUID,
+        bound: Mapping[NodeId, UUID],
+        controller: tuple[str, int],
+        log_level_max: int,
     ) -> None:
         self._controllers[peer] = controller
         self._carry_out(self.driver.met(peer, directory, bound, log_level_max))
 
-    def _completing(self, done: Callable[..., None]) -> Callable[..., None]:
+    def _completing(self, done: Callable[[R], None]) -> Callable[[R], None]:
         """What another system is to call in the place of ``done``."""
-        return lambda *outcome: self._carry_out(self.driver.completed(done, *outcome))
+        return lambda outcome: self._carry_out(self.driver.completed(done, outcome))
 
     def _every(self, name: str, period_s: float, call: Callable[[], None]) -> None:
         def again() -> None:
@@ -304,7 +311,7 @@ class Controller:
                 elif isinstance(each, CallAfter):
                     self._after(each.seconds, each.call)
                 elif isinstance(each, Background):
-                    self._work(each.work, each.done)
+                    self._work(each.task)
                 elif isinstance(each, Halt):
                     self._halt(each.where, each.error)
                 elif isinstance(each, End):
@@ -327,24 +334,30 @@ class Controller:
         else:
             self._loop.call_soon(self._resume, call)
 
-    def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _work(self, task: Task) -> None:
         try:
-            future = self._loop.run_in_executor(None, work)
+            future = self._loop.run_in_executor(None, task.run)
         except RuntimeError as error:  # no thread can be started: as if the work had failed
-            self._loop.call_soon(self._completing(done), error)
+            task.fail(error)
+            self._loop.call_soon(self._ended, task)
             return
         self._jobs.add(future)
 
-        def finished(ended: "asyncio.Future[Any]") -> None:
+        def finished(ended: "asyncio.Future[None]") -> None:
             self._jobs.discard(ended)
             error = ended.exception()
-            self._carry_out(self.driver.completed(done, error if error is not None else ended.result()))
+            if error is not None:
+                task.fail(error)
+            self._ended(task)
 
         future.add_done_callback(finished)
 
+    def _ended(self, task: Task) -> None:
+        self._carry_out(self.driver.ended(task))
+
     # -- what the services ask for ------------------------------------------------------------------
 
-    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _background(self, work: Callable[[], R], done: Callable[[R | BaseException], None]) -> None:
         self._carry_out(self.driver.background(work, done))
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -353,7 +366,7 @@ class Controller:
     def _send_markers(
         self, broker_id: BrokerId, host: str, port: int, request: WriteTxnMarkers, done: Done
     ) -> None:
-        self._marker_links.send(broker_id, host, port, request, partial(self._resume, done))
+        self._marker_links.send(broker_id, host, port, request, lambda outcome: self._resume(done, outcome))
 
     # -- metrics ------------------------------------------------------------------------------------
 

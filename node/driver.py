@@ -23,7 +23,7 @@ some 0.1 microseconds more so; a Raft entry costs its leader four of them, and h
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -36,12 +36,13 @@ from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
 from fencepost.quorum.gather import GATHER_S
 from fencepost.quorum.messages import Message
-from fencepost.quorum.port import Closing, Decide, R, Reply
+from fencepost.quorum.port import Decide, R, Reply, Task, Ts, Work, name_of
 from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.quorum.replica import Replica
 from fencepost.quorum.replica_config import ReplicaConfig
 from fencepost.records.types import NodeId
 from fencepost.snapshots.store import HALTING
+from fencepost.wire.dispatch import Closing
 from fencepost.wire.stalls import Stalls
 
 TICK_S: Final = 0.01
@@ -72,10 +73,9 @@ class CallAfter(Struct, frozen=True):
 
 
 class Background(Struct, frozen=True):
-    """Do ``work`` on another thread; then call ``completed`` with ``done`` and its result or exception."""
+    """Run ``task`` on another thread, or let it fail; then call ``ended`` with it."""
 
-    work: Callable[[], Any]
-    done: Callable[[Any], None]
+    task: Task
 
 
 class Halt(Struct, frozen=True):
@@ -193,7 +193,9 @@ class Driver:
         self, peer: NodeId, directory: UUID, bound: Mapping[NodeId, UUID], log_level_max: int
     ) -> Obligations:
         """A peer authenticated; see Replica.met."""
-        return self._event("met", self._then_turn, self.replica.met, peer, directory, bound, log_level_max)
+        return self._event(
+            "met", self._then_turn, partial(self.replica.met, peer, directory, bound, log_level_max)
+        )
 
     def connected(self, peer: NodeId) -> Obligations:
         """Frames can be sent to ``peer``."""
@@ -236,18 +238,26 @@ class Driver:
         self._out.append(CallAfter(seconds, call))
         return NOTHING if self._running else self._take()
 
-    def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Obligations:
+    def background(self, work: Callable[[], R], done: Callable[[R | BaseException], None]) -> Obligations:
         """A service wants work done on another thread."""
-        self._in_background(work, partial(self._step, done))
+
+        def step(outcome: R | BaseException) -> None:
+            self._step(done, outcome)
+
+        self._in_background(work, step)
         return NOTHING if self._running else self._take()
 
-    def resume(self, call: Callable[..., None], *outcome: Any) -> Obligations:
+    def resume(self, call: Callable[[*Ts], None], *outcome: *Ts) -> Obligations:
         """A service's timer is due, or another node answered it. Its failure stops nothing else."""
-        return self._event(_name(call), self._step, call, *outcome)
+        return self._event(name_of(call), self._step, call, *outcome)
 
-    def completed(self, done: Callable[..., None], *outcome: Any) -> Obligations:
-        """Work on another thread ended, or ZooKeeper answered."""
-        return self._event(_name(done), self._then_turn, done, *outcome)
+    def completed(self, done: Callable[[*Ts], None], *outcome: *Ts) -> Obligations:
+        """ZooKeeper answered."""
+        return self._event(name_of(done), self._then_turn, done, *outcome)
+
+    def ended(self, task: Task) -> Obligations:
+        """What a ``Background`` asks for is done, or failed."""
+        return self._event(task.name, self._then_turn, task.end)
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -269,7 +279,7 @@ class Driver:
 
     # -- one event ----------------------------------------------------------------------------------
 
-    def _event(self, where: str, call: Callable[..., object], *facts: Any) -> Obligations:
+    def _event(self, where: str, call: Callable[[*Ts], None], *facts: *Ts) -> Obligations:
         if self.stopped:
             return NOTHING
         self._running = True
@@ -305,7 +315,7 @@ class Driver:
         if self._leaves_at_s is not None:
             self._hand_over()
 
-    def _then_turn(self, call: Callable[..., None], *facts: Any) -> None:
+    def _then_turn(self, call: Callable[[*Ts], None], *facts: *Ts) -> None:
         call(*facts)
         self._turn_wanted = True
 
@@ -345,14 +355,14 @@ class Driver:
             if proposer.active:
                 self._step(call, proposer.now_ms())
 
-    def _step(self, call: Callable[..., None], *facts: Any) -> None:
+    def _step(self, call: Callable[[*Ts], None], *facts: *Ts) -> None:
         """A service looks and decides, as for a request, and nothing is proposed yet: see quorum/draft.py."""
         try:
             call(*facts)
         except HALTING:
             raise
         except Exception as error:  # noqa: BLE001 - around one decision of a service
-            name, now_s = _name(call), self._clock()
+            name, now_s = name_of(call), self._clock()
             if now_s - self._logged_s.get(name, -SERVICE_LOG_S) >= SERVICE_LOG_S:
                 self._logged_s[name] = now_s
                 self._log.error("service_failed", step=name, error=repr(error), exc_info=error)
@@ -364,12 +374,13 @@ class Driver:
     def _send(self, peer: NodeId, frame: bytes) -> None:
         self._out.append(Send(peer, frame))
 
-    def _in_background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self._out.append(Background(work, done))
+    def _in_background(self, work: Callable[[], R], done: Callable[[R | BaseException], None]) -> None:
+        self._out.append(Background(Work(work, done)))
 
     def _activated(self, now_ms: int) -> None:
         self._log.info("controller_activated", epoch=self.replica.raft.term)
-        self.replica.submit(self._bootstrap, lambda _outcome, _ms: None)  # before any service's: see features
+        # Before any service's: see features.
+        self.replica.proposer.submit(self._bootstrap, lambda _outcome, _ms: None)
         for service in self.services:
             service.activated(now_ms)
 
@@ -382,10 +393,3 @@ class Driver:
     def _deposed(self) -> None:
         for service in self.services:
             service.deposed()
-
-
-def _name(call: Callable[..., Any]) -> str:
-    """Of a step, for logs and metrics."""
-    while isinstance(call, partial):
-        call = call.func
-    return str(getattr(call, "__qualname__", type(call).__qualname__))

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 import uvloop
@@ -136,7 +136,9 @@ def open_log(config: NodeConfig) -> FilteringBoundLogger:
 async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
-    loop.set_exception_handler(lambda _loop, context: _not_caught(context, log))
+    loop.set_exception_handler(
+        lambda _loop, context: _not_caught(context["message"], context.get("exception"), log)
+    )
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, INTERRUPTED)):
         loop.add_signal_handler(number, _end, ended, status)
     if config.acls_file is None:
@@ -207,7 +209,7 @@ async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIter
 async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger) -> int:
     """Start the parts and wait for the first reason to end. Returns the exit status."""
     starting = asyncio.get_running_loop().create_task(_start(parts, log))
-    either: set[asyncio.Future[Any]] = {starting, ended}
+    either: set[asyncio.Future[None] | asyncio.Future[int]] = {starting, ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         starting.result()
@@ -231,16 +233,15 @@ async def _stop(part: Part, log: FilteringBoundLogger) -> None:
         log.warning("stop_cut_short", part=type(part).__name__.lower(), seconds=STOP_SECONDS_MAX)
 
 
-def _not_caught(context: dict[str, Any], log: FilteringBoundLogger) -> None:
+def _not_caught(message: str, error: BaseException | None, log: FilteringBoundLogger) -> None:
     """An exception that reached the event loop: a broken invariant halts, and so does what the store raises.
 
     Anything else has cost the connection or task that raised it, which the loop has ended.
     """
-    error = context.get("exception")
     if isinstance(error, (InvariantViolation, *STORE_FAILURES)):
         log.critical("node_halted", where="event loop", error=repr(error), exc_info=error)
         os._exit(EXIT_HALTED)
-    log.error("exception_not_caught", where=context.get("message"), error=repr(error), exc_info=error)
+    log.error("exception_not_caught", where=message, error=repr(error), exc_info=error)
 
 
 def _end(ended: "asyncio.Future[int]", status: int) -> None:

@@ -49,7 +49,7 @@ class Electorate:
         self.directories: Bindings = {node_id: config.directory_id}  # what each node says it has
         self._unbound_peers: set[NodeId] = set()  # connected, and bound to nothing themselves
         self._scanned: tuple[tuple[int, int | None], list[Bindings]] = ((0, None), [])
-        self._row: tuple[object, Bindings] = (None, {})  # the image's row, and what it binds
+        self._row: tuple[voters.Quorum | None, Bindings] = (None, {})  # the image's row, and what it binds
         raw = store.meta_get(_INITIAL)
         self._initial: Bindings = {}
         if raw is not None:

@@ -15,7 +15,7 @@ No sockets, no clock: ``outgoing`` and ``incoming`` translate, the caller moves 
 """
 
 import uuid
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from fencepost.quorum.journal import Journal
 from fencepost.quorum.messages import (
@@ -31,7 +31,22 @@ from fencepost.quorum.messages import (
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.records.types import LogIndex, NodeId, Term
 
-RaftMessage = dict[str, Any]  # pysyncobj's message
+
+class RaftMessage(TypedDict, total=False):
+    """pysyncobj's message: ``type``, and the fields of that type."""
+
+    type: str
+    term: int
+    commit_index: int
+    prevLogIdx: int
+    prevLogTerm: int
+    entries: list[tuple[bytes, int, int]]
+    transmission: str  # never let through
+    last_log_index: int
+    last_log_term: int
+    next_node_idx: int
+    reset: bool
+    success: bool
 
 
 class Raft(Protocol):

@@ -60,10 +60,11 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     proof: bytes = b""
     log_level_max: Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)] | None = None
 
-    def covered(self, *, with_level: bool) -> tuple[object, ...]:
+    def covered(self, *, with_level: bool) -> msgspec.Raw:
         """What a proof covers, as it is encoded: an array of the tag and the fields, the proof left out."""
         *named, _, level = msgspec.structs.astuple(self)
-        return ("hello", *named, b"", level) if with_level else ("hello", *named, b"")
+        said = ("hello", *named, b"", level) if with_level else ("hello", *named, b"")
+        return msgspec.Raw(encode_handshake(said))
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, tag="proof"):

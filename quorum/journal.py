@@ -14,7 +14,7 @@ H10  a restored commit index may pass the log's end: it is clamped when read.
 L8   it copies the whole tail for every message: slices are capped at ``SLICE_MAX``.
 """
 
-from typing import Any, Final
+from typing import Final, overload
 
 import msgspec
 from pysyncobj.journal import Journal as PysyncobjJournal
@@ -41,16 +41,17 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self.last_index = LogIndex(0)
         """Index of the last entry. An attribute: the Raft core asks some twenty times for each entry."""
         self._load()
-        self._term = self._meta("raft.term", 0)
-        self._voted_for: int | None = self._meta("raft.vote", None)
-        saved = min(self._meta("raft.commit", 1), self.last_index)
-        self._commit_index = max(saved, self.first_index)  # the sentinel is in the image
+        self._term = self._meta("raft.term") or 0
+        self._voted_for = self._meta("raft.vote")
+        commit_index = self._meta("raft.commit")
+        saved = min(1 if commit_index is None else commit_index, self.last_index)
+        self._commit_index: int = max(saved, self.first_index)  # the sentinel is in the image
         self._commit_written = self._commit_index
         self.must_flush = False  # log, term or vote moved since the last flush
 
-    def _meta(self, name: str, default: Any) -> Any:
+    def _meta(self, name: str) -> int | None:
         raw = self._store.meta_get(name)
-        return default if raw is None else msgspec.msgpack.decode(raw)
+        return None if raw is None else msgspec.msgpack.decode(raw, type=int | None)
 
     def _load(self) -> None:
         cursor = self._store.txn.cursor(db=self._store.journal_db)
@@ -90,8 +91,14 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __getitem__(self, at: Any) -> Any:
-        if type(at) is int:
+    @overload
+    def __getitem__(self, at: int) -> JournalEntry: ...
+
+    @overload
+    def __getitem__(self, at: "slice[int | None, int | None]") -> list[JournalEntry]: ...
+
+    def __getitem__(self, at: "int | slice[int | None, int | None]") -> JournalEntry | list[JournalEntry]:
+        if not isinstance(at, slice):
             return self._entries[at]
         start, stop, _ = at.indices(len(self._entries))
         return self._entries[start : min(stop, start + SLICE_MAX)]

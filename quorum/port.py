@@ -4,7 +4,7 @@ Submit      a decision and a reply of one type ``R``: the response that the deci
             reply takes, so a type checker follows a request from its endpoint to its answer.
 Outcome     a response, or an ApiError; an ApiError says whether something may have been done.
 Submission  what waits in the proposer's queue: ``R`` is known inside of it, and the queue holds all kinds.
-Work        what another thread does for the node's one thread, likewise.
+Task        what another thread does for the node's one thread: a ``Work`` of any result.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, UnknownServerError
 from fencepost.controller.view import View
 from fencepost.records.logged import StateRecord
+from fencepost.wire.dispatch import Closing
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -44,13 +45,6 @@ class Reply(Protocol[R_contra]):
         """``throttle_ms``: for so long the client's connection is muted."""
 
 
-class Closing(Protocol):
-    """Where a reply goes, if that can be closed: a client's connection."""
-
-    def close(self, reason: str, /) -> None:
-        """The reply cannot be given: let its client find out at once."""
-
-
 class Submit(Protocol):
     """See ``Proposer.submit``."""
 
@@ -65,6 +59,23 @@ class Background(Protocol):
 
     def __call__(self, work: Callable[[], R], done: Callable[[R | BaseException], None], /) -> None:
         """``done`` takes, on the node's one thread, what ``work`` returns or raises."""
+
+
+class Task(Protocol):
+    """A ``Work`` of any result."""
+
+    @property
+    def name(self) -> str:
+        """Of what takes the result, for logs and metrics."""
+
+    def run(self) -> None:
+        """Do it, on another thread, and keep its result. Raises what the work raises."""
+
+    def fail(self, error: BaseException, /) -> None:
+        """Keep what it raised, or why it was not begun."""
+
+    def end(self) -> None:
+        """Give the result, on the node's one thread."""
 
 
 class Writes(Protocol):
@@ -109,6 +120,7 @@ class Submission(Protocol):
 
 
 UNDECIDED: Final = UnknownServerError("no decision was made")
+UNDONE: Final = RuntimeError("the work was not done")
 
 
 class Request(Struct, Generic[R]):
@@ -139,6 +151,34 @@ class Request(Struct, Generic[R]):
     def respond(self) -> None:
         """See Submission."""
         self.reply(self.outcome, self.throttle_ms)
+
+
+class Work(Generic[R]):
+    """What another thread does, and what takes its result or exception."""
+
+    __slots__ = ("_done", "_outcome", "_work")
+
+    def __init__(self, work: Callable[[], R], done: Callable[[R | BaseException], None]) -> None:
+        self._work = work
+        self._done = done
+        self._outcome: R | BaseException = UNDONE
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return name_of(self._done)
+
+    def run(self) -> None:
+        """See Task."""
+        self._outcome = self._work()
+
+    def fail(self, error: BaseException, /) -> None:
+        """See Task."""
+        self._outcome = error
+
+    def end(self) -> None:
+        """See Task."""
+        self._done(self._outcome)
 
 
 def name_of(call: Callable[[*Ts], R]) -> str:

@@ -31,13 +31,14 @@ from fencepost.controller.view import Overlay, View
 from fencepost.quorum.draft import Draft
 from fencepost.quorum.gather import CROWD, Gather
 from fencepost.quorum.in_flight import InFlight
-from fencepost.quorum.port import Closing, Decide, R, Reply, Request, Submission
+from fencepost.quorum.port import Decide, R, Reply, Request, Submission
 from fencepost.quorum.raft_log import RaftLog
 from fencepost.records.batch import BatchRecord, encode_batch
 from fencepost.records.control import ControlRecord, encode_control
 from fencepost.records.entry import Entry, LoggedBatch, encode_entry
 from fencepost.records.types import Log, NodeId, ProposalNumber, Term
 from fencepost.snapshots.store import HALTING, Store
+from fencepost.wire.dispatch import Closing
 from fencepost.wire.limited_log import LimitedLog
 
 PENDING_MAX: Final = 20_000  # requests that wait; one more is refused with a code that clients retry

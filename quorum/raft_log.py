@@ -21,7 +21,7 @@ L14      it uses another clock than the rest of the node: ``use_clock`` replaces
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import pysyncobj.syncobj
 from pysyncobj import SyncObj, SyncObjConf
@@ -29,7 +29,7 @@ from pysyncobj.node import Node as PysyncobjNode
 from pysyncobj.transport import Transport
 
 from fencepost.quorum.firewall import RaftMessage
-from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.quorum.journal import REGULAR, Journal, JournalEntry
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.records.types import LogIndex, NodeId, Term
 
@@ -79,12 +79,10 @@ class _NoPickle:
 class _NoSerializer:
     """Stands where pysyncobj keeps its dump machinery: it never has anything."""
 
-    def __init__(self, *_: object) -> None: ...
-
-    def getTransmissionData(self, _node: object) -> None:  # noqa: N802 - pysyncobj's name
+    def getTransmissionData(self, _node: PysyncobjNode) -> None:  # noqa: N802 - pysyncobj's name
         """No dump to send; the firewall turns the empty message into Behind."""
 
-    def cancelTransmisstion(self, _node: object) -> None:  # noqa: N802
+    def cancelTransmisstion(self, _node: PysyncobjNode) -> None:  # noqa: N802
         """Do nothing: no transmission is under way."""
 
 
@@ -107,13 +105,13 @@ _NO_POLLER: Final = SimpleNamespace(poll=lambda _timeout: None, subscribe=lambda
 
 def use_clock(clock: Callable[[], float], rng: random.Random) -> None:
     """Give every RaftLog of this process its clock and its randomness. Call before the first one."""
-    core: Any = pysyncobj.syncobj
+    core = pysyncobj.syncobj
     core.monotonicTime = clock
     core.random = rng
     core.createPoller = lambda _kind: _NO_POLLER
     core.createJournal = lambda journal: journal
     core.PIPE_NOTIFIER_ENABLED = False
-    core.Serializer = _NoSerializer
+    core.Serializer = lambda *_: _NoSerializer()
     core.pickle = _NoPickle()
 
 
@@ -121,6 +119,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     """One voter's Raft core. ``transport`` is a pysyncobj Transport; see quorum/transport.py."""
 
     _SyncObj__raftElectionDeadline: float
+    _SyncObj__raftLeader: "RaftNode | None"
     _SyncObj__raftCommitIndex: LogIndex
     _SyncObj__raftLastApplied: LogIndex
 
@@ -201,10 +200,11 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     def _SyncObj__getEntries(  # noqa: N802
         self, first: int | None, count: int | None = None, bytes_max: int | None = None
-    ) -> Any:
+    ) -> list[JournalEntry]:
         """The same as pysyncobj's, without a slice for a single entry, as most calls want."""
         if first is None or count != 1 or bytes_max is not None:
-            return super()._SyncObj__getEntries(first, count, bytes_max)
+            several: list[JournalEntry] = super()._SyncObj__getEntries(first, count, bytes_max)
+            return several
         entry = self._journal.entry_at(first)
         return [] if entry is None else [entry]
 
@@ -234,7 +234,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     @property
     def leader_id(self) -> NodeId | None:
         """Whom this node follows, itself included."""
-        leader: Any = self._SyncObj__raftLeader
+        leader = self._SyncObj__raftLeader
         return None if leader is None else NodeId(leader.id)
 
     @property

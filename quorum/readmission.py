@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import levels, voters
 from fencepost.controller.view import View
@@ -28,7 +29,7 @@ class Readmission:
         raft: RaftLog,
         connected: Collection[NodeId],
         named_levels: Mapping[NodeId, int],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._peers = peers
         self._proposer = proposer

@@ -31,7 +31,7 @@ from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
 from fencepost.quorum.journal import NO_OP, Journal
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
-from fencepost.quorum.port import Background, Closing, Decide, R, Reply
+from fencepost.quorum.port import Background
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
@@ -199,12 +199,6 @@ class Replica:
     def lost(self, peer: NodeId) -> None:
         """The connection on which ``peer`` sends has closed: it died, or was cut off."""
         self.raft.connection_closed(peer)
-
-    def submit(
-        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
-    ) -> None:
-        """Decide as active controller; see Proposer.submit. The caller runs a turn soon."""
-        self.proposer.submit(decide, reply, patient=patient, closing=closing)
 
     # -- the turn ---------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ a simulation moves them itself.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from pysyncobj.transport import Transport
 
@@ -79,6 +78,6 @@ class PeerTransport(Transport):  # type: ignore[misc]
         """Deliver one frame of ``peer``."""
         if self.firewall is None:
             return
-        answer: Any = self.firewall.incoming(peer, message)
+        answer = self.firewall.incoming(peer, message)
         if answer is not None:
             self.answer(peer, answer)

@@ -30,6 +30,7 @@ from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 from tests.mutants.stalls_turns import STALLS_TURNS
+from tests.mutants.typed import TYPED
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
@@ -148,8 +149,8 @@ MUTANTS: Final = (
         "commit-clamp",
         "a commit index beyond the log is cut back at a start (H10)",
         "quorum/journal.py",
-        'min(self._meta("raft.commit", 1), self.last_index)',
-        'self._meta("raft.commit", 1)',
+        "min(1 if commit_index is None else commit_index, self.last_index)",
+        "1 if commit_index is None else commit_index",
         (JOURNAL + "test_h10_a_commit_index_beyond_the_log_is_cut_back_to_it",),
     ),
     Mutant(
@@ -318,4 +319,5 @@ MUTANTS: Final = (
     *REGISTRY,
     *LAYOUT,
     *SIMULATED,
+    *TYPED,
 )

@@ -59,5 +59,5 @@ def test_a_mutant_in_a_file_that_its_tests_do_not_import_is_refused() -> None:
     with copied_tree() as copy:
         assert run_tests(copy, [TEST]) == {TEST: True}
         elsewhere = Mutant("x", "", "bench/demo.py", "LOAD_S", "LOAD", (TEST,))
-        with pytest.raises(Stale, match=r"cli/demo\.py is broken, and no test has imported it here"):
+        with pytest.raises(Stale, match=r"bench/demo\.py is broken, and no test has imported it here"):
             run_tests(copy, [TEST], elsewhere)

@@ -292,7 +292,7 @@ class Rig:
     def ask(self, node: int, decide: Decide[Any]) -> Answers:
         """Submit a decision. The node takes no turn: the script decides when."""
         answers = Answers()
-        self[node].submit(decide, answers)
+        self[node].proposer.submit(decide, answers)
         return answers
 
     def allocate(self, node: int, length: int = 1000, epoch: int | None = None) -> Answers:

@@ -204,10 +204,10 @@ class Stage:
         jobs, self.jobs = self.jobs, []
         for node, job in jobs:
             try:
-                result = job.work()
+                job.task.run()
             except ApiError as error:
-                result = error
-            self.carry_out(node, self[node].completed(job.done, result))
+                job.task.fail(error)
+            self.carry_out(node, self[node].ended(job.task))
 
     def tick(self, node: int) -> Sequence[Obligation]:
         return self.carry_out(node, self[node].tick())

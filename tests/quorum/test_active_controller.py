@@ -18,6 +18,7 @@ from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
 from fencepost.node.active_controller import EXIT_HALTED, Controller
 from fencepost.node.driver import Background, CallAfter, Driver, Halt, Obligations, Send, TickAfter, Turn
+from fencepost.quorum.port import Task, Work
 from fencepost.records.types import NodeId
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.node_identity import format_directory, id_text, random_id
@@ -46,6 +47,10 @@ class Played:
     def _event(self, what: str) -> Obligations:
         self.events.append(what)
         return ()
+
+    def ended(self, task: Task) -> Obligations:
+        task.end()
+        return self._event("ended")
 
     def turn(self) -> Obligations:
         return self._event("turn")
@@ -143,7 +148,7 @@ def test_obligations_are_carried_out_in_order_and_to_the_last(
             controller._carry_out(
                 [
                     Send(TWO, b"entry"),
-                    Background(work, results.append),
+                    Background(Work(work, results.append)),
                     Send(TWO, b"ack"),
                     TickAfter(0.0),
                     CallAfter(0.0, lambda: due.append("soon")),
@@ -155,7 +160,7 @@ def test_obligations_are_carried_out_in_order_and_to_the_last(
             assert sent == [(TWO, b"entry"), (TWO, b"ack"), (ONE, b"vote")]
             assert player.events == []
             await until(lambda: len(player.events) == 5)
-            assert sorted(player.events) == ["completed", "resume", "resume", "tick", "turn"]
+            assert sorted(player.events) == ["ended", "resume", "resume", "tick", "turn"]
             assert sorted(due) == ["later", "soon"]
             assert results == ["done"]
             assert threads != [threading.get_ident()]
@@ -173,7 +178,7 @@ def test_what_another_thread_raises_is_its_result(controller_of: Callable[[], Co
 
         with played(controller) as (_, _sent):
             results: list[object] = []
-            controller._carry_out([Background(work, results.append)])
+            controller._carry_out([Background(Work(work, results.append))])
             await until(lambda: results)
             assert results == [failure]
 
@@ -192,7 +197,7 @@ def test_without_a_thread_the_work_has_failed(controller_of: Callable[[], Contro
         asyncio.get_running_loop().set_default_executor(NoThreads())
         with played(controller) as (player, _):
             results: list[object] = []
-            controller._carry_out([Background(lambda: None, results.append), Turn()])
+            controller._carry_out([Background(Work(lambda: None, results.append)), Turn()])
             await until(lambda: len(player.events) == 2)
             assert results == [failure]
 

@@ -117,7 +117,7 @@ def test_answering_takes_so_much_time_and_ticks_come_between(three: Rig) -> None
 
     three[1].raft.tick = counted  # type: ignore[method-assign]
     for _ in range(6):
-        three[1].submit(lambda _view, _now: Decision((), None), slow)
+        three[1].proposer.submit(lambda _view, _now: Decision((), None), slow)
     three.turn(1)
     three.flow()
     assert len(given) == 6
@@ -207,7 +207,7 @@ def test_what_a_long_turn_has_no_time_for_is_the_next_ones(
         turns.setdefault("propose", count[0])
         return proposes(payload)
 
-    leader.submit(lambda _view, _now: Decision((), None), reply)
+    leader.proposer.submit(lambda _view, _now: Decision((), None), reply)
     three.turn(1)
     leader.raft.tick = tick  # type: ignore[method-assign]
     leader.raft._on_committed = apply

@@ -244,7 +244,9 @@ def test_work_of_a_service_is_done_elsewhere_and_comes_back_as_an_event(alone: S
     alone.carry_out(1, alone[1].background(lambda: "found", results.append))
     ((_, job),) = alone.jobs
     assert results == []
-    assert alone[1].completed(job.done, job.work()) == [TURN]
+    job.task.run()
+    assert results == []
+    assert alone[1].ended(job.task) == [TURN]
     assert results == ["found"]
 
 
@@ -273,7 +275,7 @@ def test_a_step_of_a_service_that_fails_stops_nothing_else(three: Stage, failure
     three.carry_out(1, driver.background(lambda: None, fails))
     ((_, job),) = three.jobs
     assert driver.resume(fails) == driver.resume(fails, "an answer") == []
-    three.carry_out(1, driver.completed(job.done, None))
+    three.carry_out(1, driver.ended(job.task))
     assert driver.replica.proposer.violations.total() == 3
     assert three.lines[ONE].events == ["service_failed"]
     replies = three.submit(1)

@@ -99,7 +99,9 @@ def test_h9_an_answer_leaves_when_the_leaders_own_entry_is_on_disk(three: Rig) -
     """The leader counts itself, so it must have flushed before the tick that counts."""
     seen: list[bool] = []
     index = three[1].journal.last_index + 1
-    three[1].submit(three.decide_allocate(1), lambda _answer, _ms: seen.append(on_disk(three[1], index)))
+    three[1].proposer.submit(
+        three.decide_allocate(1), lambda _answer, _ms: seen.append(on_disk(three[1], index))
+    )
     three[1].turn()  # proposed and sent, not flushed
     assert not on_disk(three[1], index)
     three[2].received(NodeId(1), three.frames[NodeId(1), NodeId(2)].pop())

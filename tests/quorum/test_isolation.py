@@ -151,7 +151,7 @@ def test_an_answer_that_cannot_be_given_closes_its_connection(three: Rig, error:
 
     connection = Connection()
     before = three.allocate(1)
-    three[1].submit(lambda _view, _now: Decision((), None), reply, closing=connection)
+    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply, closing=connection)
     after = three.allocate(1)
     three.turn(1)
     three.flow()
@@ -165,7 +165,7 @@ def test_a_refusal_that_cannot_be_given_does_not_keep_others_waiting(three: Rig,
     def reply(_outcome: Any, _throttle_ms: int) -> None:
         raise ZeroDivisionError("a bug")
 
-    three[1].submit(lambda _view, _now: Decision((), None), reply)
+    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply)
     after = three.allocate(1)
     if how != "deposed":
         three.turn(1)
@@ -186,7 +186,7 @@ def test_what_the_own_store_raises_while_an_answer_is_given_halts(three: Rig, er
     def reply(_outcome: Any, _throttle_ms: int) -> None:
         raise error
 
-    three[1].submit(lambda _view, _now: Decision((), None), reply)
+    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply)
     three.turn(1)
     with pytest.raises(type(error)):
         three.flow()

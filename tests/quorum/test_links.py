@@ -375,8 +375,8 @@ def test_bytes_of_strangers_fill_no_log_and_hide_no_peer() -> None:
             lines: list[str] = []
             one.links.refusals._log = LimitedLog(structlog.wrap_logger(None, processors=[_keep(lines)]))
             for number in range(1000):
-                one.links.refusals.add(f"a frame of {number} bytes", "somewhere", is_peer=False)
-            one.links.refusals.add("node id 2 is taken", "there")
+                one.links.refusals.add(f"a frame of {number} bytes", ("192.0.2.1", 1), is_peer=False)
+            one.links.refusals.add("node id 2 is taken", ("192.0.2.2", 2))
             assert len(lines) == 11
             assert lines[-1] == "node id 2 is taken"
 

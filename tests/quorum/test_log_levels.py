@@ -66,7 +66,7 @@ def raise_to(rig: Rig, node: int, level: int) -> Any:
 
 def ask(rig: Rig, node: int, decide: Any) -> Any:
     answers = Answers()
-    rig[node].submit(decide, answers)
+    rig[node].proposer.submit(decide, answers)
     rig.settle()
     (answer,) = answers.all
     return answer
@@ -205,9 +205,9 @@ def test_what_is_decided_after_a_raise_is_in_an_entry_of_its_own(make_rig: MakeR
 
     highest = rig[1].highest_levels
     before = rig[1].image.header.version
-    rig[1].submit(look, Answers())
-    rig[1].submit(lambda view, _now: levels.decide_upgrade(view, 1, NodeId(1), highest), Answers())
-    rig[1].submit(look, Answers())
+    rig[1].proposer.submit(look, Answers())
+    rig[1].proposer.submit(lambda view, _now: levels.decide_upgrade(view, 1, NodeId(1), highest), Answers())
+    rig[1].proposer.submit(look, Answers())
     rig.settle()
     assert seen == [(before, 0), (before + 1, 1)]
 

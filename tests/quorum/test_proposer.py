@@ -49,7 +49,7 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
 
 def ask_patiently(rig: Rig) -> Answers:
     answers = Answers()
-    rig[1].submit(rig.decide_allocate(1), answers, patient=True)
+    rig[1].proposer.submit(rig.decide_allocate(1), answers, patient=True)
     return answers
 
 

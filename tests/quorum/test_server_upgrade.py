@@ -11,16 +11,16 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller.authorization import Acls
 from fencepost.controller.brokers import BROKERS, Broker
-from fencepost.controller.errors import ClusterAuthorizationFailed
+from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, NotController
 from fencepost.controller.migration_phase import MIGRATION, Migration, Phase
-from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.view import EmptyView, Overlay
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
 from fencepost.quorum.port import Decide
 from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.replica import Replica
-from fencepost.records.types import BrokerEpoch, BrokerId
+from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import Context, Reply
@@ -42,6 +42,9 @@ quorum.secret.file=secret
 
 def config() -> NodeConfig:
     return parse_properties(CONFIG, Path("/node.properties"))
+
+
+BLOCK = ProducerIdBlock(ProducerId(0), 1000)
 
 
 class Stage:
@@ -97,6 +100,29 @@ def test_a_node_that_stood_still_fences_nobody_for_it() -> None:
     assert stage.submitted == [], "a whole session again"
     stage.server.sweep(43_000)
     assert len(stage.submitted) == 1, "and then it is over"
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcome", "throttle_ms", "counted"),
+    [
+        pytest.param(Phase.NONE, BLOCK, 0, ["granted"], id="granted"),
+        pytest.param(Phase.NONE, BLOCK, 7, ["throttled"], id="throttled"),
+        pytest.param(Phase.NONE, NotController("deposed"), 0, [], id="not-decided"),
+        pytest.param(Phase.BRIDGE, NotController("deposed"), 0, ["refused"], id="not-decided-by-zookeeper"),
+    ],
+)
+def test_a_block_is_counted_when_its_reply_is_given(
+    phase: Phase, outcome: ProducerIdBlock | ApiError, throttle_ms: int, counted: list[str]
+) -> None:
+    stage = Stage(phase)
+    request = AllocateProducerIds(BrokerId(1), BrokerEpoch(5))
+    stage.server.migrator.deposed()  # so that blocks of a bridge are decided like all others
+    answers = stage.ask(stage.server.allocate, request, "User:broker")
+    ((_, reply),) = stage.submitted
+    assert not any(stage.server._blocks.values())
+    reply(outcome, throttle_ms)
+    assert [each for each, count in stage.server._blocks.items() for _ in range(count)] == counted
+    assert len(answers.all) == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)

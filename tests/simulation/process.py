@@ -37,7 +37,7 @@ from fencepost.node.driver import (
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
 from fencepost.quorum.messages import Vote, decode
-from fencepost.quorum.port import Decide, Reply
+from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
@@ -293,7 +293,7 @@ class Process:
         elif isinstance(obligation, CallAfter):
             self._after(held_s, obligation.seconds, driver.resume, obligation.call)
         elif isinstance(obligation, Background):
-            self._background(obligation.work, obligation.done)
+            self._background(obligation.task)
         elif isinstance(obligation, End):
             self._agenda.after(held_s, self._run_in, self.life, self._end)
         elif isinstance(obligation, Halt):
@@ -340,7 +340,7 @@ class Process:
             self._ledger.voted(self.node_id, self.directory_id, Term(message.term), peer)
         self.network.send(self.node_id, peer, frame, held_s)
 
-    def _background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _background(self, task: Task) -> None:
         """Another thread: the work happens in one go a little later, its result is told later still."""
         life = self.life
 
@@ -349,14 +349,14 @@ class Process:
                 return
             try:
                 self.disk.work()
-                result = work()
+                task.run()
             except OSError as error:
-                result = error
-            self._agenda.after(self._rng.uniform(0.0, 0.2), finish, result)
+                task.fail(error)
+            self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
 
-        def finish(result: Any) -> None:
+        def finish() -> None:
             if self.driver is not None:
-                self._run_in(life, self.driver.completed, done, result)
+                self._run_in(life, self.driver.ended, task)
 
         self._agenda.after(self._rng.uniform(0.0, 0.2), execute)
 

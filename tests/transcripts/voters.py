@@ -168,7 +168,7 @@ class VoterStory:
         self._ask(node, client, lambda view, _now: producer_ids.decide_allocate(view, request, 1000))
 
     def _ask(self, node: int, client: str, decide: Any) -> None:
-        self.rig[node].submit(
+        self.rig[node].proposer.submit(
             decide, lambda told, _ms: self.rig.said.append(f"{client} is told {answer(told)}")
         )
 
