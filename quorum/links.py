@@ -19,6 +19,7 @@ import secrets
 import uuid
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -52,6 +53,7 @@ BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 HANDSHAKE_S: Final = 2.0  # from the first packet to the last word of the handshake
 LINGER_S: Final = 0.5
 RETRY_S: Final = (0.02, 0.5)  # first and longest wait between attempts to connect
+TURN_S: Final = 0.01  # of taking one peer's frames at a time
 UNKNOWN_MAX: Final = 64  # connections that have not authenticated yet; then the oldest makes room
 
 
@@ -201,6 +203,7 @@ class _Framed(asyncio.Protocol):
         self.closed = asyncio.Event()
         self._cut_off: asyncio.TimerHandle | None = None
         self._buffer = bytearray()
+        self._is_behind = False  # frames are left for the next turn of the loop, and reading is paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
@@ -208,12 +211,17 @@ class _Framed(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        if not self._is_behind:
+            self._take_frames()
+
+    def _take_frames(self) -> None:
+        """For TURN_S: each may cost a flush, and hundreds may be here. Then timers and others come first."""
+        until_s, was_behind, self._is_behind = monotonic() + TURN_S, self._is_behind, False
         position = 0
-        while len(self._buffer) - position >= 4 and self.transport is not None:
+        while len(self._buffer) - position >= 4 and self.transport is not None and not self._is_behind:
             size = int.from_bytes(self._buffer[position : position + 4], "big")
             if size > self.frame_bytes_max:
-                reason = f"a frame of {size} bytes, at most {self.frame_bytes_max} are taken"
-                self.refuse(reason, is_peer=False)
+                self.refuse(f"a frame of {size} bytes, at most {self.frame_bytes_max}", is_peer=False)
                 return
             if len(self._buffer) - position - 4 < size:
                 break
@@ -224,7 +232,12 @@ class _Framed(asyncio.Protocol):
             except (CorruptData, Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 self.refuse(str(error), is_peer=isinstance(error, Refusal))
                 return
+            self._is_behind = len(self._buffer) > position and monotonic() > until_s
         del self._buffer[:position]
+        if self._is_behind:
+            asyncio.get_running_loop().call_soon(self._take_frames)
+        if self.transport is not None and self._is_behind is not was_behind:
+            (self.transport.pause_reading if self._is_behind else self.transport.resume_reading)()
 
     def frame_received(self, frame: bytes) -> None:
         """One whole frame. Raises Refusal, CorruptData."""

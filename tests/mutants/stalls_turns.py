@@ -70,4 +70,12 @@ STALLS_TURNS: Final = (
         "            self._reply(outcomes[-1], self._throttle_ms)",
         (TOPICS + "test_what_is_not_decided_says_so_and_the_rest_is_done[2]",),
     ),
+    Mutant(
+        "takes-all-frames-of-a-peer",
+        "a peer's frames are taken for so long at a time",
+        "quorum/links.py",
+        "            self._is_behind = len(self._buffer) > position and monotonic() > until_s\n",
+        "",
+        ("tests/quorum/test_links_turns.py::test_other_work_comes_between_the_frames_of_a_peer",),
+    ),
 )

@@ -1,0 +1,67 @@
+"""A peer's frames are taken for so long at a time: the rest of the node has its turn between them."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+import fencepost.quorum.links
+from fencepost.quorum.links import TURN_S, Links, _Framed
+from tests.wire.test_listener import Wire
+
+FRAMES = 7
+
+
+def framed(number: int) -> bytes:
+    return (1).to_bytes(4, "big") + bytes((number,))
+
+
+class Slow(_Framed):
+    """Each of its frames takes 0.6 TURN_S."""
+
+    now_s = 0.0
+
+    def __init__(self) -> None:
+        super().__init__(cast(Links, SimpleNamespace(open=set())))
+        self.taken: list[int] = []
+
+    def frame_received(self, frame: bytes) -> None:
+        Slow.now_s += 0.6 * TURN_S
+        self.taken.append(frame[0])
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fencepost.quorum.links, "monotonic", lambda: Slow.now_s)
+
+
+def test_other_work_comes_between_the_frames_of_a_peer() -> None:
+    async def story() -> None:
+        slow, wire = Slow(), Wire()
+        slow.connection_made(cast(asyncio.Transport, wire))
+        slow.data_received(b"".join(map(framed, range(FRAMES))) + framed(FRAMES)[:3])
+        counts = [len(slow.taken)]
+        paused = not wire.reading
+        slow.data_received(framed(FRAMES)[3:])  # what was on its way already
+        while not wire.reading:
+            await asyncio.sleep(0)
+            counts.append(len(slow.taken))
+        assert paused
+        assert slow.taken == list(range(FRAMES + 1))
+        assert counts[:3] == [2, 4, 6]
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+
+
+def test_a_connection_that_is_lost_takes_no_more_frames() -> None:
+    async def story() -> None:
+        slow, wire = Slow(), Wire()
+        slow.connection_made(cast(asyncio.Transport, wire))
+        slow.data_received(b"".join(map(framed, range(FRAMES))))
+        slow.connection_lost(None)
+        for _ in range(FRAMES):
+            await asyncio.sleep(0)
+        assert slow.taken == [0, 1]
+
+    asyncio.run(asyncio.wait_for(story(), 10))
