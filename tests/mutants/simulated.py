@@ -106,4 +106,15 @@ SIMULATED: Final = (
         "            del service\n",
         (DUTIES + "test_a_new_leader_gives_every_broker_a_whole_session",),
     ),
+    Mutant(
+        "archive-batches-unchecked",
+        "an archive is cut at the first batch of which a power loss took a part",
+        "snapshots/segments.py",
+        '        raise TornTail(f"the file ends after {len(content)} bytes of a batch of {header.size}")\n'
+        "    checked_header(content)\n",
+        '        raise TornTail(f"the file ends after {len(content)} bytes of a batch of {header.size}")\n',
+        (
+            "tests/simulation/test_power_loss.py::test_an_archive_that_lost_sectors_is_again_what_was_committed",
+        ),
+    ),
 )

@@ -1,12 +1,18 @@
-"""What a power loss takes of an archive: what it wrote and did not sync."""
+"""What a power loss takes of an archive: of what it wrote and did not sync the end, or any sectors.
+
+A file system may know the new size of a file before it has its content: what is missing reads as zeros.
+"""
 
 import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from fencepost.records.types import Offset
 from fencepost.snapshots.archive import Archive
+
+SECTOR_BYTES: Final = 512
 
 
 class Unsynced:
@@ -16,6 +22,7 @@ class Unsynced:
         self._directory = directory
         self._rng = rng
         self._synced_bytes: dict[Path, int] = {}
+        self.sectors_lost = 0
 
     def watch(self, archives: Iterable[Archive]) -> None:
         """Remember what is on disk after each sync. Opening an archive was one."""
@@ -34,11 +41,24 @@ class Unsynced:
         noting()
 
     def lose(self) -> None:
-        """Cut the newest segment somewhere after what was synced; one that was never synced may be empty."""
+        """Of the newest segment, after what was synced; one that was never synced may be empty."""
         for path in self._segments()[-1:]:
             size, synced = path.stat().st_size, self._synced_bytes.get(path, 0)
-            if os.access(path, os.W_OK) and path.stat().st_mode & 0o200 and synced < size:
+            if not (os.access(path, os.W_OK) and path.stat().st_mode & 0o200 and synced < size):
+                continue
+            if self._rng.random() < 0.5:
                 os.truncate(path, self._rng.randint(synced, size))
+            else:
+                self._lose_sectors(path, synced, size)
+
+    def _lose_sectors(self, path: Path, synced: int, size: int) -> None:
+        with path.open("r+b") as file:
+            for sector in range(synced // SECTOR_BYTES, -(-size // SECTOR_BYTES)):
+                first, end = sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES
+                if self._rng.random() < 0.5:
+                    file.seek(max(first, synced))
+                    file.write(bytes(min(end, size) - max(first, synced)))
+                    self.sectors_lost += 1
 
     def forget(self) -> None:
         """The directory is gone."""

@@ -105,7 +105,7 @@ class Process:
         self._log = cast(FilteringBoundLogger, Log(node_id, trace))
         self._thread = Thread(agenda, self._event, lambda: False)
         self._flushed = False  # by the event that runs
-        self._unsynced = Unsynced(self.directory, rng)
+        self.unsynced = Unsynced(self.directory, rng)
         self.disk = BadDisk(rng, self._weather)
         self._metrics = NodeMetrics()
 
@@ -156,7 +156,7 @@ class Process:
         self.disk.watch(self.replica)
         self.driver.services = self._services(life)
         self._ledger.started(self.node_id, self.replica)
-        self._unsynced.watch(self.replica.archiver.archives.values())
+        self.unsynced.watch(self.replica.archiver.archives.values())
         timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
         for period_s, event in timers:
             self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
@@ -173,7 +173,7 @@ class Process:
         for archive in replica.archiver.archives.values():
             close_files(archive)
         if power_loss:
-            self._unsynced.lose()
+            self.unsynced.lose()
         if self.network is not None:
             self.network.died(self.node_id)
 
@@ -201,7 +201,7 @@ class Process:
         shutil.rmtree(self.directory)
         self.directory_id = directory_id
         self.initial_voters = None
-        self._unsynced.forget()
+        self.unsynced.forget()
 
     def stop(self) -> None:
         """SIGSTOP."""

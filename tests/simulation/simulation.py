@@ -41,13 +41,13 @@ from tests.simulation.network import Network
 from tests.simulation.process import Process
 from tests.simulation.weather import Weather
 
-SMALL: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
-    (fencepost.quorum.snapshotter, "TAIL_ENTRIES", 8),
-    (fencepost.quorum.snapshotter, "CHUNK_BYTES_MAX", 300),
-    (fencepost.quorum.snapshotter, "CHUNK_WAIT_S", 1.0),
-    (fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1),
-    (fencepost.quorum.draft, "DECISIONS_MAX", 3),
-    (fencepost.quorum.journal, "SLICE_MAX", 5),
+CHUNK_WAIT_S: Final = 1.0
+SMALL: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (  # each at least and at most, by the seed
+    (fencepost.quorum.snapshotter, "TAIL_ENTRIES", 8, 20),
+    (fencepost.quorum.snapshotter, "CHUNK_BYTES_MAX", 300, 1_500),
+    (fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1, 3),
+    (fencepost.quorum.draft, "DECISIONS_MAX", 1, 6),
+    (fencepost.quorum.journal, "SLICE_MAX", 2, 9),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
@@ -86,7 +86,7 @@ class Simulation:
         self._numbers = 0
         memory = Path("/dev/shm")
         self.root = root or Path(tempfile.mkdtemp(prefix="storm-", dir=memory if memory.is_dir() else None))
-        self._limits = _limits()
+        self._limits = _limits(random.Random(f"limits {seed}"))
         self._limits.__enter__()
         use_clock(self.clocks.now, self.rng)
         ids = [NodeId(n) for n in range(1, node_count + 1)]
@@ -302,9 +302,11 @@ class Simulation:
 
 
 @contextmanager
-def _limits() -> Iterator[None]:
-    before = [(module, name, getattr(module, name)) for module, name, _ in SMALL]
-    for module, name, value in SMALL:
+def _limits(rng: random.Random) -> Iterator[None]:
+    chosen = [(module, name, rng.randint(least, most)) for module, name, least, most in SMALL]
+    values = [*chosen, (fencepost.quorum.snapshotter, "CHUNK_WAIT_S", CHUNK_WAIT_S)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in values]
+    for module, name, value in values:
         setattr(module, name, value)
     try:
         yield

@@ -60,8 +60,8 @@ def weather_the_transactions(
     seed: int, storm_s: float = STORM_S, *, strangers: float = 0.0
 ) -> TransactionSimulation:
     """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters."""
-    _, weather = weather_of(seed)
-    with TransactionSimulation(seed, weather=weather, strangers=strangers) as sim:
+    storm = Storm.of(seed)
+    with TransactionSimulation(seed, storm.node_count, storm.weather, strangers=strangers) as sim:
         sim.run(storm_s)
         sim.heal()
         sim.demand_commits()
