@@ -133,7 +133,7 @@ def test_garbage_of_a_peer_that_knows_the_secret_disturbs_nobody(
     check_run(nodes, load, since)
 
 
-CLOSED = "closed by the other side|[Cc]onnection reset"  # by the byte limit of the request's key
+CLOSED = "closed by the other side|[Cc]onnection reset|Broken pipe"  # what comes depends on who is faster
 OVERSIZED = [
     pytest.param({"features": [Feature(f"f{n}", 1, 1) for n in range(15_000)]}, CLOSED, id="15000-features"),
     pytest.param(
