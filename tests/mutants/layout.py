@@ -58,7 +58,7 @@ LAYOUT: Final = (
         'LENGTH_COUNTS_FROM: Final = AT["leader_epoch"]\n',
         'LENGTH_COUNTS_FROM: Final = AT["length"]\n',
         (
-            BATCH_LAYOUT + "test_the_size_counts_what_stands_before_the_length",
+            BATCH_LAYOUT + "test_the_fields_are_kafkas",
             "tests/records/test_batch.py::test_the_bytes_are_kafkas",
         ),
     ),
