@@ -1,6 +1,6 @@
 """What clients received, compared with what the nodes' archives keep.
 
-Refused   must not be done. An allocation names its broker and no request, so each client asks as a broker of
+Refused   must not be done. An allocation names its broker and no request, so each client has a broker of
           its own, one request at a time: what the archive has for it beyond its grants must be one of its
           unknown attempts, sent before the grant that follows in the archive was received.
 Granted   must be kept (I2): a block that a client holds stands in the archive, for its broker.

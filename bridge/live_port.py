@@ -146,23 +146,23 @@ class LivePort:
         await self._zookeeper.stop()
 
     def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.identity``."""
         self._ask(self._identity(), told)
 
     def read(self, told: Callable[[Seen], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.read``."""
         self._ask(self._read(), told)
 
     def create(self, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.create``."""
         self._ask(self._write(self._zookeeper.create(BLOCK_PATH, None)), told)
 
     def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.write_block``."""
         self._ask(self._set(block_content(block), version), told)
 
     def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.write_fence``."""
         self._ask(self._set(fence_content(fence), fence.intent.zk_version), told)
 
     def _ask(self, answer: Coroutine[Any, Any, T], told: Callable[[T], None]) -> None:

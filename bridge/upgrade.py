@@ -70,7 +70,7 @@ class Upgrade:
         }
 
     def steps(self, request: Migrate) -> Steps[Migrated]:
-        """The command. Raises InvalidRequest with the reason, CoordinatorLoadInProgress: come back later."""
+        """Run the command. Raises InvalidRequest with the reason, CoordinatorLoadInProgress: retry later."""
         if request.command == "status":
             return (yield from self._status(request))
         self._log.info("migration_command_begun", command=request.command, dry_run=request.dry_run)

@@ -121,21 +121,21 @@ class Heard:
         self._hear = hear
 
     def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.identity``."""
         self._port.identity(self._hear(told))
 
     def read(self, told: Callable[[Seen], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.read``."""
         self._port.read(self._hear(told))
 
     def create(self, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.create``."""
         self._port.create(self._hear(told))
 
     def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.write_block``."""
         self._port.write_block(block, version, self._hear(told))
 
     def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
-        """See ZookeeperPort."""
+        """Implements ``ZookeeperPort.write_fence``."""
         self._port.write_fence(fence, self._hear(told))

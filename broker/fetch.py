@@ -219,7 +219,7 @@ class _Waiting:
         self._answer(self._read())
 
     def stop(self) -> None:
-        """See _Parked."""
+        """Implements ``_Parked.stop``."""
         self.expire()
 
     def _answer(self, rows: tuple[FetchedPartition, ...]) -> None:

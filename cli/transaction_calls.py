@@ -135,7 +135,7 @@ async def _explained(brokers: Brokers, transactional_id: str) -> Explanation | N
 
 
 async def list_set_aside(brokers: Brokers) -> SetAsideList:
-    """What the coordinator does not get done; empty where it is of a version that does not say."""
+    """What the coordinator has set aside; empty where it is of a version that does not say."""
     try:
         _, listed = await brokers.patiently(
             lambda: brokers.ask_coordinator(ANY_ID, LIST_SET_ASIDE, ListSetAside())

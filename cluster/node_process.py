@@ -48,7 +48,7 @@ class NodeProcess:
     boot_id: str
 
     def status(self) -> Status:
-        """What the process is doing now. A zombie is dead when its last thread let go of its ports."""
+        """What the process is doing now. A zombie is dead when its last thread has closed its ports."""
         if self.boot_id != _boot_id():
             return "dead"
         try:

@@ -120,7 +120,7 @@ class HeartbeatStatus:
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBroker:
-    """API key 64: an operator removes a broker that will not come back."""
+    """An operator removes a broker that will not return (API key 64)."""
 
     broker_id: BrokerId
 

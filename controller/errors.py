@@ -150,7 +150,7 @@ class RequestTimedOut(ApiError):
 
 
 class CoordinatorLoadInProgress(ApiError):
-    """Come back soon: no block of ids is at hand, or the leader is not active yet."""
+    """No block of ids is at hand, or the leader is not active yet: clients retry soon."""
 
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -288,7 +288,7 @@ class InvalidTransactionTimeout(ApiError):
 
 
 class ConcurrentTransactions(ApiError):
-    """The transaction before is still ending; come back when it has."""
+    """The transaction before is still ending; clients retry until it has ended."""
 
     code = ErrorCode.CONCURRENT_TRANSACTIONS
 

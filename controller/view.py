@@ -121,7 +121,7 @@ class Overlay:
         self.room = base.room
 
     def get(self, table: Table[K, V], key: K) -> V | None:
-        """See View."""
+        """Implements ``View.get``."""
         rows = self._rows.get(table)
         if rows is not None:
             value = rows.get(key, _MISSING)
@@ -164,7 +164,7 @@ class Overlay:
             mine = next(here, None)
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
-        """See MutableView."""
+        """Implements ``MutableView.put``."""
         rows = self._rows.get(table)
         if rows is None:
             rows = self._rows[table] = {}
@@ -173,7 +173,7 @@ class Overlay:
         rows[key] = value
 
     def delete(self, table: Table[K, V], key: K) -> None:
-        """See MutableView."""
+        """Implements ``MutableView.delete``."""
         self.put(table, key, cast(V, _DELETED))
 
     def has_written(self, table: Table[Any, Any]) -> bool:
@@ -214,13 +214,13 @@ class EmptyView:
         self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
-        """See View."""
+        """Implements ``View.get``."""
         return None
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """See View."""
+        """Implements ``View.items``."""
         return iter(())
 
     def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
-        """See View."""
+        """Implements ``View.scan``."""
         return iter(())

@@ -72,7 +72,7 @@ def _decide_batch(
                 decided = decide_add_partitions(view, each, now_ms=now_ms)
             cost = sum(cost_of(record, encode_record(record)[1]) for record in decided.records)
             if records and cost > room:
-                raise CoordinatorLoadInProgress("the entry is full; come back with what is left")
+                raise CoordinatorLoadInProgress("the entry is full; retry with what is left")
             room -= cost
         except ApiError as refusal:
             results.append((each.transactional_id, same_for_all(each, refusal.code)))

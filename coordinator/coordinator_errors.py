@@ -34,7 +34,7 @@ class CoordinatorErrors:
         if isinstance(outcome, NotController):
             proposer = self._replica.proposer
             if self._replica.raft.is_leader and proposer.active_epoch is None:
-                return CoordinatorLoadInProgress("this node becomes the coordinator; come back soon")
+                return CoordinatorLoadInProgress("this node becomes the coordinator; retry soon")
             return NotCoordinator(str(outcome))
         if isinstance(outcome, RequestTimedOut | StorageFull):
             return CoordinatorNotAvailable(str(outcome))

@@ -1,7 +1,7 @@
 """Requests parked until a transaction completes, instead of an answer of CONCURRENT_TRANSACTIONS (51).
 
-Why       51 says: ask again. kafkajs cannot bear it on EndTxn, and for all others the pause before they ask
-          again is longer than the transaction takes. So what would be answered 51 waits here, and is decided
+Why       clients retry 51. kafkajs fails on it in EndTxn, and for all others the pause before they retry is
+          longer than the transaction takes. So what would be answered 51 waits here, and is decided
           together with the decision that completes the transaction: one entry carries both.
 Order     those of one transactional id are decided in the order in which they came.
 Bounds    PARKED_MAX requests at once, each until ``until_s``; after that 51 it is.

@@ -42,7 +42,7 @@ class TransactionLists:
     def read(self, selection: Selection, now_ms: int, reply: Reply[EncodedList]) -> None:
         """Answer with what is selected of all that is applied by now; later, on this thread."""
         if len(self._waiting) >= LISTS_WAITING_MAX:
-            reply(CoordinatorLoadInProgress(f"{LISTS_WAITING_MAX} lists wait; come back"), 0)
+            reply(CoordinatorLoadInProgress(f"{LISTS_WAITING_MAX} lists wait; retry later"), 0)
             return
         self._waiting.append((selection, now_ms, reply))
         self._call_later(0.0, self._next)

@@ -108,11 +108,11 @@ class TransactionRequest(Generic[R]):
         self.until_s = until_s
 
     def submit(self) -> None:
-        """See Parked."""
+        """Implements ``Parked.submit``."""
         self._requests.port(self._decide, self, closing=self._reply)
 
     def refuse(self, refusal: ApiError, /) -> None:
-        """See Parked."""
+        """Implements ``Parked.refuse``."""
         self._reply(refusal, 0)
 
     def __call__(self, outcome: Outcome[R], throttle_ms: int, /) -> None:

@@ -19,7 +19,7 @@ from fencepost.coordinator.marker_job import Job, TopicPartition, txn_marker
 from fencepost.wire.k27_write_txn_markers import TxnMarker
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
-WEDGED_MAX: Final = 10_000  # transactions; past it the oldest is let go, which the walk then tries again
+WEDGED_MAX: Final = 10_000  # transactions; past it the oldest is dropped, which the walk then tries again
 RETRY_S: Final = 1.0
 RETRY_S_MAX: Final = 600.0
 

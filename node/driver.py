@@ -262,7 +262,7 @@ class Driver:
     # -- the end ------------------------------------------------------------------------------------
 
     def hand_over(self) -> Obligations:
-        """A clean stop begins: decide no more, and ask a voter to campaign; each tick asks again.
+        """A clean stop begins: decide no more, and request a voter to campaign; each tick repeats it.
 
         ``End`` follows, once this node leads no more, or no voter took over within ``HAND_OVER_S``.
         """

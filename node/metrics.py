@@ -74,7 +74,7 @@ class NodeMetrics:
         )
         set_aside = Gauge(
             "fencepost_set_aside",
-            "What the active controller does not get done and tries again slowly: markers that a partition "
+            "Work that the active controller has set aside and tries again slowly: markers that a partition "
             "refuses (wedged), rows that timers pass by as a decision on them fails (quarantined)",
             ["kind"],
             registry=registry,

@@ -39,7 +39,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._store = store
         self._entries: list[JournalEntry] = []
         self.last_index = LogIndex(0)
-        """Index of the last entry. An attribute: the Raft core asks some twenty times for each entry."""
+        """Index of the last entry. An attribute: the Raft core reads it some twenty times for each entry."""
         self._load()
         self._term = self._meta("raft.term") or 0
         self._voted_for = self._meta("raft.vote")

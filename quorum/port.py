@@ -83,15 +83,15 @@ class Writes(Protocol):
 
     @property
     def records(self) -> tuple[StateRecord, ...]:
-        """See Decision."""
+        """Implements ``Decision.records``."""
 
     @property
     def extra_cost(self) -> int:
-        """See Decision."""
+        """Implements ``Decision.extra_cost``."""
 
     @property
     def ends_entry(self) -> bool:
-        """See Decision."""
+        """Implements ``Decision.ends_entry``."""
 
 
 class Submission(Protocol):
@@ -135,21 +135,21 @@ class Request(Struct, Generic[R]):
 
     @property
     def concern(self) -> str:
-        """See Submission."""
+        """Implements ``Submission.concern``."""
         return name_of(self.decide)
 
     def run(self, view: View, now_ms: int, /) -> Decision[R | ApiError]:
-        """See Submission."""
+        """Implements ``Submission.run``."""
         decision = self.decide(view, now_ms)
         self.outcome, self.throttle_ms = decision.response, decision.throttle_ms
         return decision
 
     def refuse(self, refusal: ApiError, /) -> None:
-        """See Submission."""
+        """Implements ``Submission.refuse``."""
         self.outcome, self.throttle_ms = refusal, 0
 
     def respond(self) -> None:
-        """See Submission."""
+        """Implements ``Submission.respond``."""
         self.reply(self.outcome, self.throttle_ms)
 
 

@@ -30,7 +30,7 @@ _COMMIT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMarker:
-    """How a producer's transaction ended, and on whose word."""
+    """How a producer's transaction ended, and which coordinator epoch decided it."""
 
     producer_id: ProducerId
     producer_epoch: int

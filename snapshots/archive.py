@@ -210,7 +210,7 @@ class Archive:
         return self.start
 
     def close(self) -> None:
-        """Write, flush, and let go of the files."""
+        """Write, flush, and close the files."""
         self.write()
         self.sync()
         if self._active is not None:

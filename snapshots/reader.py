@@ -39,17 +39,17 @@ class Reader:
         self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
-        """See View."""
+        """Implements ``View.get``."""
         at = row_key(self._generation, table.name, table.encode_key(key))
         raw = as_bytes(self._txn.get(at, db=self._image_db))
         return None if raw is None else table.decode_value(raw)
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """See View."""
+        """Implements ``View.items``."""
         return self.scan(table)
 
     def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
-        """See View."""
+        """Implements ``View.scan``."""
         at = None if after is None else table.encode_key(after)
         prefix = table_prefix(self._generation, table.name)
         for key, value in scan_rows(self._txn, self._image_db, prefix, at):

@@ -224,7 +224,7 @@ class _Rows:
         self.room = ENTRY_COST_MAX
 
     def get(self, table: Table[K, V], key: K) -> V | None:
-        """See View."""
+        """Implements ``View.get``."""
         found = self._cache.get((table.name, key), _MISSING)
         if found is not _MISSING:
             return found  # type: ignore[no-any-return]
@@ -251,12 +251,12 @@ class _Rows:
             at = page[-1][0]
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
-        """See MutableView."""
+        """Implements ``MutableView.put``."""
         self._store.txn.put(self._key(table, key), table.encode_value(value), db=self._store.image_db)
         self._remember((table.name, key), value)
 
     def delete(self, table: Table[K, V], key: K) -> None:
-        """See MutableView."""
+        """Implements ``MutableView.delete``."""
         self._store.txn.delete(self._key(table, key), db=self._store.image_db)
         self._remember((table.name, key), None)
 

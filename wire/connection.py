@@ -174,13 +174,13 @@ class Connection(asyncio.Protocol):
     # What the transport tells us
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
+        """Implements ``asyncio.Protocol.connection_made``."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         if self._lost is not None:  # closed while it was being made
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
+        """Implements ``asyncio.Protocol.data_received``."""
         self._splitter.feed(data)
         try:
             while (frame := self._splitter.next_frame()) is not None:
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
             self._fail(f"unreadable answer: {error}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """Implements ``asyncio.Protocol.connection_lost``."""
         self._fail(str(error) if error else "closed by the other side")
 
     def _take(self, frame: bytes | bytearray) -> None:

@@ -126,7 +126,7 @@ class Then(Generic[R]):
         self.close = closing.close
 
     def __call__(self, outcome: R | ApiError, throttle_ms: int = 0, /) -> None:
-        """See Reply."""
+        """Implements ``Reply.__call__``."""
         self._call(outcome, throttle_ms)
 
 

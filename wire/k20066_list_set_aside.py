@@ -1,4 +1,4 @@
-"""ListSetAside, API key 20066, version 0: what the active controller does not get done, and why.
+"""ListSetAside, API key 20066, version 0: work that the active controller has set aside, and why.
 
 A private API, for ``fencepost health`` and ``fencepost transactions``; older versions do not serve it.
 docs/api-keys.md has its documents.

@@ -1,4 +1,4 @@
-"""What one listener bears: Kafka's settings of sockets and connections, with this project's defaults.
+"""Limits of one listener: Kafka's settings of sockets and connections, with this project's defaults.
 
 Source   Kafka SocketServerConfigs; ``max.connections.per.ip`` counts loopback addresses like any other.
 """

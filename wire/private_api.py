@@ -111,13 +111,13 @@ class Fields(Generic[T]):
         self._writes = tuple((name, kind.write) for name, kind in kinds.items())
 
     def read(self, reader: Reader) -> T:
-        """See Layout."""
+        """Implements ``Layout.read``."""
         values: Any = tuple([read_field(reader) for read_field in self._reads])
         made: T = values if self._make is None else self._make(*values)
         return made
 
     def write(self, writer: Writer, value: Any) -> None:
-        """See Layout."""
+        """Implements ``Layout.write``."""
         if self._make is None:
             for (_, write_field), part in zip(self._writes, value, strict=True):
                 write_field(writer, part)
@@ -147,7 +147,7 @@ class Json(Generic[T]):
             raise msgspec.DecodeError(str(error)) from error
 
     def write(self, writer: Writer, value: T) -> None:
-        """See Layout."""
+        """Implements ``Layout.write``."""
         raw = msgspec.json.encode(value)
         writer.int32(len(raw))
         writer.parts.append(raw)

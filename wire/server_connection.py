@@ -116,17 +116,17 @@ class ServerConnection(asyncio.Protocol):
     # Called by the memory and the admission
 
     def go_on_reading(self) -> None:
-        """See request_memory.Holder."""
+        """Implements ``request_memory.Holder.go_on_reading``."""
         self._waits_for_memory = False
         self._count()
         self._regulate_reading()
 
     def unread_bytes(self) -> int:
-        """See request_memory.Holder."""
+        """Implements ``request_memory.Holder.unread_bytes``."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def received_bytes(self) -> int:
-        """See admission.Admitted."""
+        """Implements ``admission.Admitted.received_bytes``."""
         return self._splitter.buffered
 
     def cut(self, reason: str) -> None:

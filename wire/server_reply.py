@@ -41,7 +41,7 @@ class ServerReply:
         self.request: Any = None
 
     def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
-        """See dispatch.Reply."""
+        """Implements ``dispatch.Reply.__call__``."""
         if self._given:
             raise InvariantViolation(f"{self._api.name} was answered twice: {outcome!r}")
         self._given = True
@@ -61,7 +61,7 @@ class ServerReply:
             self(refusal)
 
     def close(self, reason: str) -> None:
-        """See dispatch.Reply."""
+        """Implements ``dispatch.Reply.close``."""
         self._given = True
         self._connection.close_because(reason)
 

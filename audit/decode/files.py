@@ -75,7 +75,7 @@ class LocalFile:
         return content[:filled]
 
     def close(self) -> None:
-        """See ``OpenFile``."""
+        """Implements ``OpenFile.close``."""
         os.close(self._descriptor)
 
 
@@ -83,7 +83,7 @@ class LocalFiles:
     """The file systems of this machine. Symbolic links are followed."""
 
     def entries(self, path: str) -> list[Entry]:
-        """See ``Files``."""
+        """Implements ``Files.entries``."""
         found = []
         for name in sorted(each.name for each in Path(path).iterdir()):
             try:
@@ -96,17 +96,17 @@ class LocalFiles:
         return found
 
     def entry(self, path: str) -> Entry:
-        """See ``Files``."""
+        """Implements ``Files.entry``."""
         status = Path(path).stat()
         is_directory = stat.S_ISDIR(status.st_mode)
         return Entry(Path(path).name, is_directory, 0 if is_directory else status.st_size)
 
     def identity(self, path: str) -> str:
-        """See ``Files``."""
+        """Implements ``Files.identity``."""
         return os.path.realpath(path)
 
     def open(self, path: str) -> OpenFile:
-        """See ``Files``."""
+        """Implements ``Files.open``."""
         return LocalFile(path)
 
 
@@ -118,12 +118,12 @@ class ArrowFile:
         self.size = opened.size()
 
     def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
-        """See ``OpenFile``."""
+        """Implements ``OpenFile.read``."""
         wanted = max(0, min(count, self.size - position))
         return np.frombuffer(self._opened.read_at(wanted, position), np.uint8)
 
     def close(self) -> None:
-        """See ``OpenFile``."""
+        """Implements ``OpenFile.close``."""
         self._opened.close()
 
 
@@ -134,14 +134,14 @@ class ArrowFiles:
         self._file_system = file_system
 
     def entries(self, path: str) -> list[Entry]:
-        """See ``Files``."""
+        """Implements ``Files.entries``."""
         from pyarrow.fs import FileSelector
 
         found = self._file_system.get_file_info(FileSelector(path))
         return sorted(_arrow_entry(each) for each in found)
 
     def entry(self, path: str) -> Entry:
-        """See ``Files``."""
+        """Implements ``Files.entry``."""
         from pyarrow.fs import FileType
 
         info = self._file_system.get_file_info(path)
@@ -154,7 +154,7 @@ class ArrowFiles:
         return path
 
     def open(self, path: str) -> OpenFile:
-        """See ``Files``."""
+        """Implements ``Files.open``."""
         return ArrowFile(self._file_system.open_input_file(path))
 
 

@@ -18,21 +18,21 @@ class AnyFiles:
     """``fencepost.audit.decode.files.Files`` over all of them."""
 
     def entries(self, path: str) -> list[Entry]:
-        """See ``Files``."""
+        """Implements ``Files.entries``."""
         files, inner = _at(path)
         return files.entries(inner)
 
     def entry(self, path: str) -> Entry:
-        """See ``Files``."""
+        """Implements ``Files.entry``."""
         files, inner = _at(path)
         return files.entry(inner)
 
     def identity(self, path: str) -> str:
-        """See ``Files``."""
+        """Implements ``Files.identity``."""
         return path if _SCHEME in path else LOCAL.identity(path)
 
     def open(self, path: str) -> OpenFile:
-        """See ``Files``."""
+        """Implements ``Files.open``."""
         files, inner = _at(path)
         return files.open(inner)
 

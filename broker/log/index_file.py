@@ -102,7 +102,7 @@ class IndexFile:
         return self.path.exists() and self.path.stat().st_size % self._entry.size == 0
 
     def close(self) -> None:
-        """Let go of the file; it opens again by itself."""
+        """Close the file; it opens again by itself."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

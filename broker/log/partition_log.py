@@ -328,7 +328,7 @@ class PartitionLog:
         return gone
 
     def close(self) -> None:
-        """Flush, save the producers, let go of the files. Raises OSError; the files are let go of anyway."""
+        """Flush, save the producers, close the files. Raises OSError; the files are closed anyway."""
         try:
             if not self._offline:  # else an index may lack what a snapshot would say is there
                 self._segments[-1].index_time()

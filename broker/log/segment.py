@@ -213,7 +213,7 @@ class Segment:
         return fits or self.size == 0
 
     def close(self) -> None:
-        """Let go of the files; they open again by themselves."""
+        """Close the files; they open again by themselves."""
         for index in (self.offsets, self.times, self.aborts):
             index.close()
         if self._descriptor >= 0:

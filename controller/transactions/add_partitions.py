@@ -120,7 +120,7 @@ def _verified(inside: bool) -> ErrorCode:
 
 def _require_not_ending(row: Transaction) -> None:
     if row.state in PREPARED_STATES:
-        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
 
 
 def _missing(view: View, request: AddPartitions) -> AddPartitionsAnswer | None:

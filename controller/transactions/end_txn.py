@@ -108,7 +108,7 @@ def _prepared(
 
 
 def _still_ending(row: Transaction) -> ApiError:
-    return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+    return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
 
 
 def _wrong_state(row: Transaction, request: EndTxn) -> ApiError:

@@ -83,7 +83,7 @@ def refusal(row: Transaction, producer_id: ProducerId, epoch: int) -> ApiError:
     if row.timed_out and is_last(row, producer_id, epoch) and _may_recover(row):
         return TransactionTimedOut(f"{who}: its transaction timed out; InitProducerId gives the new epoch")
     if is_next(row, producer_id, epoch):
-        return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+        return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
     if (producer_id, epoch) == (row.producer_id, row.producer_epoch):
         return ProducerFenced(f"{row.transactional_id!r} has {current}, which no producer was given")
     if was_of(row, producer_id):

@@ -114,7 +114,7 @@ def decide_init_producer_id(
 
     Raises   InvalidRequest, InvalidTransactionTimeout, ProducerFenced, ConcurrentTransactions (nothing is
              written), CoordinatorLoadInProgress (no fresh id).
-    Answers  ConcurrentTransactions with a record that aborts what is open: come back when it is aborted.
+    Answers  ConcurrentTransactions with a record that aborts what is open: retry when it is aborted.
     """
     if request.transactional_id is None:
         return Decision((), InitProducerIdAnswer(claimed(fresh), 0))
@@ -125,7 +125,7 @@ def decide_init_producer_id(
         begun = _instance(_brand_new(request.transactional_id, claimed(fresh)), request, now_ms)
         return _written(begun)
     if case is _Case.WAIT:
-        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: come back")
+        raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
     if case is _Case.RETRY:
         return Decision((), InitProducerIdAnswer(row.producer_id, row.producer_epoch))
     if case is _Case.ABORT:
@@ -197,7 +197,7 @@ def _is_retry(row: Transaction, request: InitProducerId) -> bool:
 def claimed(fresh: ProducerId | None) -> ProducerId:
     """The id that a decision needs. Raises CoordinatorLoadInProgress if there is none."""
     if fresh is None:
-        raise CoordinatorLoadInProgress("no producer id is at hand; come back soon")
+        raise CoordinatorLoadInProgress("no producer id is at hand; retry soon")
     return fresh
 
 
