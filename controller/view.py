@@ -206,6 +206,29 @@ class Overlay:
         target.header = self.header
 
 
+class EntryOverlay(Overlay):
+    """An overlay for the decisions of one entry: its base does not change meanwhile: a row is read once."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, base: View) -> None:
+        super().__init__(base)
+        self._read: dict[tuple[Table[Any, Any], Any], Any] = {}
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """See View."""
+        rows = self._rows.get(table)
+        if rows is not None:
+            value = rows.get(key, _MISSING)
+            if value is not _MISSING:
+                return None if value is _DELETED else value
+        at = (table, key)
+        value = self._read.get(at, _MISSING)
+        if value is _MISSING:
+            value = self._read[at] = self._base.get(table, key)
+        return value  # type: ignore[no-any-return]
+
+
 class EmptyView:
     """The image before the first entry: no rows, version 0."""
 

@@ -95,7 +95,8 @@ class Archiver:
     def write(self) -> None:
         """Hand what is buffered to the OS: other processes see it, a killed process does not lose it."""
         for archive in self.archives.values():
-            archive.write()
+            if archive.buffered_bytes:
+                archive.write()
 
     def sync(self) -> None:
         """fsync, on any thread. What was written before the call is on disk after it."""

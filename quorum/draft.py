@@ -12,7 +12,7 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError
 from fencepost.controller.replay import replay_records
-from fencepost.controller.view import ImageHeader, Overlay, View
+from fencepost.controller.view import EntryOverlay, ImageHeader, View
 from fencepost.quorum.port import Submission, Writes
 from fencepost.records.batch import RecordParts, encode_batch
 from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
@@ -71,7 +71,7 @@ class Draft:
         self._records: tuple[list[StateRecord], ...] = tuple([[] for _ in LOGS])  # by log
         self._parts: tuple[list[RecordParts], ...] = tuple([[] for _ in LOGS])
         self._ends = [*image.header.log_ends]  # the offsets after what is in here
-        self.overlay = Overlay(image)
+        self.overlay = EntryOverlay(image)
         self.answers: list[Submission] = []  # decided, each with its outcome
         self.bytes = 0
         self.cost = 0

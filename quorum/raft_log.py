@@ -201,8 +201,12 @@ class RaftLog(SyncObj):  # type: ignore[misc]
     def _SyncObj__getEntries(  # noqa: N802
         self, first: int | None, count: int | None = None, bytes_max: int | None = None
     ) -> list[JournalEntry]:
-        """The same as pysyncobj's, without a slice for a single entry, as most calls want."""
-        if first is None or count != 1 or bytes_max is not None:
+        """The same as pysyncobj's, without a slice for a single entry, as most calls want.
+
+        pysyncobj's own returns at least one entry, whatever ``bytes_max`` is.
+        """
+        is_single = count == 1 or (count is None and first == self._journal.last_index)
+        if first is None or not is_single:
             several: list[JournalEntry] = super()._SyncObj__getEntries(first, count, bytes_max)
             return several
         entry = self._journal.entry_at(first)

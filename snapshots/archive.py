@@ -71,7 +71,7 @@ class Archive:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._buffer: list[bytes] = []
-        self._buffered = 0
+        self.buffered_bytes = 0
         self._holes = load_holes(directory)
         self._rolled: list[_File] = []  # full, not flushed yet
         self._directory_dirty = False
@@ -131,10 +131,10 @@ class Archive:
         if active is None or (active.size > 0 and active.size + header.size > self._segment_bytes):
             active = self._roll()
         self._buffer.append(stamped_batch)
-        self._buffered += header.size
+        self.buffered_bytes += header.size
         active.size += header.size
         self.end = header.end
-        if self._buffered >= BUFFERED_BYTES_MAX:
+        if self.buffered_bytes >= BUFFERED_BYTES_MAX:
             self.write()
 
     def write(self) -> None:
@@ -148,7 +148,7 @@ class Archive:
                 written += os.write(self._active.descriptor, content[written:] if written else content)
         finally:
             self._buffer = [content[written:]] if written < len(content) else []
-            self._buffered = len(content) - written
+            self.buffered_bytes = len(content) - written
         with self._lock:
             self._written_end = self.end
 

@@ -10,6 +10,7 @@ from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.controller.replay import replay_record
 from fencepost.controller.view import (
     EmptyView,
+    EntryOverlay,
     Overlay,
     Table,
     View,
@@ -71,6 +72,21 @@ def test_nothing_reaches_the_image_before_it_is_written(
     over.write_to(base)
     assert seen(base) == wanted
     assert seen(over) == wanted, "and nothing is left in the overlay that differs"
+
+
+@given(changes, changes)
+def test_an_overlay_of_one_entry_reads_as_any_other(
+    first: list[tuple[int, str | None]], then: list[tuple[int, str | None]]
+) -> None:
+    base = Overlay(EmptyView())
+    change(base, [*first])
+    plain, once = Overlay(base), EntryOverlay(base)
+    for at in range(len(then) + 1):
+        for key in {each for each, _ in (*first, *then)}:
+            assert once.get(WORDS, key) == plain.get(WORDS, key)
+        for each in (plain, once):
+            change(each, then[at : at + 1])
+    assert seen(once) == seen(plain)
 
 
 @given(changes, changes, changes)

@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.audit import AUDIT
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
+from tests.mutants.costs import COSTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
@@ -309,6 +310,7 @@ MUTANTS: Final = (
     *STALLS_COPIES,
     *STALLS_FETCH,
     *STALLS_GARBAGE,
+    *COSTS,
     *STALLS_TURNS,
     *MARKERS,
     *ISOLATION,
