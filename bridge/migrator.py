@@ -14,13 +14,13 @@ Source      KIP-730 (bridge release); Kafka ZkProducerIdManager.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.bridge.steps import Run, Steps
+from fencepost.bridge.steps import Run, Running, Steps
 from fencepost.bridge.upgrade import Upgrade
-from fencepost.bridge.upgrade_ensemble import Ensemble, require_available, require_unfenced, seen_after
+from fencepost.bridge.upgrade_ensemble import Ensemble, not_written, require_unfenced, seen_after
 from fencepost.bridge.zookeeper_port import Written, Znode, ZookeeperPort
 from fencepost.controller import brokers, migration, producer_ids
 from fencepost.controller.decision import Decision
@@ -91,7 +91,7 @@ class Migrator:
         self._waiting: list[Waiting] = []
         self._taking: list[Waiting] = []  # those for whom a range is being taken
         self._commands: dict[Migrate, list[Reply[Migrated]]] = {}  # one runs: the first
-        self._run: Run[Any] | None = None
+        self._run: Running | None = None
         self._looks: dict[Run[Migrated], Reply[Migrated]] = {}  # status
         self._checked_ensemble = False  # since the beginning of this leadership
         self._known: Znode | None = None  # the newest that this node knows; a write on it is conditional
@@ -106,7 +106,7 @@ class Migrator:
     def deposed(self) -> None:
         """It is no more. Of the blocks that wait nothing is in the log; commands go on elsewhere."""
         self._active = False
-        runs = [*self._looks, *([] if self._run is None else [self._run])]
+        runs: list[Running] = [*self._looks, *([] if self._run is None else [self._run])]
         for run in runs:
             run.abandon()
         waiting = (*self._taking, *self._waiting)
@@ -182,8 +182,8 @@ class Migrator:
             done(outcome)
             self._next()
 
-        self._run = Run(steps, ended)
-        self._run.go_on()
+        run = self._run = Run(steps, ended)
+        run.go_on()
 
     # -- commands -----------------------------------------------------------------------------------
 
@@ -253,13 +253,13 @@ class Migrator:
         decide = partial(migration.decide_bridged_block, request=asked.request, block=block)
         self._submit(self._charged(asked.request, decide), applied)
 
-    def _range(self, lengths: tuple[int, ...]) -> Steps[tuple[ProducerIdBlock, ...]]:
+    async def _range(self, lengths: tuple[int, ...]) -> tuple[ProducerIdBlock, ...]:
         """Blocks of these lengths, from ZooKeeper. Raises CoordinatorLoadInProgress, ProducerIdsExhausted."""
         try:
             if not self._checked_ensemble:
-                migration.require_same_ensemble(current(self._image()), (yield from self._zookeeper.name()))
+                migration.require_same_ensemble(current(self._image()), (await self._zookeeper.name()))
                 self._checked_ensemble = True
-            blocks = yield from self._written(lengths)
+            blocks = await self._written(lengths)
         except (InvalidRequest, CoordinatorLoadInProgress) as error:
             if str(error) != self._complaint:
                 self._log.error("bridge_gives_no_blocks", reason=str(error))
@@ -268,24 +268,24 @@ class Migrator:
         self._complaint = ""
         return blocks
 
-    def _written(self, lengths: tuple[int, ...]) -> Steps[tuple[ProducerIdBlock, ...]]:
+    async def _written(self, lengths: tuple[int, ...]) -> tuple[ProducerIdBlock, ...]:
         """Write a range into ZooKeeper until it is known to be written."""
         deadline = self._clock() + RANGE_S_MAX
         reason = ""
         for _ in range(RANGE_TRIES_MAX):
-            znode = require_unfenced(self._known or (yield from self._zookeeper.look()))
+            znode = require_unfenced(self._known or (await self._zookeeper.look()))
             self._known = None
             end = producer_ids.latest(self._image()).end
             blocks = migration.next_range(end, znode.block_end, lengths)
             whole = ProducerIdBlock(blocks[0].first, sum(block.length for block in blocks))
-            outcome = yield partial(self._zookeeper.port.write_block, whole, znode.version)
+            outcome = await self._zookeeper.write_block(whole, znode.version)
             if isinstance(outcome, Written):
                 self._reach("allocate:range-written")
                 if migration.after(znode.block_end) < end:
                     self._log.warning("zookeeper_was_behind", block_end=znode.block_end, producer_id_end=end)
                 self._known = Znode(outcome.version, whole.first + whole.length - 1)
                 return blocks
-            reason = require_available(outcome).reason
+            reason = not_written(outcome).reason
             self._known = seen_after(outcome)
             if self._clock() > deadline:
                 break

@@ -1,24 +1,66 @@
-"""Steps: work that waits for other nodes, written as one function from top to bottom.
+"""Steps: work that waits for other nodes, written as one coroutine from top to bottom, driven by hand.
 
-A step is a generator. It yields calls that take a callback ``told``, and receives what the callback gets:
+A step awaits a ``Call`` of a function that takes a callback, and receives what the callback gets:
 
-    outcome = yield partial(port.write_block, block, version)
+    outcome = await Call(port.read)
 
 An ApiError that leaves it is its outcome. All of it runs on one thread: at once, or in a callback.
 """
 
-from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from fencepost.controller.errors import ApiError
 from fencepost.records.invariant import invariant
 
 R = TypeVar("R")
+T = TypeVar("T")
 
-Ask: TypeAlias = Callable[[Callable[[Any], None]], None]
-Steps: TypeAlias = Generator[Ask, Any, R]
 
-_NOTHING: Final = object()
+class Awaited(Protocol):
+    """A ``Call`` of any result."""
+
+    def begin(self, then: Callable[[], None], /) -> bool:
+        """Call. True if the result is here already; else ``then`` is called when it is."""
+
+
+Steps: TypeAlias = Coroutine[Awaited, None, R]
+
+
+class Call(Generic[T]):
+    """One call; its result is what the callback gets."""
+
+    __slots__ = ("_function", "_results", "_then")
+
+    def __init__(self, function: Callable[[Callable[[T], None]], None]) -> None:
+        self._function = function
+        self._results: list[T] = []  # empty, or the one
+        self._then: Callable[[], None] | None = None
+
+    def __await__(self) -> Generator[Awaited, None, T]:
+        yield self
+        return self._results[0]
+
+    def begin(self, then: Callable[[], None], /) -> bool:
+        """See Awaited."""
+        self._function(self._answered)
+        if self._results:
+            return True
+        self._then = then
+        return False
+
+    def _answered(self, result: T) -> None:
+        invariant(not self._results, "a callback was called twice", first=self._results, second=result)
+        self._results.append(result)
+        if self._then is not None:
+            self._then()
+
+
+class Running(Protocol):
+    """A ``Run`` of any outcome."""
+
+    def abandon(self) -> None:
+        """See Run."""
 
 
 class Run(Generic[R]):
@@ -29,45 +71,21 @@ class Run(Generic[R]):
         self._done = done
         self.is_abandoned = False
 
-    def go_on(self, answer: Any = None) -> None:
+    def go_on(self) -> None:
         """Take steps until one has to wait. Called once to begin; then with each result."""
-        while True:
+        while not self.is_abandoned:
             try:
-                ask = self._steps.send(answer)
+                call = self._steps.send(None)
             except StopIteration as end:
                 self._done(end.value)
                 return
             except ApiError as refusal:
                 self._done(refusal)
                 return
-            told = _Told(self)
-            ask(told)
-            if told.answer is _NOTHING:
-                told.is_awaited = True
+            if not call.begin(self.go_on):
                 return
-            answer = told.answer
 
     def abandon(self) -> None:
         """Take no further step; later results are dropped. Not from within a step."""
         self.is_abandoned = True
         self._steps.close()
-
-
-"""Takes the result of one call and passes it to the generator."""
-
-
-class _Told:
-    """Where the answer to one question comes in."""
-
-    __slots__ = ("_run", "answer", "is_awaited")
-
-    def __init__(self, run: Run[Any]) -> None:
-        self._run = run
-        self.answer: Any = _NOTHING
-        self.is_awaited = False
-
-    def __call__(self, answer: Any) -> None:
-        invariant(self.answer is _NOTHING, "a callback was called twice", first=self.answer, second=answer)
-        self.answer = answer
-        if self.is_awaited and not self._run.is_abandoned:
-            self._run.go_on(answer)

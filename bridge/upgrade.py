@@ -11,13 +11,13 @@ Source      docs/design.md 7.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.bridge.steps import Steps
-from fencepost.bridge.upgrade_ensemble import Ensemble, require_block, seen_after, unavailable
-from fencepost.bridge.zookeeper_port import Conflict, Fence, NoZnode, Unavailable, Unknown, Written, Znode
+from fencepost.bridge.steps import Call, Steps
+from fencepost.bridge.upgrade_ensemble import Ensemble, not_written, require_block, seen_after
+from fencepost.bridge.zookeeper_port import Conflict, Fence, NoZnode, Seen, Unknown, Written, Znode
 from fencepost.controller import migration, producer_ids
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, InvalidRequest
@@ -69,66 +69,64 @@ class Upgrade:
             "rollback": self._rollback,
         }
 
-    def steps(self, request: Migrate) -> Steps[Migrated]:
+    async def steps(self, request: Migrate) -> Migrated:
         """Run the command. Raises InvalidRequest with the reason, CoordinatorLoadInProgress: retry later."""
         if request.command == "status":
-            return (yield from self._status(request))
+            return await self._status(request)
         self._log.info("migration_command_begun", command=request.command, dry_run=request.dry_run)
         try:
-            message = yield from self._commands[request.command](request)
+            message = await self._commands[request.command](request)
         except ApiError as refusal:
             self._log.warning("migration_command_refused", command=request.command, reason=str(refusal))
             raise
         finally:
             self.progress = ""
         self._log.info("migration_command_done", command=request.command, message=message)
-        return (yield from self._standing(request, message))
+        return await self._standing(request, message)
 
     # -- there --------------------------------------------------------------------------------------
 
-    def _bridge(self, request: Migrate) -> Steps[str]:
-        name = yield from self._zookeeper.name()
+    async def _bridge(self, request: Migrate) -> str:
+        name = await self._zookeeper.name()
         decide: DecideRow = partial(migration.decide_bridge, ensemble=name)
-        yield from self._preview(decide)
+        await self._preview(decide)
         remark = ""
-        seen = yield self._zookeeper.port.read
+        seen = await self._zookeeper.read()
         if not isinstance(seen, NoZnode):
             require_block(self._zookeeper.znode(seen))
         elif request.dry_run:
             remark = "; there is no block znode, it would be made"
         else:
             remark = "; there was no block znode, so it was made"
-            yield from self._zookeeper.make_znode()
+            await self._zookeeper.make_znode()
         if request.dry_run:
             return f"would give out the blocks of Kafka cluster {name} through its ZooKeeper{remark}"
         self._reach("bridge:znode-ready")
-        yield from self._applied(decide)
+        await self._applied(decide)
         self._reach("bridge:phase-applied")
         return (
             f"blocks come from the ZooKeeper of Kafka cluster {name}: "
             f"brokers that write it themselves may run beside{remark}"
         )
 
-    def _import(self, request: Migrate) -> Steps[str]:
+    async def _import(self, request: Migrate) -> str:
         if request.stopped is not None:
-            return (yield from self._import_from_stopped(request))
-        name = yield from self._zookeeper.name()
-        yield from self._preview(
-            partial(migration.decide_import, block_end=migration.NO_BLOCK, ensemble=name)
-        )
-        znode = require_block((yield from self._zookeeper.look()))
+            return await self._import_from_stopped(request)
+        name = await self._zookeeper.name()
+        await self._preview(partial(migration.decide_import, block_end=migration.NO_BLOCK, ensemble=name))
+        znode = require_block(await self._zookeeper.look())
         self._reach("import:block-read")
         decide: DecideRow = partial(
             migration.decide_import, block_end=znode.block_end, ensemble=name, at_least=request.at_least
         )
         if request.dry_run:
-            row = yield from self._preview(decide)
+            row = await self._preview(decide)
             return f"would set the floor to {row.floor}: the block in ZooKeeper {_ends(znode.block_end)}"
-        row = yield from self._applied(decide)
+        row = await self._applied(decide)
         self._reach("import:floor-applied")
         return f"the floor is {row.floor}: the block in ZooKeeper {_ends(znode.block_end)}; ZooKeeper goes on"
 
-    def _import_from_stopped(self, request: Migrate) -> Steps[str]:
+    async def _import_from_stopped(self, request: Migrate) -> str:
         stopped = request.stopped
         if stopped is None or not (stopped.is_stopped or request.dry_run):
             raise InvalidRequest(
@@ -141,39 +139,37 @@ class Upgrade:
             at_least=request.at_least,
         )
         if request.dry_run:
-            row = yield from self._preview(decide)
+            row = await self._preview(decide)
             return (
                 f"would give out ids from {row.floor} on: the block in the files {_ends(stopped.block_end)}"
             )
-        row = yield from self._applied(decide)
+        row = await self._applied(decide)
         self._on_left()
         self._reach("import:floor-applied")
         return f"the quorum gives out ids, none below {row.floor}; ZooKeeper must stay stopped"
 
-    def _fence(self, request: Migrate) -> Steps[str]:
-        name = yield from self._zookeeper.name()
+    async def _fence(self, request: Migrate) -> str:
+        name = await self._zookeeper.name()
         row = current(self._image())
         if row.phase is Phase.QUORUM and row.intent is not None:
-            yield from self._preview(partial(migration.decide_switch, intent=row.intent))
+            await self._preview(partial(migration.decide_switch, intent=row.intent))
             return f"ZooKeeper is fenced already; its last block {_ends(row.intent.block_end)}"
         some = Intent(migration.NO_BLOCK, 0)
-        yield from self._preview(partial(migration.decide_fence_intent, intent=some, ensemble=name))
+        await self._preview(partial(migration.decide_fence_intent, intent=some, ensemble=name))
         began, known = self._clock(), None
         for tries in range(1, FENCE_TRIES_MAX + 1):
-            znode = known or (yield from self._zookeeper.look())
+            znode = known or (await self._zookeeper.look())
             if znode.fence is not None:
                 intent = self._explained(znode, znode.fence)
-                return (
-                    f"would switch after {intent}" if request.dry_run else (yield from self._switch(intent))
-                )
+                return f"would switch after {intent}" if request.dry_run else (await self._switch(intent))
             require_block(znode)
             if request.dry_run:
                 intent = Intent(znode.block_end, znode.version)
-                yield from self._preview(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
+                await self._preview(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
                 return f"would fence ZooKeeper at version {znode.version}; its block {_ends(znode.block_end)}"
-            fenced = yield from self._fence_at(znode, name, is_contended=tries > 1)
+            fenced = await self._fence_at(znode, name, is_contended=tries > 1)
             if isinstance(fenced, Intent):
-                return (yield from self._switch(fenced))
+                return await self._switch(fenced)
             known = seen_after(fenced)
             self.progress = (
                 f"fence: {tries} tries in {self._clock() - began:.1f} s; the last: {fenced.reason}"
@@ -184,27 +180,27 @@ class Upgrade:
             f"{self.progress}. Until it is fenced the quorum gives out no ids: run fence again, or rollback"
         )
 
-    def _fence_at(self, znode: Znode, name: str, *, is_contended: bool) -> Steps[Intent | Conflict | Unknown]:
+    async def _fence_at(self, znode: Znode, name: str, *, is_contended: bool) -> Intent | Conflict | Unknown:
         """The intent whose fence is in ZooKeeper; or what came of the write that failed."""
         intent = Intent(znode.block_end, znode.version)
         is_logged = current(self._image()).intent == intent
         if is_contended and not is_logged and znode.block_end != migration.NO_BLOCK:
             same = _same_block(znode.block_end)
-            outcome = yield partial(self._zookeeper.port.write_block, same, znode.version)
+            outcome = await self._zookeeper.write_block(same, znode.version)
             if not isinstance(outcome, Written):
-                return _failed(outcome)
+                return not_written(outcome)
             intent = Intent(znode.block_end, outcome.version)
         self._reach("fence:block-read")
-        yield from self._applied(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
+        await self._applied(partial(migration.decide_fence_intent, intent=intent, ensemble=name))
         self._on_left()
         self._reach("fence:intent-applied")
-        outcome = yield partial(self._zookeeper.port.write_fence, Fence(self._cluster_id, intent))
-        return intent if isinstance(outcome, Written) else _failed(outcome)
+        outcome = await self._zookeeper.write_fence(Fence(self._cluster_id, intent))
+        return intent if isinstance(outcome, Written) else not_written(outcome)
 
-    def _switch(self, intent: Intent) -> Steps[str]:
+    async def _switch(self, intent: Intent) -> str:
         """The fence of ``intent`` is in ZooKeeper."""
         self._reach("fence:fence-written")
-        row = yield from self._applied(partial(migration.decide_switch, intent=intent))
+        row = await self._applied(partial(migration.decide_switch, intent=intent))
         self._reach("fence:switch-applied")
         return (
             f"ZooKeeper is fenced, its last block {_ends(intent.block_end)}; "
@@ -223,45 +219,45 @@ class Upgrade:
             f"{row.intent} in phase {row.phase.label}: the znode was written by hand"
         )
 
-    def _finalize(self, request: Migrate) -> Steps[str]:
+    async def _finalize(self, request: Migrate) -> str:
         if request.dry_run:
-            yield from self._preview(migration.decide_finalize)
+            await self._preview(migration.decide_finalize)
             return "would leave ZooKeeper for good: after it there is no rollback"
-        yield from self._applied(migration.decide_finalize)
+        await self._applied(migration.decide_finalize)
         self._reach("finalize:phase-applied")
         return "the upgrade is over; ZooKeeper is not needed any more"
 
     # -- and back -----------------------------------------------------------------------------------
 
-    def _rollback(self, request: Migrate) -> Steps[str]:
-        name = yield from self._zookeeper.name()
+    async def _rollback(self, request: Migrate) -> str:
+        name = await self._zookeeper.name()
         stop: DecideRow = partial(migration.decide_stop, ensemble=name)
         if request.dry_run:
-            row = yield from self._preview(stop)
+            row = await self._preview(stop)
             if row.phase is Phase.BRIDGE:
                 return "ZooKeeper gives out the ids; nothing would be written there"
-            znode = yield from self._zookeeper.look()
+            znode = await self._zookeeper.look()
             self._require_ours(znode.fence)
             block = migration.block_to_hand_back(self._image(), znode.block_end)
             return f"would let ZooKeeper go on from {block.first + block.length}"
-        row = yield from self._applied(stop)
+        row = await self._applied(stop)
         self._on_left()
         self._reach("rollback:stop-applied")
         if row.phase is Phase.BRIDGE:
             return "ZooKeeper gives out the ids; nothing had to be written there"
         known = None
         for tries in range(1, WRITE_TRIES_MAX + 1):
-            znode = known or (yield from self._zookeeper.look())
+            znode = known or (await self._zookeeper.look())
             self._require_ours(znode.fence)
             block = migration.block_to_hand_back(self._image(), znode.block_end)
-            outcome = yield partial(self._zookeeper.port.write_block, block, znode.version)
+            outcome = await self._zookeeper.write_block(block, znode.version)
             if isinstance(outcome, Written):
                 self._reach("rollback:block-written")
-                yield from self._applied(migration.decide_rolled_back)
+                await self._applied(migration.decide_rolled_back)
                 self._reach("rollback:phase-applied")
                 return f"ZooKeeper gives out the ids again, from {block.first + block.length} on"
             known = seen_after(outcome)
-            self.progress = f"rollback: {tries} tries; the last: {_failed(outcome).reason}"
+            self.progress = f"rollback: {tries} tries; the last: {not_written(outcome).reason}"
         raise CoordinatorLoadInProgress(f"{self.progress}; run rollback again")
 
     def _require_ours(self, fence: Fence | None) -> None:
@@ -273,18 +269,18 @@ class Upgrade:
 
     # -- where it stands ----------------------------------------------------------------------------
 
-    def _status(self, request: Migrate) -> Steps[Migrated]:
-        standing = yield from self._standing(request, "")
+    async def _status(self, request: Migrate) -> Migrated:
+        standing = await self._standing(request, "")
         row = current(self._image())
         blocking: list[str] = []
-        seen: Any = None
+        seen: Seen | None = None
         if not self._zookeeper.is_configured:
             if row.phase not in (Phase.NONE, Phase.QUORUM, Phase.FINALIZED):
                 blocking.append("zookeeper.connect is not set on the active controller")
         elif row.phase not in (Phase.NONE, Phase.FINALIZED):
             try:
-                migration.require_same_ensemble(row, (yield from self._zookeeper.name()))
-                seen = yield self._zookeeper.port.read
+                migration.require_same_ensemble(row, (await self._zookeeper.name()))
+                seen = await self._zookeeper.read()
                 blocking += self._obstacles(row, seen)
             except ApiError as refusal:
                 if row.phase is not Phase.QUORUM:  # then ZooKeeper need not be there
@@ -306,7 +302,7 @@ class Upgrade:
             message=_sentence(row, standing.producer_id_end),
         )
 
-    def _obstacles(self, row: Migration, seen: Any) -> list[str]:
+    def _obstacles(self, row: Migration, seen: Seen) -> list[str]:
         """Why the next command cannot work. Raises ApiError for one more reason."""
         if row.phase is Phase.QUORUM:
             if isinstance(seen, Znode) and row.intent is None:
@@ -327,7 +323,7 @@ class Upgrade:
             require_block(znode)
         return []
 
-    def _standing(self, request: Migrate, message: str) -> Steps[Migrated]:
+    async def _standing(self, request: Migrate, message: str) -> Migrated:
         def standing(view: View, _now_ms: int) -> Decision[Migrated]:
             row = current(view)
             fence = None if row.intent is None else LoggedFence(row.intent.block_end, row.intent.zk_version)
@@ -345,31 +341,27 @@ class Upgrade:
                 ),
             )
 
-        stood: Migrated = yield from self._submitted(standing)
+        stood: Migrated = await self._submitted(standing)
         return stood
 
     # -- deciding -----------------------------------------------------------------------------------
 
-    def _applied(self, decide: DecideRow) -> Steps[Migration]:
+    async def _applied(self, decide: DecideRow) -> Migration:
         """Decide, and wait until it is applied. Raises ApiError."""
-        return (yield from self._submitted(lambda view, _now_ms: decide(view)))
+        return await self._submitted(lambda view, _now_ms: decide(view))
 
-    def _preview(self, decide: DecideRow) -> Steps[Migration]:
+    async def _preview(self, decide: DecideRow) -> Migration:
         """What would come of it; nothing is written. Raises ApiError."""
-        return (yield from self._submitted(lambda view, _now_ms: Decision((), decide(view).response)))
+        return await self._submitted(lambda view, _now_ms: Decision((), decide(view).response))
 
-    def _submitted(self, decide: Decide[R]) -> Steps[R]:
-        outcome: Outcome[R] = yield lambda told: self._submit(decide, lambda outcome, _ms: told(outcome))
+    async def _submitted(self, decide: Decide[R]) -> R:
+        def submit(applied: Callable[[Outcome[R]], None]) -> None:
+            self._submit(decide, lambda outcome, _ms: applied(outcome))
+
+        outcome = await Call(submit)
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
-
-
-def _failed(outcome: Conflict | Unknown | Unavailable) -> Conflict | Unknown:
-    """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
-    if isinstance(outcome, Unavailable):
-        raise unavailable(outcome)
-    return outcome
 
 
 def _same_block(block_end: int) -> ProducerIdBlock:

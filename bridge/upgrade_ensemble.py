@@ -1,19 +1,23 @@
 """The ZooKeeper of an upgrade as steps ask it: the answer is what is needed, or an ApiError says why not."""
 
+from functools import partial
 from typing import Final, TypeVar
 
-from fencepost.bridge.steps import Steps
+from fencepost.bridge.steps import Call
 from fencepost.bridge.zookeeper_port import (
     Conflict,
+    Fence,
     NoZnode,
     Outcome,
     Seen,
     Unavailable,
+    Unknown,
     Unreadable,
     Znode,
     ZookeeperPort,
 )
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
+from fencepost.controller.producer_ids import ProducerIdBlock
 
 CREATE_TRIES_MAX: Final = 5
 
@@ -38,17 +42,30 @@ class Ensemble:
             raise InvalidRequest("zookeeper.connect is not set on the active controller")
         return self._port
 
-    def name(self) -> Steps[str]:
+    async def name(self) -> str:
         """The ensemble's name. Raises CoordinatorLoadInProgress, InvalidRequest."""
-        name: str | Unreadable | Unavailable = yield self.port.identity
+        name = await Call(self.port.identity)
         if isinstance(name, Unreadable):
             raise InvalidRequest(name.reason)
         return require_available(name)
 
-    def look(self) -> Steps[Znode]:
+    async def look(self) -> Znode:
         """The znode now. Raises as ``znode``."""
-        seen: Seen = yield self.port.read
-        return self.znode(seen)
+        return self.znode(await self.read())
+
+    async def read(self) -> Seen:
+        """What the znode holds. Raises InvalidRequest if no ensemble is configured."""
+        return await Call(self.port.read)
+
+    async def write_block(self, block: ProducerIdBlock, version: int) -> Outcome:
+        """See ZookeeperPort."""
+        call: Call[Outcome] = Call(partial(self.port.write_block, block, version))
+        return await call
+
+    async def write_fence(self, fence: Fence) -> Outcome:
+        """See ZookeeperPort."""
+        call: Call[Outcome] = Call(partial(self.port.write_fence, fence))
+        return await call
 
     @staticmethod
     def znode(seen: Seen) -> Znode:
@@ -62,12 +79,11 @@ class Ensemble:
             raise InvalidRequest(seen.reason)
         return require_available(seen)
 
-    def make_znode(self) -> Steps[None]:
+    async def make_znode(self) -> None:
         """Make the znode, unless it is there. Raises CoordinatorLoadInProgress."""
         for _ in range(CREATE_TRIES_MAX):
-            require_available((yield self.port.create))
-            seen: Seen = yield self.port.read
-            if not isinstance(seen, NoZnode):
+            require_available(await Call(self.port.create))
+            if not isinstance(await self.read(), NoZnode):
                 return
         raise CoordinatorLoadInProgress("the znode /latest_producer_id_block could not be made; try again")
 
@@ -82,6 +98,13 @@ def require_available(told: T | Unavailable) -> T:
 def unavailable(told: Unavailable) -> CoordinatorLoadInProgress:
     """The refusal while ZooKeeper does not answer: clients retry it."""
     return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
+
+
+def not_written(outcome: Conflict | Unknown | Unavailable) -> Conflict | Unknown:
+    """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
+    if isinstance(outcome, Unavailable):
+        raise unavailable(outcome)
+    return outcome
 
 
 def seen_after(outcome: Outcome) -> Znode | None:

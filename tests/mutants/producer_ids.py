@@ -92,7 +92,7 @@ PRODUCER_IDS: Final = (
         "bridge/migrator.py",
         WRITTEN,
         "            if not isinstance(outcome, Written):\n"
-        "                there = yield from self._zookeeper.look()\n"
+        "                there = await self._zookeeper.look()\n"
         "                if there.block_end == whole.first + whole.length - 1:\n"
         f"                    outcome = Written(there.version)\n{WRITTEN}",
         (
@@ -127,7 +127,7 @@ PRODUCER_IDS: Final = (
         "fence-before-intent",
         "the intent is applied before the fence is written",
         "bridge/upgrade.py",
-        "        yield from self._applied(partial(migration.decide_fence_intent, intent=intent, ",
+        "        await self._applied(partial(migration.decide_fence_intent, intent=intent, ",
         "        (partial(migration.decide_fence_intent, intent=intent, ",
         (UPGRADE + "test_an_intent_of_unknown_fate_fences_nothing",),
     ),
@@ -146,7 +146,7 @@ PRODUCER_IDS: Final = (
         "            self._require_ours(znode.fence)\n            block = migration.block_to_hand_back("
         "self._image(), znode.block_end)\n            outcome",
         "            if znode.fence is None:\n"
-        "                yield from self._applied(migration.decide_rolled_back)\n"
+        "                await self._applied(migration.decide_rolled_back)\n"
         '                return ""\n'
         "            block = migration.block_to_hand_back(self._image(), znode.block_end)\n"
         "            outcome",

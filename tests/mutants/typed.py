@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-SIGNATURES: Final = "tests/package/test_typed.py::test_a_signature_says_what_it_takes_and_returns"
+SIGNATURES: Final = "tests/package/test_typed.py::test_a_signature_says_what_it_takes_and_returns[quorum]"
 SERVER: Final = "tests/quorum/test_server_upgrade.py::"
 SHELL: Final = "tests/quorum/test_active_controller.py::"
 
