@@ -31,7 +31,10 @@ TYPED: Final = (
         "node/server.py",
         '                self._blocks["throttled" if throttle_ms else "granted"] += 1\n',
         "                pass\n",
-        (SERVER + "test_a_block_is_counted_when_its_reply_is_given",),
+        (
+            SERVER + "test_a_block_is_counted_when_its_reply_is_given[granted]",
+            SERVER + "test_a_block_is_counted_when_its_reply_is_given[throttled]",
+        ),
     ),
     Mutant(
         "work-that-fails-is-undone",
