@@ -40,7 +40,7 @@ class _Client:
     unexplained: int = 0  # the most that ``ungranted`` ever exceeded the unknown attempts until then by
     missing: int = 0
 
-    def told(self, attempt: Attempt) -> None:
+    def received(self, attempt: Attempt) -> None:
         if attempt.outcome == OK and attempt.start is not None and attempt.length is not None:
             self.starts.append(attempt.start)
             self.ends.append(attempt.start + attempt.length)
@@ -74,7 +74,7 @@ def compare(
     """Compare both; ``brokers``: each client's broker id. Raises Unreadable if a part of one is lost."""
     clients = {broker_id: _Client() for broker_id in brokers.values()}
     for attempt in attempts:
-        clients[brokers[attempt.client]].told(attempt)
+        clients[brokers[attempt.client]].received(attempt)
     for item in archived:
         if isinstance(item, Hole):
             raise Unreadable(f"no node has the records from offset {item.first} to {item.end - 1}")

@@ -55,7 +55,7 @@ RETRY_SECONDS: Final = 0.02
 
 
 @dataclass(slots=True)
-class Told:
+class Received:
     """Every id that clients received."""
 
     by_broker: dict[NodeId, list[int]] = field(default_factory=dict)
@@ -97,18 +97,18 @@ def _show(cluster: LocalCluster) -> int:
         f"1. {NODES} processes elected a leader and are live after {time.monotonic() - began:.1f} s:\n"
     )
     click.echo(_nodes(cluster))
-    told = Told()
+    received = Received()
     click.echo("\n2. Idempotent producers, made by real Kafka clients, got their producer ids:\n")
-    _ask_real_clients(cluster, told)
+    _ask_real_clients(cluster, received)
     with Writers(brokers_of(cluster)) as writers:
-        asyncio.run(_story(cluster, told, writers))
+        asyncio.run(_story(cluster, received, writers))
         writers.stop()
     click.echo("\n5. The log, read back from the archives of all nodes: who was given how many blocks:\n")
     click.echo(_blocks_per_broker(cluster))
     verdict = check(writers.target, writers.outcomes)
     click.echo("\n6. What became of the transactions, and what a read_committed consumer sees of them:\n")
     _print_verdict(verdict)
-    counts = Counter(told.ids())
+    counts = Counter(received.ids())
     duplicates = sum(count - 1 for count in counts.values())
     click.echo(f"ids handed out {counts.total()}, duplicates {duplicates}")
     return 0 if duplicates == 0 and not verdict.faults else 1
@@ -134,35 +134,35 @@ def _nodes(cluster: LocalCluster) -> str:
     return table(("NODE", "PID", "LISTENER", "STATUS"), rows)
 
 
-def _ask_real_clients(cluster: LocalCluster, told: Told) -> None:
+def _ask_real_clients(cluster: LocalCluster, received: Received) -> None:
     from fencepost.bench.demo_clients import CLIENTS
 
     for name, ask in CLIENTS.items():
         try:
-            told.real_clients[name] = ask(cluster.bootstrap)
+            received.real_clients[name] = ask(cluster.bootstrap)
         except ModuleNotFoundError:
             click.echo(f"   {name:<16} is not installed (it comes with fencepost[test])")
         except TimeoutError as error:
             raise Failed(str(error)) from error
         else:
-            click.echo(f"   {name:<16} producer id {told.real_clients[name]}")
+            click.echo(f"   {name:<16} producer id {received.real_clients[name]}")
 
 
-async def _story(cluster: LocalCluster, told: Told, writers: Writers) -> None:
+async def _story(cluster: LocalCluster, received: Received, writers: Writers) -> None:
     """Load, the death of the leader, its return; under load and transactions all the time."""
     ended = asyncio.Event()
     client = client_of(controllers_of(cluster))
     asker = await _register(cluster, client)
-    load = [asyncio.create_task(_take_ids(node.node_id, _address(cluster, node.node_id), told, ended))
+    load = [asyncio.create_task(_take_ids(node.node_id, _address(cluster, node.node_id), received, ended))
             for node in cluster.nodes]  # fmt: skip
-    load.append(asyncio.create_task(_take_blocks(client, asker, told, ended)))
+    load.append(asyncio.create_task(_take_blocks(client, asker, received, ended)))
     try:
         await asyncio.sleep(CALM_SECONDS)
         click.echo("\n3. Producers ask every broker for ids, and one client the controller for blocks:\n")
-        click.echo(_so_far(told))
+        click.echo(_so_far(received))
         before = writers.count().total()
         click.echo(f"\n   {PRODUCERS} transactional producers ended {before} transactions meanwhile.")
-        gap_s, dead = await _kill_leader(cluster, asker, told)
+        gap_s, dead = await _kill_leader(cluster, asker, received)
         click.echo(
             f"\n4. kill -9 of node {dead}, the leader. The next allocation took {gap_s * 1000:.0f} ms."
         )
@@ -190,9 +190,9 @@ async def _register(cluster: LocalCluster, client: ControllerClient) -> Allocate
     return AllocateProducerIds(ASKER_ID, BrokerEpoch(epoch))
 
 
-async def _take_ids(node_id: NodeId, address: Address, told: Told, ended: asyncio.Event) -> None:
+async def _take_ids(node_id: NodeId, address: Address, received: Received, ended: asyncio.Event) -> None:
     """Ask one broker for producer ids, one after the other, whatever happens to it."""
-    ids = told.by_broker.setdefault(node_id, [])
+    ids = received.by_broker.setdefault(node_id, [])
     question = InitProducerId(transactional_id=None, transaction_timeout_ms=60_000)
     while not ended.is_set():
         try:
@@ -211,15 +211,17 @@ async def _take_ids(node_id: NodeId, address: Address, told: Told, ended: asynci
 
 
 async def _take_blocks(
-    client: ControllerClient, asker: AllocateProducerIds, told: Told, ended: asyncio.Event
+    client: ControllerClient, asker: AllocateProducerIds, received: Received, ended: asyncio.Event
 ) -> None:
     while not ended.is_set():
         block = await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=ALLOCATION_SECONDS_MAX)
-        told.blocks.append(block)
+        received.blocks.append(block)
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _kill_leader(cluster: LocalCluster, asker: AllocateProducerIds, told: Told) -> tuple[float, NodeId]:
+async def _kill_leader(
+    cluster: LocalCluster, asker: AllocateProducerIds, received: Received
+) -> tuple[float, NodeId]:
     """SIGKILL, then allocate once, with a client that knows nothing yet. Returns the seconds it took."""
     leader = await asyncio.to_thread(leader_id, cluster)
     if leader is None:
@@ -229,7 +231,7 @@ async def _kill_leader(cluster: LocalCluster, asker: AllocateProducerIds, told: 
         killed_at = time.monotonic()
         send(cluster.node(leader), SIGKILL)
         block = await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=ALLOCATION_SECONDS_MAX)
-        told.blocks.append(block)
+        received.blocks.append(block)
         return time.monotonic() - killed_at, leader
     finally:
         await client.close()
@@ -241,9 +243,9 @@ def _bring_back(cluster: LocalCluster, dead: NodeId) -> None:
         await_live(cluster, children, show)
 
 
-def _so_far(told: Told) -> str:
-    rows = [(f"broker {node_id}", f"{len(ids)} ids") for node_id, ids in sorted(told.by_broker.items())]
-    rows.append(("controller", f"{len(told.blocks)} blocks of {BLOCK_LENGTH}"))
+def _so_far(received: Received) -> str:
+    rows = [(f"broker {node_id}", f"{len(ids)} ids") for node_id, ids in sorted(received.by_broker.items())]
+    rows.append(("controller", f"{len(received.blocks)} blocks of {BLOCK_LENGTH}"))
     return table(("SOURCE", "GAVE SO FAR"), rows)
 
 

@@ -47,14 +47,14 @@ def confluent_kafka(bootstrap: str) -> int:
     """The producer id of a librdkafka producer, from its ``eos`` debug log. Raises TimeoutError."""
     from confluent_kafka import Producer
 
-    heard = _LastLines()
+    last_lines = _LastLines()
     logger = logging.Logger("librdkafka", logging.DEBUG)  # noqa: LOG001  (private to this function)
-    logger.addHandler(heard)
+    logger.addHandler(last_lines)
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "debug": "eos"}
     producer = Producer(settings, logger=logger)
     for _ in _attempts("confluent-kafka"):
         producer.poll(POLL_SECONDS)
-        acquired = re.search(r"Acquired PID\{Id:(\d+),", "\n".join(heard.lines))
+        acquired = re.search(r"Acquired PID\{Id:(\d+),", "\n".join(last_lines.lines))
         if acquired is not None:
             return int(acquired[1])
     raise TimeoutError("confluent-kafka")  # not reached: _attempts raises

@@ -20,7 +20,7 @@ from fencepost.bench.archive_audit import Findings, compare
 from fencepost.bench.history import count_duplicates, first_successes, percentile, read_history
 from fencepost.bench.load import FirstSuccess, Flush, Measured, Setup, Start, Stop, Window
 from fencepost.bench.load_client import PAUSE_S
-from fencepost.bench.own_cluster import OwnCluster, controllers, own_guests
+from fencepost.bench.own_cluster import OwnCluster, controllers, register_brokers
 from fencepost.bench.process import Child, child
 from fencepost.cluster.console import Failed
 from fencepost.cluster.controllers import ask
@@ -70,7 +70,7 @@ def measure(
 ) -> FailedOver:
     """Signal the leader ``kill_count`` times under load. Ends the cluster's nodes."""
     target = controllers_of(own.cluster)
-    askers = own_guests(target, clients)
+    askers = register_brokers(target, clients)
     kills: list[Kill] = []
     with child("load", "fencepost.bench.load") as load:
         setup = Setup(*controllers(target), askers, str(history), TIMEOUT_S, {}, max(PAUSE_S))

@@ -28,7 +28,7 @@ POLL_S: Final = 0.005
 STOP_SECONDS_MAX: Final = 5.0  # beyond the clients' own timeouts
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 LINES_AT_ONCE: Final = 2000  # written between two turns of the loop: about a millisecond
-ATTEMPTS_HELD_MAX: Final = 4_000_000  # in memory, about 150 bytes each; past it the load ends
+ATTEMPTS_MAX: Final = 4_000_000  # in memory, about 150 bytes each; past it the load ends
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
@@ -132,8 +132,8 @@ class _Load:
         now_ns = time.monotonic_ns()
         for client in self._clients:
             client.expire(now_ns)
-        if len(self._course.attempts) > ATTEMPTS_HELD_MAX:
-            self._course.fail(f"more than {ATTEMPTS_HELD_MAX} attempts without a Flush")
+        if len(self._course.attempts) > ATTEMPTS_MAX:
+            self._course.fail(f"more than {ATTEMPTS_MAX} attempts without a Flush")
         self._expiring = asyncio.get_running_loop().call_later(EXPIRE_S, self._expire)
 
     async def _window(self, command: Window) -> Measured:

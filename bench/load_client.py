@@ -150,7 +150,7 @@ class Client:
         self.number = number
         self.idle = False
         self._connections: dict[int, _Connection] = {}
-        self._asked: _Connection | None = None
+        self._awaited: _Connection | None = None
         self._suspect_until_s: dict[int, float] = {}  # by node
         self._node = min(course.nodes)
         self._opening: asyncio.Task[None] | None = None
@@ -174,12 +174,12 @@ class Client:
 
     def expire(self, now_ns: int) -> None:
         """Called every few milliseconds: a request that is not answered in time is given up."""
-        asked = self._asked
-        if asked is not None and 0 < asked.sent_ns < now_ns - self.course.timeout_s * 1e9:
-            sent_ns = asked.sent_ns
-            del self._connections[asked.node]
-            asked.abort()
-            self._unanswered(asked.node, sent_ns)
+        awaited = self._awaited
+        if awaited is not None and 0 < awaited.sent_ns < now_ns - self.course.timeout_s * 1e9:
+            sent_ns = awaited.sent_ns
+            del self._connections[awaited.node]
+            awaited.abort()
+            self._unanswered(awaited.node, sent_ns)
 
     # What the connections tell
 
@@ -240,14 +240,14 @@ class Client:
 
     def _ask(self) -> None:
         if self.course.stopping:
-            self._asked = None
+            self._awaited = None
             self.idle = True
             return
         connection = self._connections.get(self._node)
         if connection is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(self._node))
             return
-        self._asked = connection
+        self._awaited = connection
         connection.send()
 
     async def _open(self, node: int) -> None:

@@ -28,7 +28,7 @@ from fencepost.cluster.local_cluster import (
     exists,
     free_port,
 )
-from fencepost.cluster.target import GUEST_ID_FIRST, GUEST_ID_LAST, Target
+from fencepost.cluster.target import TEMPORARY_ID_FIRST, TEMPORARY_ID_LAST, Target
 from fencepost.controller.brokers import Endpoint, RegisterBroker, UnregisterBroker
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId
 from fencepost.wire.client import ControllerClient
@@ -115,18 +115,19 @@ def controllers(target: Target) -> tuple[dict[int, tuple[str, int]], int]:
     return nodes, answer.controller_id
 
 
-def own_guests(target: Target, count: int) -> list[tuple[int, int]]:
-    """Register brokers GUEST_ID_FIRST and up. Returns (broker id, epoch) of each."""
-    return run(target, lambda client: _register(client, range(GUEST_ID_FIRST, GUEST_ID_FIRST + count)))
+def register_brokers(target: Target, count: int) -> list[tuple[int, int]]:
+    """Register brokers TEMPORARY_ID_FIRST and up. Returns (broker id, epoch) of each."""
+    ids = range(TEMPORARY_ID_FIRST, TEMPORARY_ID_FIRST + count)
+    return run(target, lambda client: _register(client, ids))
 
 
 @contextmanager
-def passing_guest(target: Target) -> Iterator[tuple[int, int]]:
+def temporary_broker(target: Target) -> Iterator[tuple[int, int]]:
     """A broker of ours in another cluster: under an id that no broker has, unregistered on leaving."""
-    broker_id = random.randint(GUEST_ID_FIRST, GUEST_ID_LAST)
-    (guest,) = run(target, lambda client: _register(client, (broker_id,)))
+    broker_id = random.randint(TEMPORARY_ID_FIRST, TEMPORARY_ID_LAST)
+    (broker,) = run(target, lambda client: _register(client, (broker_id,)))
     try:
-        yield guest
+        yield broker
     finally:
         leave = UnregisterBroker(BrokerId(broker_id))
         try:
@@ -139,14 +140,14 @@ async def _register(client: ControllerClient, broker_ids: Sequence[int]) -> list
     cluster = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=ASK_SECONDS)
     epochs: list[tuple[int, int]] = []
     for broker_id in broker_ids:
-        guest = RegisterBroker(
+        broker = RegisterBroker(
             broker_id=BrokerId(broker_id),
             cluster_id=cluster.cluster_id,
             incarnation_id=uuid.uuid4(),
             directory_id=uuid.uuid4(),
             endpoints=(Endpoint("NONE", HOST, 1),),  # one is demanded
         )
-        epoch: BrokerEpoch = await client.call(BROKER_REGISTRATION, guest, timeout_s=ASK_SECONDS)
+        epoch: BrokerEpoch = await client.call(BROKER_REGISTRATION, broker, timeout_s=ASK_SECONDS)
         epochs.append((broker_id, epoch))
     return epochs
 

@@ -227,8 +227,8 @@ class Load:
             FetchPartition(f"no-{each}", None, 0, -1, 0, -1, -1, 1) for each in range(LOOKED_UP // 2)
         )
         for isolation in (0, READ_COMMITTED):
-            for what, asked in (("of many", rows), ("out of range", at_end), ("of unknown topics", unknown)):
-                request = Fetch(-1, 0, 1, 1 << 30, isolation, 0, -1, asked, 12)
+            for what, wanted in (("of many", rows), ("out of range", at_end), ("of unknown topics", unknown)):
+                request = Fetch(-1, 0, 1, 1 << 30, isolation, 0, -1, wanted, 12)
                 await self._ask(FETCH, request, what, version=12, at=self._home)
         large = tuple(
             FetchPartition(TARGET, None, index, -1, 0, -1, -1, 1 << 30) for index in range(TARGET_PARTITIONS)

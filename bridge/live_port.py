@@ -84,15 +84,15 @@ def _keystore(file: Path | None) -> Path | None:
 def seen(content: bytes | None, version: int) -> Znode | Unreadable:
     """What the znode of the current block says."""
     try:
-        held = kafka.parse_block(content, version)
+        parsed = kafka.parse_block(content, version)
     except Misshaped as error:
         return Unreadable(str(error))
-    if held is None:
+    if parsed is None:
         return Znode(version)
-    if isinstance(held, ZnodeBlock):
-        return Znode(version, held.last)
-    block_end = NO_BLOCK if held.block_last is None else held.block_last
-    return Znode(version, block_end, Fence(held.cluster_id, Intent(block_end, held.zk_version)))
+    if isinstance(parsed, ZnodeBlock):
+        return Znode(version, parsed.last)
+    block_end = NO_BLOCK if parsed.block_last is None else parsed.block_last
+    return Znode(version, block_end, Fence(parsed.cluster_id, Intent(block_end, parsed.zk_version)))
 
 
 def block_content(block: ProducerIdBlock) -> bytes:
@@ -145,35 +145,35 @@ class LivePort:
             task.cancel()
         await self._zookeeper.stop()
 
-    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
         """Implements ``ZookeeperPort.identity``."""
-        self._ask(self._identity(), told)
+        self._ask(self._identity(), reply)
 
-    def read(self, told: Callable[[Seen], None]) -> None:
+    def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""
-        self._ask(self._read(), told)
+        self._ask(self._read(), reply)
 
-    def create(self, told: Callable[[Outcome], None]) -> None:
+    def create(self, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.create``."""
-        self._ask(self._write(self._zookeeper.create(BLOCK_PATH, None)), told)
+        self._ask(self._write(self._zookeeper.create(BLOCK_PATH, None)), reply)
 
-    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+    def write_block(self, block: ProducerIdBlock, version: int, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_block``."""
-        self._ask(self._set(block_content(block), version), told)
+        self._ask(self._set(block_content(block), version), reply)
 
-    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_fence``."""
-        self._ask(self._set(fence_content(fence), fence.intent.zk_version), told)
+        self._ask(self._set(fence_content(fence), fence.intent.zk_version), reply)
 
-    def _ask(self, answer: Coroutine[Any, Any, T], told: Callable[[T], None]) -> None:
+    def _ask(self, answer: Coroutine[Any, Any, T], reply: Callable[[T], None]) -> None:
         async def ask() -> None:
-            told(await answer)
+            reply(await answer)
 
         task = asyncio.get_running_loop().create_task(ask())
         self._tasks.add(task)
-        task.add_done_callback(self._asked)
+        task.add_done_callback(self._done)
 
-    def _asked(self, task: "asyncio.Task[None]") -> None:
+    def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.result()  # what is raised here is our bug: it goes to the loop's exception handler

@@ -137,9 +137,9 @@ class Migrator:
             self._waiting.append(Waiting(request, length, reply))
             self._next()
 
-    def _pass(self, asked: Waiting) -> None:
+    def _pass(self, parked: Waiting) -> None:
         """The quorum decides: it gives a block, or says why it does not."""
-        request, length, reply = asked
+        request, length, reply = parked
         self._submit(
             self._charged(request, lambda view: producer_ids.decide_allocate(view, request, length)), reply
         )
@@ -236,22 +236,22 @@ class Migrator:
             self._start(self._range(tuple(each.length for each in self._taking)), self._ranged)
 
     def _ranged(self, outcome: tuple[ProducerIdBlock, ...] | ApiError) -> None:
-        asked, self._taking = self._taking, []
+        parked, self._taking = self._taking, []
         if isinstance(outcome, ApiError):
-            for each in asked:
+            for each in parked:
                 self._submit(partial(_refuse, outcome), each.reply)
             return
-        for each, block in zip(asked, outcome, strict=False):
+        for each, block in zip(parked, outcome, strict=False):
             self._record(each, block)
-        self._waiting = asked[len(outcome) :] + self._waiting  # for them there was no room
+        self._waiting = parked[len(outcome) :] + self._waiting  # for them there was no room
 
-    def _record(self, asked: Waiting, block: ProducerIdBlock) -> None:
+    def _record(self, parked: Waiting, block: ProducerIdBlock) -> None:
         def applied(outcome: Outcome[ProducerIdBlock], throttle_ms: int) -> None:
             self._reach("allocate:record-applied")
-            asked.reply(outcome, throttle_ms)
+            parked.reply(outcome, throttle_ms)
 
-        decide = partial(migration.decide_bridged_block, request=asked.request, block=block)
-        self._submit(self._charged(asked.request, decide), applied)
+        decide = partial(migration.decide_bridged_block, request=parked.request, block=block)
+        self._submit(self._charged(parked.request, decide), applied)
 
     async def _range(self, lengths: tuple[int, ...]) -> tuple[ProducerIdBlock, ...]:
         """Blocks of these lengths, from ZooKeeper. Raises CoordinatorLoadInProgress, ProducerIdsExhausted."""

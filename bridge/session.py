@@ -65,10 +65,10 @@ class _Client:
     def __init__(
         self,
         access: Access,
-        heard: Callable[["_Client"], None],
+        on_state: Callable[["_Client"], None],
         ended: Callable[["_Client", Exception], None],
     ) -> None:
-        """``heard`` and ``ended`` are called from kazoo's threads: its state changed, one of them died."""
+        """``on_state`` and ``ended`` are called from kazoo's threads: its state changed, one of them died."""
         self.is_closing = False
         tls = access.tls
         threads = SequentialThreadingHandler()
@@ -93,7 +93,7 @@ class _Client:
             verify_certs=tls is None or tls.verify,
             check_hostname=tls is not None and tls.verify and tls.check_hostname,
         )
-        self.kazoo.add_listener(lambda _: heard(self))
+        self.kazoo.add_listener(lambda _: on_state(self))
         self._starting = threading.Thread(target=self.kazoo.start_async, name="zookeeper-start", daemon=True)
         self._starting.start()
 
@@ -155,12 +155,12 @@ class Session:
     def begin(self) -> None:
         """Begin to connect; returns at once."""
         self._loop = asyncio.get_running_loop()
-        self._client = _Client(self._access, self._heard, self._ended)
+        self._client = _Client(self._access, self._on_state, self._ended)
 
     async def end(self) -> None:
         """Close. Requests in flight are Unanswered."""
         self._is_over = True
-        self._tell(is_connected=False)
+        self._report(is_connected=False)
         self._close(self._client)
         await asyncio.gather(*self._closing)
 
@@ -192,13 +192,13 @@ class Session:
             self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, reason)
             return
         self._log.warning("zookeeper_client_replaced", reason=reason, last=client.complaint)
-        self._tell(is_connected=False)
+        self._report(is_connected=False)
         self._close(client)
         self._replace(client)
 
     def _replace(self, client: _Client) -> None:
         if client is self._client and not self._is_over:
-            self._client = _Client(self._access, self._heard, self._ended)
+            self._client = _Client(self._access, self._on_state, self._ended)
 
     async def _connected(self, deadline: float) -> _Client:
         try:
@@ -221,7 +221,7 @@ class Session:
         self._outstanding -= 1
         request.finish(answer.value, answer.exception)
 
-    def _heard(self, client: _Client) -> None:
+    def _on_state(self, client: _Client) -> None:
         """Called from kazoo's threads: hand a change of state to the loop."""
         self.soon(self._state_changed, client, client.kazoo.state, client.kazoo.client_state)
 
@@ -237,7 +237,7 @@ class Session:
             probe = client.kazoo.sync_async("/")
             probe.rawlink(lambda answer: self.soon(self._probed, client, answer))
             return
-        self._tell(is_connected=False)
+        self._report(is_connected=False)
         if keeper_state == KeeperState.AUTH_FAILED:
             self._login_refused(client, AuthFailedError())
 
@@ -249,7 +249,7 @@ class Session:
             self._login_refused(client, answer.exception)
         elif answer.exception is None and client.kazoo.connected:
             self._is_refused = False
-            self._tell(is_connected=True)
+            self._report(is_connected=True)
 
     def _thread_ended(self, client: _Client, error: Exception) -> None:
         if client is not self._client or self._is_over:
@@ -265,11 +265,11 @@ class Session:
         client.complaint = said(error)
         self._log.error("zookeeper_login_refused", reason=client.complaint)
         self._is_refused = True
-        self._tell(is_connected=False)
+        self._report(is_connected=False)
         self._close(client)
         self._loop.call_later(LOGIN_RETRY_S, self._replace, client)
 
-    def _tell(self, *, is_connected: bool) -> None:
+    def _report(self, *, is_connected: bool) -> None:
         self._is_connected = is_connected
         self._changed.set()
         self._changed = asyncio.Event()

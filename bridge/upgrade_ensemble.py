@@ -88,16 +88,16 @@ class Ensemble:
         raise CoordinatorLoadInProgress("the znode /latest_producer_id_block could not be made; try again")
 
 
-def require_available(told: T | Unavailable) -> T:
+def require_available(answer: T | Unavailable) -> T:
     """Raises CoordinatorLoadInProgress if ZooKeeper was not reached."""
-    if isinstance(told, Unavailable):
-        raise unavailable(told)
-    return told
+    if isinstance(answer, Unavailable):
+        raise unavailable(answer)
+    return answer
 
 
-def unavailable(told: Unavailable) -> CoordinatorLoadInProgress:
+def unavailable(answer: Unavailable) -> CoordinatorLoadInProgress:
     """The refusal while ZooKeeper does not answer: clients retry it."""
-    return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {told.reason}")
+    return CoordinatorLoadInProgress(f"ZooKeeper does not answer: {answer.reason}")
 
 
 def not_written(outcome: Conflict | Unknown | Unavailable) -> Conflict | Unknown:

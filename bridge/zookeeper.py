@@ -102,11 +102,11 @@ class ZooKeeper:
         full = self._full(path)
         changed = asyncio.Event()
 
-        def tell(_: object) -> None:  # one object, so that kazoo keeps one watch
+        def report(_: object) -> None:  # one object, so that kazoo keeps one watch
             self._session.soon(changed.set)
 
         def look(kazoo: Any, full: str) -> Any:
-            return kazoo.exists_async(full, watch=tell)
+            return kazoo.exists_async(full, watch=report)
 
         seen: list[Znode | None] = []
         while True:

@@ -1,6 +1,6 @@
 """The port through which the quorum uses ZooKeeper: an ensemble is plugged into it. Calls and their results.
 
-Callbacks   each call returns at once; ``told`` is called exactly once, later or now, on the loop's thread.
+Callbacks   each call returns at once; ``reply`` is called exactly once, later or now, on the loop's thread.
             The event loop never waits for ZooKeeper.
 Reads       see every write that was acknowledged before the read was requested (the port syncs first).
 Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailable`` are definite: not done,
@@ -18,7 +18,7 @@ from fencepost.records.types import PRODUCER_ID_MAX
 
 R = TypeVar("R")
 
-TOLD_S_MAX: Final = 30.0  # an implementation tells within this time
+REPLY_S_MAX: Final = 30.0  # an implementation tells within this time
 
 
 class Fence(NamedTuple):
@@ -86,56 +86,56 @@ Outcome: TypeAlias = Written | Conflict | Unknown | Unavailable
 class ZookeeperPort(Protocol):
     """One ensemble. Calls may overlap; their requests are sent in the order of the calls."""
 
-    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
         """The ensemble's name, the same at every time and from every node; not empty."""
 
-    def read(self, told: Callable[[Seen], None]) -> None:
+    def read(self, reply: Callable[[Seen], None]) -> None:
         """The znode of the current block."""
 
-    def create(self, told: Callable[[Outcome], None]) -> None:
+    def create(self, reply: Callable[[Outcome], None]) -> None:
         """Make the znode, with no block in it."""
 
-    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+    def write_block(self, block: ProducerIdBlock, version: int, reply: Callable[[Outcome], None]) -> None:
         """Put ``block`` into the znode if it is at ``version``; the block's broker is -1, never a real one.
 
         A broker before Kafka 3.0 takes a failed write for its own if the znode then holds the very block, in
         its own name, that it meant to write.
         """
 
-    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
         """Put the fence into the znode if it is at ``fence.intent.zk_version``."""
 
 
 class Hear(Protocol):
     """Makes a callback that is called in the place of another one."""
 
-    def __call__(self, told: Callable[[R], None], /) -> Callable[[R], None]:
+    def __call__(self, reply: Callable[[R], None], /) -> Callable[[R], None]:
         """The one to be called."""
 
 
-class Heard:
-    """A port whose callbacks pass through ``hear``: it takes a ``told`` and returns the one to be used."""
+class Relayed:
+    """A port whose callbacks pass through ``hear``: it takes a ``reply`` and returns the one to be used."""
 
     def __init__(self, port: ZookeeperPort, hear: Hear) -> None:
         self._port = port
         self._hear = hear
 
-    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
         """Implements ``ZookeeperPort.identity``."""
-        self._port.identity(self._hear(told))
+        self._port.identity(self._hear(reply))
 
-    def read(self, told: Callable[[Seen], None]) -> None:
+    def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""
-        self._port.read(self._hear(told))
+        self._port.read(self._hear(reply))
 
-    def create(self, told: Callable[[Outcome], None]) -> None:
+    def create(self, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.create``."""
-        self._port.create(self._hear(told))
+        self._port.create(self._hear(reply))
 
-    def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
+    def write_block(self, block: ProducerIdBlock, version: int, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_block``."""
-        self._port.write_block(block, version, self._hear(told))
+        self._port.write_block(block, version, self._hear(reply))
 
-    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
+    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_fence``."""
-        self._port.write_fence(fence, self._hear(told))
+        self._port.write_fence(fence, self._hear(reply))

@@ -12,7 +12,6 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.announcements import AnnouncementsEndpoint
 from fencepost.broker.checks import Checks
 from fencepost.broker.controller_clients import ControllerClients
@@ -20,13 +19,14 @@ from fencepost.broker.describe_producers import DescribeProducersEndpoint
 from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers
-from fencepost.broker.log_care import LogCare
+from fencepost.broker.log_maintenance import LogMaintenance
 from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
 from fencepost.broker.offsets import OffsetsEndpoint
 from fencepost.broker.partitions import Partitions
 from fencepost.broker.produce import ProduceEndpoint
 from fencepost.broker.topics import TopicCache
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.broker.verification import Verifier
 from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
@@ -62,27 +62,27 @@ class DataPlane:
             config.directory, BrokerId(config.node_id), log_config(config), clock_ms=_wall_ms, log=log
         )
         self.topics = TopicCache(clients.topics, self._partitions, rng=rng, log=log)
-        self._absent = Absent(self._partitions, self.topics)
+        self._unknown = UnknownPartitions(self._partitions, self.topics)
         self._verifier = Verifier(clients.coordinator, rng=rng, log=log)
         self._foreign = ForeignMarkers(clients.listing, clients.coordinator, rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
-        self._care = LogCare(
+        self._maintenance = LogMaintenance(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log
         )
         self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(
             self._partitions,
-            self._absent,
+            self._unknown,
             self._verifier,
             self._checks,
             self._flusher,
             clock_ms=_wall_ms,
         )
-        self._fetch = FetchEndpoint(self._partitions, self._absent, memory.reply_room, stalls=stalls)
-        self._offsets = OffsetsEndpoint(self._partitions, self._absent, stalls=stalls)
+        self._fetch = FetchEndpoint(self._partitions, self._unknown, memory.reply_room, stalls=stalls)
+        self._offsets = OffsetsEndpoint(self._partitions, self._unknown, stalls=stalls)
         self._markers = MarkersEndpoint(
             self._partitions,
-            self._absent,
+            self._unknown,
             self._flusher,
             self._foreign,
             self.acls,
@@ -90,7 +90,7 @@ class DataPlane:
             clock_ms=_wall_ms,
         )
         self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
-        self._describe_producers = DescribeProducersEndpoint(self._partitions, self._absent, stalls=stalls)
+        self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
 
     def service(self) -> Service:
         """The endpoints of the data plane, by API key."""
@@ -117,14 +117,14 @@ class DataPlane:
             self.topics.run(),
             self._verifier.run(),
             self._foreign.run(),
-            self._care.retain(),
-            self._care.expire_producers(),
-            self._care.flush(),
+            self._maintenance.retain(),
+            self._maintenance.expire_producers(),
+            self._maintenance.flush(),
         )
 
     async def stop(self) -> None:
         """Flush and close the logs. After the listener has stopped."""
-        await self._absent.stop()
+        await self._unknown.stop()
         await self.topics.stop()
         self._checks.stop()
         await self._flusher.stop()

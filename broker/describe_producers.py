@@ -7,8 +7,8 @@ is true at its moment, and a producer that is forgotten meanwhile is left out.
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.partitions import Partitions
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k61_describe_producers import (
@@ -29,10 +29,10 @@ PARTITION_COST: Final = 10  # of a partition, in producers
 class DescribeProducersEndpoint:
     """The endpoint of DescribeProducers (API key 61)."""
 
-    def __init__(self, partitions: Partitions, absent: Absent, *, stalls: Stalls) -> None:
+    def __init__(self, partitions: Partitions, unknown: UnknownPartitions, *, stalls: Stalls) -> None:
         self._partitions = partitions
         self._stalls = stalls
-        self._absent = absent
+        self._unknown = unknown
 
     def describe(self, request: DescribeProducers, context: Context, reply: Reply[EncodedAnswer]) -> None:
         """Serve DescribeProducers: one row for each producer of each partition in the request."""
@@ -40,7 +40,7 @@ class DescribeProducersEndpoint:
         def answer() -> None:
             Slices("DescribeProducers", self._steps(request, reply), reply, self._stalls).start()
 
-        self._absent.look_up_first([TopicQuery(topic) for topic, _ in request.topics], answer)
+        self._unknown.look_up_first([TopicQuery(topic) for topic, _ in request.topics], answer)
 
     def _steps(self, request: DescribeProducers, reply: Reply[EncodedAnswer]) -> Iterator[None]:
         """Yields where something else may run: partitions share a slice."""
@@ -53,7 +53,7 @@ class DescribeProducersEndpoint:
             done += PARTITION_COST
             partition = self._partitions.find(topic, index)
             if partition is None:
-                code = self._absent.code(topic, index)
+                code = self._unknown.code(topic, index)
                 rows.append(EncodedPartition(topic, index, code, f"{topic}-{index} is not hosted here"))
                 continue
             log = partition.log
@@ -64,10 +64,10 @@ class DescribeProducersEndpoint:
                 if start:
                     yield
                     done = 0
-                asked = producer_ids[start : start + SLICE_PRODUCERS_MAX]
-                told = log.producers(asked)
-                encoded.append(encode_producers(told))
-                count += len(told)
-                done += len(asked)
+                wanted = producer_ids[start : start + SLICE_PRODUCERS_MAX]
+                states = log.producers(wanted)
+                encoded.append(encode_producers(states))
+                count += len(states)
+                done += len(wanted)
             rows.append(EncodedPartition(topic, index, count=count, producers=tuple(encoded)))
         reply(EncodedAnswer(tuple(rows)))

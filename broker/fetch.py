@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.records.types import Offset
 from fencepost.wire.dispatch import Context, Reply
@@ -47,13 +47,13 @@ class FetchEndpoint:
     def __init__(
         self,
         partitions: Partitions,
-        absent: Absent,
+        unknown: UnknownPartitions,
         reply_room: Callable[[], int] = lambda: RESPONSE_BYTES_MAX,
         *,
         stalls: Stalls,
     ) -> None:
         self._partitions = partitions
-        self._absent = absent
+        self._unknown = unknown
         self._reply_room = reply_room
         self._stalls = stalls
         self.loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class FetchEndpoint:
             TopicQuery(each.topic, each.topic_id) for each in request.partitions if self._find(each) is None
         ]
         if missing:
-            self._absent.look_up_first(missing, lambda: self._serve(request, reply))
+            self._unknown.look_up_first(missing, lambda: self._serve(request, reply))
         else:
             self._serve(request, reply)
 
@@ -74,19 +74,19 @@ class FetchEndpoint:
         for each in tuple(self.waiting):
             each.stop()
 
-    def _find(self, asked: FetchPartition) -> Partition | None:
-        if asked.topic is not None:
-            return self._partitions.find(asked.topic, asked.index)
-        if asked.topic_id is not None:
-            return self._partitions.find_by_id(asked.topic_id, asked.index)
+    def _find(self, requested: FetchPartition) -> Partition | None:
+        if requested.topic is not None:
+            return self._partitions.find(requested.topic, requested.index)
+        if requested.topic_id is not None:
+            return self._partitions.find_by_id(requested.topic_id, requested.index)
         return None
 
-    def _code(self, asked: FetchPartition) -> ErrorCode:
+    def _code(self, requested: FetchPartition) -> ErrorCode:
         """Why it is not here."""
-        if asked.topic is not None:
-            return self._absent.code(asked.topic, asked.index)
-        if asked.topic_id is not None:
-            return self._absent.code_by_id(asked.topic_id, asked.index)
+        if requested.topic is not None:
+            return self._unknown.code(requested.topic, requested.index)
+        if requested.topic_id is not None:
+            return self._unknown.code_by_id(requested.topic_id, requested.index)
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     def _serve(self, request: Fetch, reply: Reply[FetchAnswer]) -> None:
@@ -116,42 +116,43 @@ class FetchEndpoint:
         room = self._reply_room()
         left = min(request.max_bytes, RESPONSE_BYTES_MAX, room)
         at_least_one = room > 0
-        for asked in request.partitions:
+        for requested in request.partitions:
             if rows and len(rows) % READS_MAX == 0:
                 yield
                 room = self._reply_room()
                 left = min(left, room)
                 at_least_one = at_least_one and room > 0
-            row = self._read_one(asked, request.isolation_level, left, at_least_one=at_least_one)
+            row = self._read_one(requested, request.isolation_level, left, at_least_one=at_least_one)
             left -= len(row.records)
             at_least_one = at_least_one and not row.records
             rows.append(row)
 
     def _read_one(
         self,
-        asked: FetchPartition,
+        requested: FetchPartition,
         isolation_level: int,
         bytes_max: int,
         *,
         at_least_one: bool,
     ) -> FetchedPartition:
-        partition = self._find(asked)
+        partition = self._find(requested)
         if partition is None:
-            return FetchedPartition(asked.topic, asked.topic_id, asked.index, self._code(asked))
-        code = epoch_error(partition, asked.current_leader_epoch)
+            code = self._code(requested)
+            return FetchedPartition(requested.topic, requested.topic_id, requested.index, code)
+        code = epoch_error(partition, requested.current_leader_epoch)
         if code != ErrorCode.NONE:
-            return FetchedPartition(asked.topic, asked.topic_id, asked.index, code)
+            return FetchedPartition(requested.topic, requested.topic_id, requested.index, code)
         log = partition.log
         high_watermark, stable = log.high_watermark, log.last_stable_offset
         is_committed = isolation_level == READ_COMMITTED
         upper = stable if is_committed else high_watermark
-        offset = Offset(asked.fetch_offset)
+        offset = Offset(requested.fetch_offset)
         records = b""
         aborted: tuple[AbortedTransaction, ...] | None = () if is_committed else None
         if not log.start <= offset <= log.end:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif offset < upper and (bytes_max > 0 or at_least_one):
-            bytes_max = max(0, min(bytes_max, asked.max_bytes))
+            bytes_max = max(0, min(bytes_max, requested.max_bytes))
             try:
                 if is_committed:
                     records, found = log.read_committed(offset, bytes_max, at_least_one=at_least_one)
@@ -164,9 +165,9 @@ class FetchEndpoint:
                 self._partitions.fail(partition, error, doing="read")
                 code = ErrorCode.KAFKA_STORAGE_ERROR
         return FetchedPartition(
-            asked.topic,
-            asked.topic_id,
-            asked.index,
+            requested.topic,
+            requested.topic_id,
+            requested.index,
             code,
             high_watermark,
             stable,

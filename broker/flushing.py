@@ -36,7 +36,7 @@ class Flusher:
         self._under_way = 0  # rounds
         self._threads: list[Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._asked: SimpleQueue[_Round | None] = SimpleQueue()
+        self._rounds: SimpleQueue[_Round | None] = SimpleQueue()
         self._ended: deque[tuple[_Round, BaseException | None]] = deque()
         self._woken = False  # the loop will look at what ended
         self._idle: asyncio.Event | None = None  # set when no flush is under way
@@ -58,7 +58,7 @@ class Flusher:
             self._idle = asyncio.Event()
             await self._idle.wait()
         for _ in self._threads:
-            self._asked.put(None)
+            self._rounds.put(None)
         self._threads.clear()
 
     def _begin(self, partition: Partition) -> None:
@@ -70,18 +70,18 @@ class Flusher:
             thread = Thread(target=self._work, name=f"flush_{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
-        self._asked.put(_Round(partition, self._waiting.pop(partition)))
+        self._rounds.put(_Round(partition, self._waiting.pop(partition)))
 
     def _work(self) -> None:
         """On a thread: one round after the other."""
-        while (asked := self._asked.get()) is not None:
+        while (round_ := self._rounds.get()) is not None:
             failure: BaseException | None = None
             try:
-                if asked.partition.is_open:
-                    asked.partition.log.flush()
+                if round_.partition.is_open:
+                    round_.partition.log.flush()
             except BaseException as error:  # noqa: BLE001 - raised again where it stops the node
                 failure = error
-            self._ended.append((asked, failure))
+            self._ended.append((round_, failure))
             if not self._woken:  # cleared before what ended is taken: none is forgotten
                 self._woken = True
                 if self._loop is None or self._loop.is_closed():
@@ -91,23 +91,23 @@ class Flusher:
     def _take_ended(self) -> None:
         self._woken = False
         while self._ended:
-            asked, failure = self._ended.popleft()
+            round_, failure = self._ended.popleft()
             self._under_way -= 1
             try:
-                self._end(asked, failure)
+                self._end(round_, failure)
             finally:
-                self._go_on(asked.partition)
+                self._go_on(round_.partition)
         if self._idle is not None and not self._under_way:
             self._idle.set()
 
-    def _end(self, asked: _Round, failure: BaseException | None) -> None:
-        partition = asked.partition
+    def _end(self, round_: _Round, failure: BaseException | None) -> None:
+        partition = round_.partition
         if isinstance(failure, OSError):
             self._partitions.fail(partition, failure, doing="flush")
         elif failure is not None:
             raise failure
         is_safe = partition.is_open and failure is None
-        for then in asked.waiting:
+        for then in round_.waiting:
             then(is_safe)
 
     def _go_on(self, partition: Partition) -> None:

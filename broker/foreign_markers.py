@@ -40,7 +40,7 @@ CALL_TIMEOUT_S: Final = 25.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is answered "try again"
 PRODUCERS_MAX: Final = 500  # in one round
-TOLD_SLICE: Final = 100  # markers appended between two turns of the loop
+REPLIES_SLICE: Final = 100  # markers appended between two turns of the loop
 _OPEN_NAMES: Final = tuple(sorted(state.wire_name for state in (State.ONGOING, *PREPARED_STATES)))
 
 
@@ -52,14 +52,14 @@ class Verdict(enum.Enum):
     UNKNOWN = enum.auto()  # it did not say in time
 
 
-Told = Callable[[Verdict], None]
+Reply = Callable[[Verdict], None]
 
 
 class _Question(NamedTuple):
     producer_id: ProducerId
     topic: str
     partition: int
-    told: Told
+    reply: Reply
 
 
 class ForeignMarkers:
@@ -78,7 +78,7 @@ class ForeignMarkers:
         self._verifying = verifying
         self._retry = Retry("ask about a marker", rng=rng, log=log)
         self._questions: deque[_Question] = deque()
-        self._asked = asyncio.Event()
+        self._wake = asyncio.Event()
 
     @property
     def coordinator_cannot_prove(self) -> bool:
@@ -86,19 +86,19 @@ class ForeignMarkers:
         known = (self._coordinator.active_serves, self._verifying.active_serves)
         return any(serves is not None and PROVE_SECRET.key not in serves for serves in known)
 
-    def ask(self, producer_id: ProducerId, topic: str, index: int, told: Told) -> None:
-        """Call ``told``, once, with the coordinator's verdict on that partition."""
+    def ask(self, producer_id: ProducerId, topic: str, index: int, reply: Reply) -> None:
+        """Call ``reply``, once, with the coordinator's verdict on that partition."""
         if len(self._questions) >= QUESTIONS_MAX:
-            told(Verdict.UNKNOWN)
+            reply(Verdict.UNKNOWN)
             return
-        self._questions.append(_Question(producer_id, topic, index, told))
-        self._asked.set()
+        self._questions.append(_Question(producer_id, topic, index, reply))
+        self._wake.set()
 
     async def run(self) -> None:
         """Ask, one round after the other; forever."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._questions:
                 await self._round()
 
@@ -112,18 +112,18 @@ class ForeignMarkers:
             producer_ids.add(producer_id)
             questions.append(self._questions.popleft())
         try:
-            held = await self._open_partitions(tuple(sorted(producer_ids)))
+            open_there = await self._open_partitions(tuple(sorted(producer_ids)))
         except CALL_FAILURES as error:
             self._retry.failed(error)
             for each in questions:
-                each.told(Verdict.UNKNOWN)
+                each.reply(Verdict.UNKNOWN)
             return
         self._retry.succeeded()
         for number, each in enumerate(questions, start=1):
-            if number % TOLD_SLICE == 0:
+            if number % REPLIES_SLICE == 0:
                 await asyncio.sleep(0)  # each may append a marker
-            is_held = (each.producer_id, each.topic, each.partition) in held
-            each.told(Verdict.OPEN if is_held else Verdict.FREE)
+            is_open = (each.producer_id, each.topic, each.partition) in open_there
+            each.reply(Verdict.OPEN if is_open else Verdict.FREE)
 
     async def _open_partitions(self, producer_ids: tuple[ProducerId, ...]) -> set[tuple[int, str, int]]:
         """(producer id, topic, partition) of all that the coordinator has open of these producers."""

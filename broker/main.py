@@ -168,9 +168,9 @@ class Broker:
         """Waits until the broker is registered and not fenced."""
         await self._registration.unfenced()
 
-    def claim_producer_id(self) -> ProducerId:
+    def allocate_producer_id(self) -> ProducerId:
         """One of this broker's ids, for the node's own coordinator. Raises CoordinatorLoadInProgress."""
-        return self._producer_ids.claim()
+        return self._producer_ids.allocate()
 
     async def stop(self) -> None:
         """Leave the cluster cleanly if it answers in time, then close everything."""
@@ -187,7 +187,7 @@ class Broker:
 
     def _on_heartbeat(self) -> None:
         self._cache.refresh()
-        self._data.topics.heard(self._registration.cluster_version)
+        self._data.topics.heartbeat_answered(self._registration.cluster_version)
 
     def _supervise(self, running: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(running)

@@ -15,10 +15,10 @@ Errors      each partition has its own code: 3, 6 and 56 are retried, 47 is a we
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers, Verdict
 from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
 from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
@@ -47,7 +47,7 @@ class MarkersEndpoint:
     def __init__(
         self,
         partitions: Partitions,
-        absent: Absent,
+        unknown: UnknownPartitions,
         flusher: Flusher,
         foreign: ForeignMarkers,
         acls: Acls,
@@ -57,7 +57,7 @@ class MarkersEndpoint:
     ) -> None:
         self._partitions = partitions
         self._stalls = stalls
-        self._absent = absent
+        self._unknown = unknown
         self._flusher = flusher
         self._foreign = foreign
         self._acls = acls
@@ -78,7 +78,7 @@ class MarkersEndpoint:
         }
         if missing:
             queries = [TopicQuery(topic) for topic in sorted(missing)]
-            self._absent.look_up_first(queries, lambda: self._append_all(request, proved, reply))
+            self._unknown.look_up_first(queries, lambda: self._append_all(request, proved, reply))
         else:
             self._append_all(request, proved, reply)
 
@@ -106,7 +106,7 @@ class MarkersEndpoint:
                     if not is_sound:
                         written.codes[key] = ErrorCode.INVALID_REQUEST
                     elif partition is None:
-                        written.codes[key] = self._absent.code(topic, index)
+                        written.codes[key] = self._unknown.code(topic, index)
                     elif is_ours:
                         code = written.codes[key] = self._append(marker, partition)
                         if code == ErrorCode.NONE:
@@ -157,12 +157,12 @@ class MarkersEndpoint:
         before = partition.log.state_of(producer_id)
         written.asking += 1
 
-        def told(verdict: Verdict) -> None:
+        def on_verdict(verdict: Verdict) -> None:
             if verdict is Verdict.OPEN:
                 written.settle(key, ErrorCode.INVALID_TXN_STATE)
                 return
             if self._partitions.find(key.topic, key.partition) is not partition:
-                written.settle(key, self._absent.code(key.topic, key.partition))
+                written.settle(key, self._unknown.code(key.topic, key.partition))
                 return
             if verdict is Verdict.UNKNOWN or partition.log.state_of(producer_id) is not before:
                 written.settle(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # what every client tries again
@@ -178,7 +178,7 @@ class MarkersEndpoint:
                 ),
             )
 
-        self._foreign.ask(producer_id, key.topic, key.partition, told)
+        self._foreign.ask(producer_id, key.topic, key.partition, on_verdict)
 
 
 def _end_marker(marker: TxnMarker) -> EndMarker:
@@ -206,13 +206,13 @@ class _Written:
     def flushed(self, partition: Partition) -> Callable[[bool], None]:
         """What to call when the partition is flushed."""
 
-        def told(is_safe: bool) -> None:
+        def on_verdict(is_safe: bool) -> None:
             for key in self.unflushed.pop(partition):
                 if not is_safe:
                     self.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
             self.answer_if_complete()
 
-        return told
+        return on_verdict
 
     def settle(self, key: _Key, code: ErrorCode) -> None:
         """Note the code of a marker that the coordinator has verified."""

@@ -28,7 +28,7 @@ REFRESH_MS_MIN: Final = 50
 """Between two refreshes: clients that see doubt may ask for one at any rate."""
 
 CALL_TIMEOUT_S: Final = 2.0
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Picture:
     """The cluster at one moment. ``brokers`` in ascending order of id, fenced ones included."""
 
     brokers: tuple[ClusterNode, ...]
-    controller_id: int = NOBODY
+    controller_id: int = NO_NODE
 
     @property
     def visible(self) -> tuple[ClusterNode, ...]:

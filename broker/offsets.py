@@ -9,10 +9,10 @@ Source      Kafka UnifiedLog.fetchOffsetByTimestamp; KIP-320; docs/kafka-notes.m
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.fetch import epoch_error
 from fencepost.broker.log.shapes import TimedOffset
 from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.types import Offset, Term
 from fencepost.wire.dispatch import Context, Reply
@@ -45,9 +45,9 @@ EPOCHS_MAX: Final = 1_000  # likewise; they are in memory
 class OffsetsEndpoint:
     """API keys 2 and 23."""
 
-    def __init__(self, partitions: Partitions, absent: Absent, *, stalls: Stalls) -> None:
+    def __init__(self, partitions: Partitions, unknown: UnknownPartitions, *, stalls: Stalls) -> None:
         self._partitions = partitions
-        self._absent = absent
+        self._unknown = unknown
         self._stalls = stalls
 
     def list_offsets(self, request: ListOffsets, context: Context, reply: Reply[ListOffsetsAnswer]) -> None:
@@ -67,7 +67,8 @@ class OffsetsEndpoint:
         def answer() -> None:
             Slices("ListOffsets", steps(), reply, self._stalls).start()
 
-        self._absent.look_up_first(map(TopicQuery, {each.topic: None for each in request.partitions}), answer)
+        topics = dict.fromkeys(each.topic for each in request.partitions)
+        self._unknown.look_up_first(map(TopicQuery, topics), answer)
 
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpoch, context: Context, reply: Reply[OffsetForLeaderEpochAnswer]
@@ -88,12 +89,13 @@ class OffsetsEndpoint:
         def answer() -> None:
             Slices("OffsetForLeaderEpoch", steps(), reply, self._stalls).start()
 
-        self._absent.look_up_first(map(TopicQuery, {each.topic: None for each in request.partitions}), answer)
+        topics = dict.fromkeys(each.topic for each in request.partitions)
+        self._unknown.look_up_first(map(TopicQuery, topics), answer)
 
     def _find_offset(self, query: OffsetQuery, isolation_level: int) -> OffsetFound:
         partition = self._partitions.find(query.topic, query.index)
         if partition is None:
-            return OffsetFound(query.topic, query.index, self._absent.code(query.topic, query.index))
+            return OffsetFound(query.topic, query.index, self._unknown.code(query.topic, query.index))
         code = epoch_error(partition, query.current_leader_epoch)
         if code != ErrorCode.NONE:
             return OffsetFound(query.topic, query.index, code)
@@ -111,7 +113,7 @@ class OffsetsEndpoint:
     def _find_end(self, query: EpochQuery) -> EpochEnd:
         partition = self._partitions.find(query.topic, query.index)
         if partition is None:
-            return EpochEnd(query.topic, query.index, self._absent.code(query.topic, query.index))
+            return EpochEnd(query.topic, query.index, self._unknown.code(query.topic, query.index))
         code = epoch_error(partition, query.current_leader_epoch)
         if code != ErrorCode.NONE:
             return EpochEnd(query.topic, query.index, code)

@@ -233,10 +233,10 @@ class Partitions:
     def moved(self, partition: Partition) -> None:
         """Requests that wait at the partition are woken at the end of this turn of the loop, once."""
         if not self._moved:
-            asyncio.get_running_loop().call_soon(self._tell_moved)
+            asyncio.get_running_loop().call_soon(self._report_moved)
         self._moved.add(partition)
 
-    def _tell_moved(self) -> None:
+    def _report_moved(self) -> None:
         moved, self._moved = self._moved, set()
         for waits in {each for partition in moved for each in partition.waiting}:
             waits.partition_moved()

@@ -20,12 +20,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fencepost.broker.absent import Absent
 from fencepost.broker.checks import SLICE_STEPS, Checks
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.log.shapes import VerificationGuard
 from fencepost.broker.log.validation import Budget
 from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.broker.verification import Producer, Verifier, verdict
 from fencepost.controller.errors import (
     ApiError,
@@ -88,7 +88,7 @@ class ProduceEndpoint:
     def __init__(
         self,
         partitions: Partitions,
-        absent: Absent,
+        unknown: UnknownPartitions,
         verifier: Verifier,
         checks: Checks,
         flusher: Flusher,
@@ -96,7 +96,7 @@ class ProduceEndpoint:
         clock_ms: Callable[[], int],
     ) -> None:
         self._partitions = partitions
-        self._absent = absent
+        self._unknown = unknown
         self._verifier = verifier
         self._checks = checks
         self._flusher = flusher
@@ -121,7 +121,7 @@ class ProduceEndpoint:
             if partition is not None:
                 self._begin(pending, position, partition, data.records)
             elif pending.is_looked_up:
-                pending.refused(position, self._absent.code(data.topic, data.index))
+                pending.refused(position, self._unknown.code(data.topic, data.index))
             else:
                 pending.unknown.append(position)
             if budget.steps <= 0:
@@ -136,7 +136,7 @@ class ProduceEndpoint:
         pending.is_looked_up = True
         pending.to_begin = iter(pending.unknown)
         topics = dict.fromkeys(pending.request.partitions[each].topic for each in pending.unknown)
-        self._absent.look_up_first(tuple(map(TopicQuery, topics)), lambda: self._go_on(pending))
+        self._unknown.look_up_first(tuple(map(TopicQuery, topics)), lambda: self._go_on(pending))
 
     def _begin(self, pending: _Pending, position: int, partition: Partition, records: Buffer | None) -> None:
         """Append, or first ask the coordinator."""
@@ -164,15 +164,15 @@ class ProduceEndpoint:
             self._append(pending, position, partition, records, guard, producer)
             return
 
-        def told(code: ErrorCode) -> None:
+        def verified(code: ErrorCode) -> None:
             if code != ErrorCode.NONE:
                 pending.refused(position, verdict(code, pending.request.version), _SAID)
             elif not partition.is_open:
-                pending.refused(position, self._absent.code(partition.topic, partition.index))
+                pending.refused(position, self._unknown.code(partition.topic, partition.index))
             else:
                 self._append(pending, position, partition, records, guard, producer)
 
-        self._verifier.ask(producer, partition.topic, partition.index, told)
+        self._verifier.ask(producer, partition.topic, partition.index, verified)
 
     def _append(
         self,
@@ -199,7 +199,7 @@ class ProduceEndpoint:
             if isinstance(headers, ApiError):
                 self._refuse(pending, position, partition, None, headers)
             elif not partition.is_open:
-                pending.refused(position, self._absent.code(partition.topic, partition.index))
+                pending.refused(position, self._unknown.code(partition.topic, partition.index))
             else:
                 self._write(pending, position, partition, records, headers, guard, producer)
 
@@ -261,12 +261,12 @@ class ProduceEndpoint:
             pending.refused(position, error.code, message_of(error))
             return
 
-        def told(code: ErrorCode) -> None:
+        def verified(code: ErrorCode) -> None:
             if code in (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE):
                 code = InvalidProducerEpoch.code  # the partition knows better: it has seen a newer one
             pending.refused(position, verdict(code, pending.request.version), message_of(error))
 
-        self._verifier.ask(producer, partition.topic, partition.index, told)
+        self._verifier.ask(producer, partition.topic, partition.index, verified)
 
 
 _SAID: Final = "so says the transaction coordinator"

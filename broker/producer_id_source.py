@@ -93,9 +93,9 @@ class ProducerIdSource:
         self._due = asyncio.Event()
         self._complaints = Complaints("producer_id_block_not_granted", log)
 
-    def claim(self) -> ProducerId:
+    def allocate(self) -> ProducerId:
         """A producer id that is not in use. Raises CoordinatorLoadInProgress, at once, if none is at hand."""
-        producer_id = self._pool.claim()
+        producer_id = self._pool.allocate()
         if self._pool.request_due_ms() is not None:
             self._due.set()
         self._metrics.producer_ids_left(self._pool.ids_left())

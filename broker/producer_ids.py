@@ -65,15 +65,15 @@ class ProducerIdPool:
         self._backoff_until_ms: int | None = None
         self._muted_until_ms: int | None = None
 
-    def claim(self) -> ProducerId:
+    def allocate(self) -> ProducerId:
         """The next id. Raises CoordinatorLoadInProgress, at once, if no block is at hand."""
         if self._next == self._current_end:
             self._install_reserve()
-        claimed = self._next
-        self._next = claimed + 1
-        if claimed == self._prefetch_at:
+        allocated = self._next
+        self._next = allocated + 1
+        if allocated == self._prefetch_at:
             self._wanted = True
-        return ProducerId(claimed)
+        return ProducerId(allocated)
 
     def ids_left(self) -> int:
         """How many ids can be allocated before another block comes."""

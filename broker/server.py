@@ -138,7 +138,7 @@ class BrokerServer:
         if request.transactional_id is not None:
             self._ask_coordinator(INIT_PRODUCER_ID.key, request, context, reply)
             return
-        reply(InitProducerIdAnswer(self._producer_ids.claim(), 0))
+        reply(InitProducerIdAnswer(self._producer_ids.allocate(), 0))
 
     def _ask_coordinator(self, key: int, request: Any, context: Context, reply: Reply[Any]) -> None:
         """What concerns a transactional id is the coordinator's: the active controller's node serves it."""

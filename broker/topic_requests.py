@@ -89,13 +89,13 @@ class TopicRequests:
             reply(self._answer(self._topics.all()))
             return
         answered = await self._topics.look_up(request.topics, create=request.allow_auto_topic_creation)
-        told = {each.name: each for each in answered or () if each.name is not None}
-        told_ids = {each.topic_id: each for each in answered or () if each.topic_id is not None}
+        by_name = {each.name: each for each in answered or () if each.name is not None}
+        by_id = {each.topic_id: each for each in answered or () if each.topic_id is not None}
         rows = []
         for query in request.topics:
-            row = self._find(query) or told.get(query.name or "") or told_ids.get(query.topic_id or NO_ID)
+            row = self._find(query) or by_name.get(query.name or "") or by_id.get(query.topic_id or NO_ID)
             if row is None and answered is None:
-                row = _told(query, ErrorCode.LEADER_NOT_AVAILABLE)
+                row = _answer_of(query, ErrorCode.LEADER_NOT_AVAILABLE)
             rows.append(row or _unknown(query))
         reply(self._answer(tuple(rows)))
 
@@ -174,8 +174,8 @@ def _is_led(topic: TopicMetadata) -> bool:
 
 def _unknown(query: TopicQuery) -> TopicMetadata:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_named(query) else ErrorCode.UNKNOWN_TOPIC_ID
-    return _told(query, code)
+    return _answer_of(query, code)
 
 
-def _told(query: TopicQuery, code: ErrorCode) -> TopicMetadata:
+def _answer_of(query: TopicQuery, code: ErrorCode) -> TopicMetadata:
     return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)

@@ -29,7 +29,7 @@ from fencepost.wire.k32_describe_configs import (
 
 CALL_TIMEOUT_S: Final = 2.0
 REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes without a caller that waits
-BEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
+HEARTBEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # look-ups of single topics under way; one more is refused
 QUERIES_MAX: Final = 1_000  # topics in one Metadata, which may have LOOKED_UP_ELEMENTS_MAX
 CONFIGS_MAX: Final = 100  # topics in one DescribeConfigs: read and written in a few milliseconds
@@ -55,9 +55,9 @@ class TopicCache:
         self._by_name: dict[str, TopicMetadata] = {}
         self._names: dict[uuid.UUID, str] = {}
         self._wanted = asyncio.Event()
-        self._told = -1  # the cluster's version, by the last heartbeat
+        self._announced = -1  # the cluster's version, by the last heartbeat
         self._seen = -1  # a version that what is here is at least as new as
-        self._beats = 0  # heartbeats since all topics were requested
+        self._heartbeats = 0  # heartbeats since all topics were requested
         self._refreshing = asyncio.Lock()
         self._questions = 0  # requests for all topics so far
         self.is_certain = False  # the last question was answered: what is not here does not exist
@@ -77,14 +77,14 @@ class TopicCache:
         """Every topic, sorted by name."""
         return tuple(self._by_name[name] for name in sorted(self._by_name))
 
-    def heard(self, version: int) -> None:
+    def heartbeat_answered(self, version: int) -> None:
         """A heartbeat had the cluster's version, -1 if none: request all topics unless it has been seen.
 
         Now and then they are requested anyway: what could not be hosted is tried again.
         """
-        self._told = version
-        if 0 <= version == self._seen and self._beats < BEATS_MAX:
-            self._beats += 1
+        self._announced = version
+        if 0 <= version == self._seen and self._heartbeats < HEARTBEATS_MAX:
+            self._heartbeats += 1
         else:
             self._wanted.set()
 
@@ -97,9 +97,9 @@ class TopicCache:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            told = self._told
+            announced = self._announced
             if await self.refresh():
-                self._seen, self._beats = told, 0
+                self._seen, self._heartbeats = announced, 0
             await asyncio.sleep(REFRESH_PAUSE_S_MIN)
 
     async def refresh(self) -> bool:

@@ -42,7 +42,7 @@ ABORTABLE_FROM: Final = 11
 """From this Produce version on TRANSACTION_ABORTABLE says it: 59 is to the Java client the loss of the log's
 start, and it sends the batch again until its delivery timeout, two minutes."""
 
-Told: TypeAlias = Callable[[ErrorCode], None]
+Reply: TypeAlias = Callable[[ErrorCode], None]
 
 _LATER: Final = frozenset(
     (
@@ -89,7 +89,7 @@ class _Question(NamedTuple):
     producer: Producer
     topic: str
     partition: int
-    told: Told
+    reply: Reply
 
 
 class Verifier:
@@ -105,21 +105,21 @@ class Verifier:
         self._coordinator = coordinator
         self._retry = Retry("verify a transaction", rng=rng, log=log)
         self._questions: deque[_Question] = deque()
-        self._asked = asyncio.Event()
+        self._wake = asyncio.Event()
 
-    def ask(self, producer: Producer, topic: str, index: int, told: Told) -> None:
-        """Call ``told`` with the coordinator's code for that partition; NONE: it is in the transaction."""
+    def ask(self, producer: Producer, topic: str, index: int, reply: Reply) -> None:
+        """Call ``reply`` with the coordinator's code for that partition; NONE: it is in the transaction."""
         if len(self._questions) >= QUESTIONS_MAX:
-            told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
-        self._questions.append(_Question(producer, topic, index, told))
-        self._asked.set()
+        self._questions.append(_Question(producer, topic, index, reply))
+        self._wake.set()
 
     async def run(self) -> None:
         """Ask, one round after the other; forever."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._questions:
                 await self._round(self._take())
 
@@ -155,13 +155,13 @@ class Verifier:
             self._retry.succeeded()
             codes = _codes(answer)
         for each in questions:
-            each.told(codes.get((each.producer.transactional_id, each.topic, each.partition), missing))
+            each.reply(codes.get((each.producer.transactional_id, each.topic, each.partition), missing))
 
 
 def _request(questions: list[_Question]) -> AddPartitionsToTxn:
-    asked: dict[Producer, dict[str, dict[int, None]]] = {}
+    requested: dict[Producer, dict[str, dict[int, None]]] = {}
     for each in questions:
-        asked.setdefault(each.producer, {}).setdefault(each.topic, {})[each.partition] = None
+        requested.setdefault(each.producer, {}).setdefault(each.topic, {})[each.partition] = None
     return AddPartitionsToTxn(
         tuple(
             AddPartitions(
@@ -171,7 +171,7 @@ def _request(questions: list[_Question]) -> AddPartitionsToTxn:
                 tuple(TopicPartitions(topic, tuple(indexes)) for topic, indexes in topics.items()),
                 verify_only=True,
             )
-            for producer, topics in asked.items()
+            for producer, topics in requested.items()
         ),
         batched=True,
     )

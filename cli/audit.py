@@ -224,7 +224,7 @@ def watch(
         from fencepost.audit.report.text import finding_line
         from fencepost.audit.report.verdict import Finding
 
-    def tell(finding: Finding) -> None:
+    def print_finding(finding: Finding) -> None:
         click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
         sys.stdout.flush()
 
@@ -236,7 +236,7 @@ def watch(
             table_folder(tables_dir) as tables,
         ):
             watched = job.Watched(roots, tables, names, now_ms, interval_s)
-            status = job.run(spark, watched, tell, ended, show)
+            status = job.run(spark, watched, print_finding, ended, show)
     sys.exit(status)
 
 

@@ -26,8 +26,8 @@ from fencepost.bench.own_cluster import (
     filesystem,
     new_history,
     own_cluster,
-    own_guests,
-    passing_guest,
+    register_brokers,
+    temporary_broker,
     workspace,
 )
 from fencepost.cli.cluster import NODES_DEFAULT
@@ -300,7 +300,7 @@ def _own_subject(
     """A new cluster, and its first port."""
     with own_cluster(work, node_count, port, directory) as own:
         target = controllers_of(own.cluster)
-        (asker,) = own_guests(target, 1)
+        (asker,) = register_brokers(target, 1)
         pids = {f"node-{node_id}": process.pid for node_id, process in own.children.items()}
         yield Subject(*controllers(target), asker, pids), own.cluster.port
 
@@ -308,7 +308,7 @@ def _own_subject(
 @contextmanager
 def _running_subject(target: Target) -> Iterator[tuple[Subject, int]]:
     """A cluster that runs already, and a first port that is free."""
-    with passing_guest(target) as asker:
+    with temporary_broker(target) as asker:
         yield Subject(*controllers(target), asker), free_port(bench_allocate.STOCK_NODES, BENCH_PORT_OFFSETS)
 
 

@@ -135,18 +135,18 @@ def _assign(consumer: Consumer, target: Target, topic: str, partition: int | Non
 def _messages(consumer: Consumer, max_messages: int | None, timeout_ms: int | None) -> Iterator[Message]:
     """At most so many, and none after so long a silence. Raises KafkaException."""
     left = max_messages
-    heard_at = time.monotonic()
+    received_at = time.monotonic()
     while left is None or left > 0:
         batch = consumer.consume(BATCH_MAX if left is None else min(BATCH_MAX, left), POLL_SECONDS)
         for message in batch:
             error = message.error()
             if error is None:
-                heard_at = time.monotonic()
+                received_at = time.monotonic()
                 left = None if left is None else left - 1
                 yield message
             elif error.code() not in PASSING and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-        if timeout_ms is not None and (time.monotonic() - heard_at) * 1000 >= timeout_ms:
+        if timeout_ms is not None and (time.monotonic() - received_at) * 1000 >= timeout_ms:
             return
 
 
@@ -200,8 +200,8 @@ def line(message: Message, properties: Mapping[str, str]) -> bytes:
     if is_true(properties["print.headers"]):
         between = unescaped(properties["headers.separator"]).encode()
         headers: Any = message.headers() or ()
-        told = [key.encode() + b":" + (null if value is None else bytes(value)) for key, value in headers]
-        parts.append(between.join(told) or b"NO_HEADERS")
+        texts = [key.encode() + b":" + (null if value is None else bytes(value)) for key, value in headers]
+        parts.append(between.join(texts) or b"NO_HEADERS")
     for wanted, raw in (("print.key", message.key()), ("print.value", message.value())):
         if is_true(properties[wanted]):
             parts.append(null if raw is None else raw)

@@ -116,22 +116,22 @@ async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
         return
     found.zk_version = znode.version
     try:
-        held = parse_block(znode.data, znode.version)
+        parsed = parse_block(znode.data, znode.version)
     except Misshaped as error:
         found.blocking.append(str(error))
         return
-    if isinstance(held, Fence):
+    if isinstance(parsed, Fence):
         found.fence = {
-            "cluster_id": held.cluster_id,
-            "zk_version": held.zk_version,
-            "block_end": held.block_last,
+            "cluster_id": parsed.cluster_id,
+            "zk_version": parsed.zk_version,
+            "block_end": parsed.block_last,
         }
-        found.remarks.append(f"ZooKeeper is fenced by fencepost cluster {held.cluster_id}")
-    elif isinstance(held, ZnodeBlock):
-        found.block = {"broker": held.broker, "first": held.first, "last": held.last, "end": held.end}
-        if held.is_exhausted:
+        found.remarks.append(f"ZooKeeper is fenced by fencepost cluster {parsed.cluster_id}")
+    elif isinstance(parsed, ZnodeBlock):
+        found.block = {"broker": parsed.broker, "first": parsed.first, "last": parsed.last, "end": parsed.end}
+        if parsed.is_exhausted:
             found.blocking.append(
-                f"the block ends at {held.last}, where all producer ids end, and no fence of ours explains it"
+                f"the block ends at {parsed.last}, where all producer ids end, without a fence of ours"
             )
     else:
         found.remarks.append(f"{BLOCK_PATH} is empty: no id was ever given out, ids begin at 0")

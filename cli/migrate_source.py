@@ -113,22 +113,22 @@ def _source(
         raise Failed(f"there is no {BLOCK_PATH} below {where}: was this Kafka's ZooKeeper?{hint}")
     cluster = znodes.get(CLUSTER_ID_PATH)
     try:
-        held = parse_block(block.data, block.version)
+        parsed = parse_block(block.data, block.version)
         cluster_id = None if cluster is None else parse_cluster_id(cluster.data)
     except Misshaped as error:
         raise Unreadable(str(error)) from error
-    if isinstance(held, ZnodeBlock) and held.is_exhausted:
+    if isinstance(parsed, ZnodeBlock) and parsed.is_exhausted:
         raise Failed(
-            f"the block ends at {held.last}, where all producer ids end, and it is no fence of fencepost: "
+            f"the block ends at {parsed.last}, where all producer ids end, and it is no fence of fencepost: "
             "there is nothing to go on from. Is it another program's fence?"
         )
-    fence = held if isinstance(held, Fence) else None
-    last = held.block_last if isinstance(held, Fence) else None if held is None else held.last
+    fence = parsed if isinstance(parsed, Fence) else None
+    last = parsed.block_last if isinstance(parsed, Fence) else None if parsed is None else parsed.last
     return Source(
         kind=kind,
         ensemble=cluster_name(cluster_id, cluster.created_zxid if cluster else None, place + chroot),
         block_end=NO_BLOCK if last is None else last,
-        block_start=held.first if isinstance(held, ZnodeBlock) else NO_BLOCK,
+        block_start=parsed.first if isinstance(parsed, ZnodeBlock) else NO_BLOCK,
         zk_version=block.version,
         zxid=zxid,
         fence=fence,

@@ -40,6 +40,6 @@ def echo_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def optional(value: Any, absent: object = "none") -> Any:
+def optional(value: Any, missing: object = "none") -> Any:
     """``value``, or what to print where there is none."""
-    return absent if value is None else value
+    return missing if value is None else value

@@ -57,7 +57,7 @@ class Delivered:
     count: int = 0
     failures: list[KafkaError] = field(default_factory=list)
 
-    def heard(self, error: KafkaError | None, message: Message) -> None:
+    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Count one record: librdkafka's delivery report."""
         if error is None:
             self.count += 1
@@ -106,20 +106,20 @@ def produce(
         raise WrongUsage(f"--producer-property: {error.args[0].str()}") from error
     _require_partition(partitions_of(producer, topic, target), topic, partition)
     delivered = Delivered()
-    fate: str | None = None
+    outcome: str | None = None
     with _errors_explained(target):
         records = _records(known)
         if transactional_id is None:
             _send(producer, topic, partition, records, delivered)
         else:
-            fate = _in_a_transaction(producer, topic, partition, records, delivered, abort=abort)
+            outcome = _in_a_transaction(producer, topic, partition, records, delivered, abort=abort)
     if delivered.failures:
         click.echo(f"{delivered.count} records were produced, {len(delivered.failures)} not", err=True)
         raise explained(delivered.failures[0], target)
     if output_format == JSON:
-        echo_json({"topic": topic, "records": delivered.count, "transaction": fate})
+        echo_json({"topic": topic, "records": delivered.count, "transaction": outcome})
     else:
-        click.echo(f"{delivered.count} records to {topic}" + (f", {fate}" if fate else ""))
+        click.echo(f"{delivered.count} records to {topic}" + (f", {outcome}" if outcome else ""))
 
 
 def _require_partition(partitions: list[int], topic: str, wanted: int | None) -> None:
@@ -176,7 +176,7 @@ def _send(
                     record.key,
                     ANY_PARTITION if partition is None else partition,
                     headers=list(record.headers),
-                    on_delivery=delivered.heard,
+                    on_delivery=delivered.on_delivery,
                 )
                 break
             except BufferError:  # the library's queue is full

@@ -16,7 +16,7 @@ from fencepost.cli.target_options import find_target, target_options
 from fencepost.cluster.console import Unreadable, WrongUsage, lines
 from fencepost.cluster.controllers import run
 from fencepost.cluster.local_cluster import LocalCluster, open_cluster
-from fencepost.cluster.target import GUEST_ID_FIRST, GUEST_ID_LAST, TIMEOUT_SECONDS
+from fencepost.cluster.target import TEMPORARY_ID_FIRST, TEMPORARY_ID_LAST, TIMEOUT_SECONDS
 from fencepost.controller.brokers import BROKERS, Endpoint, RegisterBroker, UnregisterBroker
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock, latest
@@ -101,7 +101,7 @@ def allocate(
     if broker_id is None:
         if broker_epoch is not None:
             raise WrongUsage("--broker-epoch needs --broker-id")
-        blocks = run(target, lambda client: _as_guest(client, count, timeout_s))
+        blocks = run(target, lambda client: _as_temporary(client, count, timeout_s))
     else:
         epoch = BrokerEpoch(broker_epoch) if broker_epoch is not None else _epoch(target.cluster, broker_id)
         asker = AllocateProducerIds(BrokerId(broker_id), epoch)
@@ -119,29 +119,29 @@ async def _allocate(
     return [await client.call(ALLOCATE_PRODUCER_IDS, asker, timeout_s=timeout_s) for _ in range(count)]
 
 
-async def _as_guest(client: ControllerClient, count: int, timeout_s: float) -> list[ProducerIdBlock]:
+async def _as_temporary(client: ControllerClient, count: int, timeout_s: float) -> list[ProducerIdBlock]:
     """Register under an id that no broker has, allocate, and unregister."""
     cluster = await client.call(DESCRIBE_CLUSTER, DescribeCluster(), timeout_s=timeout_s)
-    guest = RegisterBroker(
-        broker_id=BrokerId(random.randint(GUEST_ID_FIRST, GUEST_ID_LAST)),
+    temporary = RegisterBroker(
+        broker_id=BrokerId(random.randint(TEMPORARY_ID_FIRST, TEMPORARY_ID_LAST)),
         cluster_id=cluster.cluster_id,
         incarnation_id=uuid.uuid4(),
         directory_id=uuid.uuid4(),
         endpoints=(Endpoint("NONE", "127.0.0.1", 1),),  # one is required; this broker stays fenced, so unseen
     )
-    epoch = await client.call(BROKER_REGISTRATION, guest, timeout_s=timeout_s)
+    epoch = await client.call(BROKER_REGISTRATION, temporary, timeout_s=timeout_s)
     try:
-        return await _allocate(client, AllocateProducerIds(guest.broker_id, epoch), count, timeout_s)
+        return await _allocate(client, AllocateProducerIds(temporary.broker_id, epoch), count, timeout_s)
     finally:
-        await _leave(client, guest.broker_id, timeout_s)
+        await _leave(client, temporary.broker_id, timeout_s)
 
 
-async def _leave(client: ControllerClient, guest_id: BrokerId, timeout_s: float) -> None:
+async def _leave(client: ControllerClient, temporary_id: BrokerId, timeout_s: float) -> None:
     """Unregister. That it fails does not undo what was allocated: it is only said."""
     try:
-        await client.call(UNREGISTER_BROKER, UnregisterBroker(guest_id), timeout_s=timeout_s)
+        await client.call(UNREGISTER_BROKER, UnregisterBroker(temporary_id), timeout_s=timeout_s)
     except (ApiError, ConnectionLost, RequestTimeout) as error:
-        click.echo(f"broker {guest_id} stays registered, fenced: {error}", err=True)
+        click.echo(f"broker {temporary_id} stays registered, fenced: {error}", err=True)
 
 
 def _epoch(cluster: LocalCluster | None, broker_id: int) -> BrokerEpoch:

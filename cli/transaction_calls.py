@@ -74,7 +74,7 @@ async def list_transactions(brokers: Brokers, request: ListTransactions) -> list
         found = [each for answer in answers if answer is not None for each in answer]
         return sorted(found, key=lambda each: each.transaction.transactional_id)
 
-    return await brokers.patiently(ask)
+    return await brokers.with_retries(ask)
 
 
 async def _listed_by(brokers: Brokers, node_id: int, request: ListTransactions) -> list[Listed] | None:
@@ -107,7 +107,7 @@ async def describe_transaction(brokers: Brokers, transactional_id: str) -> Descr
             raise error_for(described.error_code, f"{transactional_id}: {described.error_code.name}")
         return coordinator_id, described
 
-    coordinator_id, described = await brokers.patiently(ask)
+    coordinator_id, described = await brokers.with_retries(ask)
     return Described(coordinator_id, described, await _explained(brokers, transactional_id))
 
 
@@ -122,7 +122,7 @@ async def describe_if_known(brokers: Brokers, transactional_id: str) -> Describe
 async def _explained(brokers: Brokers, transactional_id: str) -> Explanation | None:
     request = ExplainTransaction(transactional_id)
     try:
-        answer = await brokers.patiently(
+        answer = await brokers.with_retries(
             lambda: brokers.ask_coordinator(transactional_id, EXPLAIN_TRANSACTION, request)
         )
     except UnsupportedVersion:
@@ -137,7 +137,7 @@ async def _explained(brokers: Brokers, transactional_id: str) -> Explanation | N
 async def list_set_aside(brokers: Brokers) -> SetAsideList:
     """What the coordinator has set aside; empty where it is of a version that does not say."""
     try:
-        _, listed = await brokers.patiently(
+        _, listed = await brokers.with_retries(
             lambda: brokers.ask_coordinator(ANY_ID, LIST_SET_ASIDE, ListSetAside())
         )
     except UnsupportedVersion:
@@ -155,11 +155,11 @@ async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: b
     if dry_run:
         return Terminated(before, None)
     if before.wedged:  # its outcome stays: the marker that is refused is sent again, forced
-        await brokers.patiently(
+        await brokers.with_retries(
             lambda: brokers.ask_coordinator(transactional_id, FORCE_MARKERS, ForceMarkers(transactional_id))
         )
     request = InitProducerId(transactional_id, before.transaction.transaction_timeout_ms)
-    _, now = await brokers.patiently(
+    _, now = await brokers.with_retries(
         lambda: brokers.ask_coordinator(transactional_id, INIT_PRODUCER_ID, request)
     )
     return Terminated(before, now)

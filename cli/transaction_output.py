@@ -83,7 +83,7 @@ def sentence(terminated: Terminated) -> str:
     """What ``force-terminate`` did, or would do."""
     before, now = terminated.before.transaction, terminated.now
     would = now is None
-    fate = {
+    outcome = {
         "Ongoing": "Its transaction would be aborted" if would else "Its transaction is aborted",
         "PrepareCommit": "Its transaction was being committed already, and is"
         if not would
@@ -94,11 +94,11 @@ def sentence(terminated: Terminated) -> str:
     }.get(before.state, f"No transaction was open ({before.state})")
     if terminated.before.wedged:
         named = ", ".join(terminated.before.wedged)
-        fate += f" (it was wedged on {named}: its marker {'would be' if would else 'is'} forced there)"
+        outcome += f" (it was wedged on {named}: its marker {'would be' if would else 'is'} forced there)"
     fenced = f"producer {before.producer_id} with epoch {before.producer_epoch}"
     if now is None:
-        return f"{before.transactional_id}: {fate}; {fenced} would be fenced."
+        return f"{before.transactional_id}: {outcome}; {fenced} would be fenced."
     return (
-        f"{before.transactional_id}: {fate}; {fenced} is fenced. "
+        f"{before.transactional_id}: {outcome}; {fenced} is fenced. "
         f"The id has producer {now.producer_id}, epoch {now.producer_epoch} now."
     )

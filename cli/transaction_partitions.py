@@ -52,14 +52,15 @@ async def producers_of(
             answer = await brokers.ask_leader(topic, partition, DESCRIBE_PRODUCERS, request)
         else:
             answer = await brokers.ask_node(broker_id, DESCRIBE_PRODUCERS, request)
-        return _told(_read(answer)[0])
+        return _active_producers(_read(answer)[0])
 
-    return tuple(sorted(await brokers.patiently(ask), key=lambda each: each.producer_id))
+    return tuple(sorted(await brokers.with_retries(ask), key=lambda each: each.producer_id))
 
 
-def _told(told: PartitionProducers) -> tuple[ActiveProducer, ...]:
-    raise_for(told.error_code, told.error_message or f"{told.topic}-{told.index}: error {told.error_code}")
-    return told.producers
+def _active_producers(found: PartitionProducers) -> tuple[ActiveProducer, ...]:
+    code, where = found.error_code, f"{found.topic}-{found.index}"
+    raise_for(code, found.error_message or f"{where}: error {code}")
+    return found.producers
 
 
 class Search(NamedTuple):
@@ -112,11 +113,11 @@ async def _open_transactions(
         for each in found.partitions:
             if partition not in (None, each.partition_index):
                 continue
-            asked = each.leader_id if broker_id is None else broker_id
-            if asked < 0:
+            broker = each.leader_id if broker_id is None else broker_id
+            if broker < 0:
                 unled.append((found.name or "", each.partition_index))
             elif broker_id is None or broker_id in each.replica_nodes:
-                by_leader[asked].append((found.name or "", each.partition_index))
+                by_leader[broker].append((found.name or "", each.partition_index))
     if partition is not None and not by_leader and broker_id is None:
         raise WrongUsage(f"{topic} has no partition {partition} that a broker leads")
     batches = [
@@ -126,10 +127,10 @@ async def _open_transactions(
     ]
     answers = await asyncio.gather(*(_producers_on(brokers, leader, batch) for leader, batch in batches))
     opened = [
-        OpenTransaction(told.topic, told.index, producer)
+        OpenTransaction(found.topic, found.index, producer)
         for answer in answers
-        for told in answer
-        for producer in _told(told)
+        for found in answer
+        for producer in _active_producers(found)
         if producer.current_txn_start_offset >= 0
     ]
     return opened, unled
@@ -142,7 +143,7 @@ async def _producers_on(
     for topic, index in partitions:
         topics[topic].append(index)
     request = DescribeProducers(tuple((topic, tuple(indexes)) for topic, indexes in topics.items()))
-    answer = await brokers.patiently(lambda: brokers.ask_node(leader, DESCRIBE_PRODUCERS, request))
+    answer = await brokers.with_retries(lambda: brokers.ask_node(leader, DESCRIBE_PRODUCERS, request))
     return _read(answer)
 
 
@@ -157,8 +158,8 @@ async def _known_transactions(brokers: Brokers, producer_ids: set[int]) -> dict[
     ordered = sorted(producer_ids)
     ids: list[str] = []
     for first in range(0, len(ordered), PRODUCER_IDS_PER_REQUEST_MAX):
-        asked = tuple(ProducerId(each) for each in ordered[first : first + PRODUCER_IDS_PER_REQUEST_MAX])
-        listed = await list_transactions(brokers, ListTransactions(producer_id_filters=asked))
+        broker = tuple(ProducerId(each) for each in ordered[first : first + PRODUCER_IDS_PER_REQUEST_MAX])
+        listed = await list_transactions(brokers, ListTransactions(producer_id_filters=broker))
         ids += [each.transaction.transactional_id for each in listed]
     known: dict[int, DescribedTransaction] = {}
     for first in range(0, len(ids), DESCRIPTIONS_AT_ONCE_MAX):
@@ -207,7 +208,7 @@ async def write_marker(brokers: Brokers, marker: TxnMarker) -> None:
                     if code != ErrorCode.NONE:
                         raise error_for(code, f"{name}-{index} refuses the marker: {_refusal(code, marker)}")
 
-    await brokers.patiently(ask)
+    await brokers.with_retries(ask)
 
 
 def _refusal(code: int, marker: TxnMarker) -> str:

@@ -163,11 +163,11 @@ def describe(target: Target, transactional_id: str, output_format: str) -> None:
     if output_format == JSON:
         echo_json(row)
         return
-    told = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
+    explanation = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
     click.echo(table(tuple(row), [_shown(row)]))
-    if told[0]:
-        click.echo(f"\n{transactional_id}: {told[0]}")
+    if explanation[0]:
+        click.echo(f"\n{transactional_id}: {explanation[0]}")
 
 
 @transactions.command("describe-producers")

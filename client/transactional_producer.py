@@ -69,7 +69,7 @@ class TransactionalProducer:
                 self._produce(record)
             if commit:
                 committing = True
-                self._patiently(self._producer.commit_transaction)
+                self._with_retries(self._producer.commit_transaction)
                 return Outcome.COMMITTED
             self._flush()  # else the library throws away what it has not sent, and the log never sees it
         except KafkaException as error:
@@ -80,7 +80,7 @@ class TransactionalProducer:
 
     def _abort(self, otherwise: Outcome) -> Outcome:
         try:
-            self._patiently(self._producer.abort_transaction)
+            self._with_retries(self._producer.abort_transaction)
         except KafkaException as error:
             self._renew(error)
             return otherwise
@@ -111,10 +111,10 @@ class TransactionalProducer:
 
     def _new(self) -> Producer:
         producer = Producer(self._settings)
-        self._patiently(producer.init_transactions)
+        self._with_retries(producer.init_transactions)
         return producer
 
-    def _patiently(self, call: Callable[[float], None]) -> None:
+    def _with_retries(self, call: Callable[[float], None]) -> None:
         """Repeat what the library says may be repeated: it goes on where it was."""
         deadline = time.monotonic() + self._patience_s
         while True:

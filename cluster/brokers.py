@@ -61,7 +61,7 @@ class Brokers:
 
     async def nodes(self) -> dict[int, Address]:
         """Where each broker listens, by id."""
-        answer = await self.patiently(lambda: self._anyone(METADATA, Metadata(topics=())))
+        answer = await self.with_retries(lambda: self._any_broker(METADATA, Metadata(topics=())))
         return {each.node_id: Address(each.host, each.port) for each in answer.brokers}
 
     async def topics(self, *names: str) -> list[TopicMetadata]:
@@ -69,12 +69,12 @@ class Brokers:
         queries = tuple(TopicQuery(name) for name in names) or None
 
         async def ask() -> list[TopicMetadata]:
-            answer = await self._anyone(METADATA, Metadata(queries, allow_auto_topic_creation=False))
+            answer = await self._any_broker(METADATA, Metadata(queries, allow_auto_topic_creation=False))
             for topic in answer.topics:
                 raise_for(topic.error_code, f"{topic.name}: {_name(topic.error_code)}")
             return list(answer.topics)
 
-        return await self.patiently(ask)
+        return await self.with_retries(ask)
 
     async def partition(self, topic: str, index: int) -> PartitionMetadata:
         """Raises WrongUsage: the topic has no such partition."""
@@ -104,13 +104,13 @@ class Brokers:
 
     async def ask_coordinator(self, transactional_id: str, api: Api[Q, R], request: Q) -> tuple[int, R]:
         """The id's coordinator and its answer, without retries."""
-        found = await self._anyone(FIND_COORDINATOR, FindCoordinator(TRANSACTION, (transactional_id,)))
+        found = await self._any_broker(FIND_COORDINATOR, FindCoordinator(TRANSACTION, (transactional_id,)))
         coordinator = found.coordinators[0]
         raise_for(coordinator.error_code, coordinator.error_message)
         answer = await self._ask(Address(coordinator.host, coordinator.port), api, request)
         return coordinator.node_id, answer
 
-    async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Repeat an attempt, while what it meets is passing and there is time."""
         backoff_s = BACKOFF_SECONDS_MIN
         while True:
@@ -125,7 +125,7 @@ class Brokers:
             await asyncio.sleep(random.uniform(backoff_s / 2, backoff_s))
             backoff_s = min(backoff_s * 2, BACKOFF_SECONDS_MAX)
 
-    async def _anyone(self, api: Api[Q, R], request: Q) -> R:
+    async def _any_broker(self, api: Api[Q, R], request: Q) -> R:
         """The first broker that answers. Raises the last one's failure."""
         failure: Exception = NotConnected("no broker is known")
         for address in self._target.addresses:

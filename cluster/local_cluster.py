@@ -131,14 +131,14 @@ def exists(directory: Path) -> bool:
     if (directory / CLUSTER).exists():
         return True
     try:
-        strangers = sorted(each.name for each in directory.iterdir())
+        unexpected = sorted(each.name for each in directory.iterdir())
     except FileNotFoundError:
         return False
     except NotADirectoryError:
         raise Failed(f"{directory} is not a folder; choose another --dir") from None
-    if strangers:
+    if unexpected:
         raise Failed(
-            f"{directory} is not a cluster's folder: it holds {', '.join(strangers[:5])} and no {CLUSTER}; "
+            f"{directory} is not a cluster's folder: it holds {', '.join(unexpected[:5])} and no {CLUSTER}; "
             f"choose another --dir"
         )
     return False

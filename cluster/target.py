@@ -11,8 +11,8 @@ from fencepost.settings.config_values import SASL_PLAINTEXT, Address, parse_addr
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 TIMEOUT_SECONDS: Final = 10.0
-GUEST_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id
-GUEST_ID_LAST: Final = 2**31 - 1
+TEMPORARY_ID_FIRST: Final = 1_000_000_000  # far above any broker's own id
+TEMPORARY_ID_LAST: Final = 2**31 - 1
 _CREDENTIAL_KEYS: Final = ("sasl.username", "sasl.password.file")
 
 

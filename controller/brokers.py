@@ -126,7 +126,7 @@ class UnregisterBroker:
 
 
 @dataclass(slots=True)
-class Contacts:
+class HeartbeatTracker:
     """When each broker last sent a request, in milliseconds of this leadership's clock.
 
     Activation counts as one: a new leader gives every broker one whole session (docs/design.md 2).
@@ -134,16 +134,16 @@ class Contacts:
 
     activated_ms: int
     session_timeout_ms: int
-    _heard_ms: dict[BrokerId, int] = field(default_factory=dict)
+    _heartbeats_ms: dict[BrokerId, int] = field(default_factory=dict)
 
-    def heard(self, broker_id: BrokerId, now_ms: int) -> None:
+    def record_heartbeat(self, broker_id: BrokerId, now_ms: int) -> None:
         """Note that the broker registered or sent a heartbeat."""
-        self._heard_ms[broker_id] = now_ms
+        self._heartbeats_ms[broker_id] = now_ms
 
     def lives(self, broker_id: BrokerId, now_ms: int) -> bool:
         """Its session has not timed out."""
-        heard_ms = self._heard_ms.get(broker_id, self.activated_ms)
-        return now_ms - heard_ms < self.session_timeout_ms
+        heartbeat_ms = self._heartbeats_ms.get(broker_id, self.activated_ms)
+        return now_ms - heartbeat_ms < self.session_timeout_ms
 
 
 def require_epoch(view: View, broker_id: BrokerId, sent: BrokerEpoch) -> Broker:
@@ -156,7 +156,7 @@ def require_epoch(view: View, broker_id: BrokerId, sent: BrokerEpoch) -> Broker:
 
 
 def decide_register(
-    view: View, request: RegisterBroker, *, cluster_id: str, contacts: Contacts, now_ms: int
+    view: View, request: RegisterBroker, *, cluster_id: str, heartbeats: HeartbeatTracker, now_ms: int
 ) -> Decision[BrokerEpoch]:
     """Register, or register again. The same incarnation keeps its epoch (a retry writes nothing).
 
@@ -168,7 +168,7 @@ def decide_register(
         if existing.incarnation_id == request.incarnation_id:
             return Decision((), existing.epoch)
         elsewhere = existing.directory_id != request.directory_id
-        if elsewhere and contacts.lives(request.broker_id, now_ms):
+        if elsewhere and heartbeats.lives(request.broker_id, now_ms):
             raise DuplicateBrokerRegistration(
                 f"broker {request.broker_id} is alive in directory {existing.directory_id}; a process "
                 f"with directory {request.directory_id} must stop, or wait until that session ends"
@@ -255,22 +255,22 @@ def decide_unregister(view: View, request: UnregisterBroker) -> Decision[None]:
     return Decision((record,), None)
 
 
-def silent(view: View, contacts: Contacts, now_ms: int) -> tuple[BrokerId, ...]:
+def silent(view: View, heartbeats: HeartbeatTracker, now_ms: int) -> tuple[BrokerId, ...]:
     """The unfenced brokers whose session timed out."""
     return tuple(
         broker_id
         for broker_id, broker in view.items(BROKERS)
-        if not broker.fenced and not contacts.lives(broker_id, now_ms)
+        if not broker.fenced and not heartbeats.lives(broker_id, now_ms)
     )
 
 
 def decide_expire(
-    view: View, contacts: Contacts, now_ms: int, broker_ids: tuple[BrokerId, ...] | None = None
+    view: View, heartbeats: HeartbeatTracker, now_ms: int, broker_ids: tuple[BrokerId, ...] | None = None
 ) -> Decision[tuple[BrokerId, ...]]:
     """Fence every unfenced broker whose session timed out, of these or of all; the response names them."""
     fenced = [
         broker
-        for broker_id in silent(view, contacts, now_ms)
+        for broker_id in silent(view, heartbeats, now_ms)
         if (broker_ids is None or broker_id in broker_ids) and (broker := view.get(BROKERS, broker_id))
     ]
     return Decision(tuple(_change(b, FENCE) for b in fenced), tuple(b.broker_id for b in fenced))

@@ -109,8 +109,8 @@ def creation_parts(request: CreateTopics, rules: TopicRules) -> tuple[tuple[Crea
     partitions = rows = part_rows = 0
     earlier = Earlier(twice=twice)
     for topic in request.topics:
-        asked = len(topic.assignments) or topic.partition_count
-        count = asked if asked > 0 else rules.partitions_default
+        requested = len(topic.assignments) or topic.partition_count
+        count = requested if requested > 0 else rules.partitions_default
         if count > PARTITIONS_PER_REQUEST_MAX:
             count = 0  # it is refused by itself
         own_rows = 1 + count + len(topic.configs)
@@ -187,7 +187,7 @@ class _Creation:
         self._partitions_max = partitions_max
         hosted = dict(view.items(HOSTED))
         self._partitions = sum(hosted.values())
-        self._asked = earlier.partitions
+        self._requested = earlier.partitions
         self._rows = earlier.rows
         self._colliding: dict[str, str] = {}
         self._directories = {
@@ -217,7 +217,7 @@ class _Creation:
         if key is not None:
             self._colliding[key] = name
         self._partitions += len(planned.replicas)
-        self._asked += len(planned.replicas)
+        self._requested += len(planned.replicas)
         self._rows += 1 + len(planned.replicas) + len(planned.configs)
         for replica in planned.replicas:
             if replica in self._loads:
@@ -267,7 +267,7 @@ class _Creation:
         return factor
 
     def _require_room(self, partitions: int, settings: int) -> None:
-        if self._asked + partitions > PARTITIONS_PER_REQUEST_MAX:
+        if self._requested + partitions > PARTITIONS_PER_REQUEST_MAX:
             raise PolicyViolation(f"more than {PARTITIONS_PER_REQUEST_MAX} partitions in one request")
         if self._rows + 1 + partitions + settings > ROWS_PER_REQUEST_MAX:
             raise PolicyViolation(

@@ -52,9 +52,9 @@ def decide_delete(view: View, request: DeleteTopics, rules: TopicRules) -> Decis
     """
     if not rules.delete_topics:
         raise TopicDeletionDisabled("delete.topic.enable=false: topics cannot be deleted here")
-    asked = len(request.names) + len(request.ids)
-    if asked > TOPICS_PER_REQUEST_MAX:
-        raise PolicyViolation(f"{asked} topics in one request, at most {TOPICS_PER_REQUEST_MAX}")
+    requested = len(request.names) + len(request.ids)
+    if requested > TOPICS_PER_REQUEST_MAX:
+        raise PolicyViolation(f"{requested} topics in one request, at most {TOPICS_PER_REQUEST_MAX}")
     found: list[tuple[str | None, uuid.UUID, Topic | None]] = []
     found += [(name, _NO_ID, find(view, name)) for name in dict.fromkeys(request.names)]
     found += [(None, topic_id, find_by_id(view, topic_id)) for topic_id in dict.fromkeys(request.ids)]

@@ -43,16 +43,16 @@ class Announcer:
             broker = view.get(BROKERS, broker_id)
             if broker is None or broker.fenced:
                 continue
-            told = Announcement(
+            message = Announcement(
                 announcement.producer_id, announcement.producer_epoch, announcement.image_version, part
             )
             endpoint = broker.endpoints[0]
-            self._send(broker_id, endpoint.host, endpoint.port, AnnouncePartitions((told,)))
+            self._send(broker_id, endpoint.host, endpoint.port, AnnouncePartitions((message,)))
 
 
-def _by_leader(view: View, asked: _Topics) -> Iterable[tuple[BrokerId, _Topics]]:
+def _by_leader(view: View, wanted: _Topics) -> Iterable[tuple[BrokerId, _Topics]]:
     parts: dict[BrokerId, dict[str, list[int]]] = {}
-    for topic, indexes in asked:
+    for topic, indexes in wanted:
         for index in indexes:
             found = topics.partition(view, topic, index)
             if found is not None and found.leader != NO_BROKER:

@@ -41,11 +41,11 @@ def submit(
 
 
 def _joined(
-    asked: Sequence[Sequence[AddPartitions]], outcomes: Sequence[AddPartitionsToTxnAnswer | ApiError]
+    requested: Sequence[Sequence[AddPartitions]], outcomes: Sequence[AddPartitionsToTxnAnswer | ApiError]
 ) -> AddPartitionsToTxnAnswer:
     """The answers of all parts; of one that failed, its code for each of its transactions."""
     results: list[tuple[str, AddPartitionsAnswer | ErrorCode]] = []
-    for part, outcome in zip(asked, outcomes, strict=True):
+    for part, outcome in zip(requested, outcomes, strict=True):
         if isinstance(outcome, ApiError):
             results += [(each.transactional_id, same_for_all(each, outcome.code)) for each in part]
         else:

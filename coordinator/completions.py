@@ -36,7 +36,7 @@ class Completions:
         on_decided: Callable[[Job, bool], None],
     ) -> None:
         # Deferrable: readers see the markers, and a request that waits for it follows in the same entry.
-        self._sweep = Sweep(COMPLETION, _decide, submit, quarantine, log, key_text=_key_text, patient=True)
+        self._sweep = Sweep(COMPLETION, _decide, submit, quarantine, log, key_text=_key_text, deferrable=True)
         self._on_completing = on_completing
         self._on_decided = on_decided
         self._leadership = 0

@@ -123,14 +123,14 @@ class MarkerLinks(_Links):
 
 
 class AnnouncementLinks(_Links):
-    """``tell`` is what the announcer is given."""
+    """``send_nowait`` is what the announcer is given."""
 
-    def tell(self, broker_id: BrokerId, host: str, port: int, request: AnnouncePartitions) -> None:
+    def send_nowait(self, broker_id: BrokerId, host: str, port: int, request: AnnouncePartitions) -> None:
         """Send at once if the broker's connection is open; else open it for those that come later."""
         link = self._link(broker_id, host, port)
         if link.connection is not None and link.connection.is_open:
             try:
-                link.connection.tell(ANNOUNCE_PARTITIONS, request)
+                link.connection.send_nowait(ANNOUNCE_PARTITIONS, request)
             except ApiError:  # the broker does not serve it: it verifies
                 return
         elif asyncio.get_running_loop().time() >= link.reopen_s:

@@ -28,7 +28,7 @@ from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ExplainTransaction,
     Explanation,
-    FenceTold,
+    FenceExplained,
 )
 from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
@@ -84,7 +84,9 @@ class SetAsideServer:
         if row is None:
             raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
         fences = tuple(
-            FenceTold(each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by)
+            FenceExplained(
+                each.at_ms, CAUSES.get(each.cause, "unknown"), each.producer_id, each.epoch, each.by
+            )
             for each in row.fences
         )
         wedged = islice(self._markers.wedges.rows(transactional_id), EXPLAINED_MAX)

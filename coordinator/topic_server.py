@@ -149,10 +149,10 @@ class TopicServer:
     ) -> Decision[tuple[TopicMetadata, ...]]:
         if request.topics is None:
             return Decision((), self._all(view))
-        absent = [each.name for each in request.topics if each.name and find(view, each.name) is None]
-        if not (creates and absent):
+        unknown = [each.name for each in request.topics if each.name and find(view, each.name) is None]
+        if not (creates and unknown):
             return Decision((), _answers(view, request.topics, {}))
-        wanted = CreateTopics(tuple(NewTopic(name) for name in dict.fromkeys(absent)))
+        wanted = CreateTopics(tuple(NewTopic(name) for name in dict.fromkeys(unknown)))
         made = decide_create(view, wanted, self._rules, self._rng, partitions_max=AUTO_CREATED_PARTITIONS_MAX)
         after = Overlay(view)
         for record in made.records:
@@ -168,11 +168,11 @@ class TopicServer:
 
 
 def _joined(
-    asked: Sequence[CreateTopics], outcomes: Sequence[CreateTopicsAnswer | ApiError]
+    resource: Sequence[CreateTopics], outcomes: Sequence[CreateTopicsAnswer | ApiError]
 ) -> CreateTopicsAnswer:
     """The answers of all parts; of one that failed, its error for each of its topics."""
     rows: list[TopicCreated] = []
-    for part, outcome in zip(asked, outcomes, strict=True):
+    for part, outcome in zip(resource, outcomes, strict=True):
         if isinstance(outcome, ApiError):
             rows += [TopicCreated(each.name, outcome.code, str(outcome)) for each in part.topics]
         else:
@@ -197,17 +197,17 @@ def rules_of(config: NodeConfig) -> TopicRules:
     )
 
 
-def _configs(view: View, asked: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
-    if asked.resource_type != TOPIC_RESOURCE:
+def _configs(view: View, resource: ConfigResource, rules: TopicRules) -> ConfigsDescribed:
+    if resource.resource_type != TOPIC_RESOURCE:
         code, text = ErrorCode.INVALID_REQUEST, "only the settings of topics are served here"
-        return ConfigsDescribed(asked.resource_type, asked.name, (), code, text)
-    topic = find(view, asked.name)
+        return ConfigsDescribed(resource.resource_type, resource.name, (), code, text)
+    topic = find(view, resource.name)
     if topic is None:
-        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic is named {asked.name[:249]!r}"
-        return ConfigsDescribed(asked.resource_type, asked.name, (), code, text)
+        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic is named {resource.name[:249]!r}"
+        return ConfigsDescribed(resource.resource_type, resource.name, (), code, text)
     every = in_force(topic.configs, rules.configs)
-    wanted = tuple(each for each in every if asked.keys is None or each.name in asked.keys)
-    return ConfigsDescribed(asked.resource_type, asked.name, wanted)
+    wanted = tuple(each for each in every if resource.keys is None or each.name in resource.keys)
+    return ConfigsDescribed(resource.resource_type, resource.name, wanted)
 
 
 def _answers(

@@ -103,7 +103,7 @@ class TransactionServer:
         self._announcer = Announcer(self._image, send_announcements)
         self._errors = CoordinatorErrors(replica)
         self._lists = TransactionLists(replica, call_later, background)
-        self.claim: Callable[[], ProducerId] = _no_producer_id
+        self.allocate_producer_id: Callable[[], ProducerId] = _no_producer_id
         self.counts = TransactionCounts()
         self.markers = MarkerSender(
             self._image,
@@ -162,7 +162,7 @@ class TransactionServer:
     def maintain(self, now_ms: int) -> None:
         """Every few milliseconds while this node coordinates: parked requests, timeouts, expiry."""
         self._requests.expire()
-        self._timers.beat(now_ms)
+        self._timers.maintenance_tick(now_ms)
         self.counts.markers_waiting = self.markers.waiting
         self.counts.wedged = self.markers.wedges.partitions
 
@@ -182,7 +182,8 @@ class TransactionServer:
         self._requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
 
     def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> InitDecision:
-        fresh = self.claim() if init_producer_id.needs_producer_id(view, request, now_ms) else None
+        is_needed = init_producer_id.needs_producer_id(view, request, now_ms)
+        fresh = self.allocate_producer_id() if is_needed else None
         decided = init_producer_id.decide_init_producer_id(
             view, request, now_ms=now_ms, fresh=fresh, max_timeout_ms=self._times.timeout_ms_max
         )
@@ -195,8 +196,8 @@ class TransactionServer:
     ) -> None:
         """API key 24. In batches it comes from brokers, which come again by themselves: nothing is parked."""
         if not request.batched:
-            (asked,) = request.transactions
-            adding = _Adding(asked)
+            (transaction,) = request.transactions
+            adding = _Adding(transaction)
 
             def announced(outcome: Outcome[AddPartitionsToTxnAnswer], throttle_ms: int) -> None:
                 if isinstance(outcome, AddPartitionsToTxnAnswer):
@@ -204,7 +205,7 @@ class TransactionServer:
                 reply(outcome, throttle_ms)
 
             then = Then(announced, reply)
-            self._requests.begin(asked.transactional_id, adding, then, PARK_S_MAX)
+            self._requests.begin(transaction.transactional_id, adding, then, PARK_S_MAX)
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
@@ -221,7 +222,7 @@ class TransactionServer:
         self._requests.begin(request.transactional_id, decide, reply, PARK_END_S_MAX)
 
     def _decide_end(self, request: EndTxn, view: View, now_ms: int) -> EndDecision:
-        fresh = self.claim() if end_txn.needs_producer_id_at_end(view, request) else None
+        fresh = self.allocate_producer_id() if end_txn.needs_producer_id_at_end(view, request) else None
         return end_txn.decide_end_txn(view, request, now_ms=now_ms, fresh=fresh)
 
     # -- markers --------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class TransactionTimes:
 
 
 class TransactionTimers:
-    """Runs the timers in slices: ``beat`` every few milliseconds while this node coordinates."""
+    """Runs the timers in slices: ``maintenance_tick`` every few milliseconds while this node coordinates."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class TransactionTimers:
         self._counts.open_ms_max = self._counts.parked = self._counts.markers_waiting = 0
         self._counts.wedged = 0
 
-    def beat(self, now_ms: int) -> None:
+    def maintenance_tick(self, now_ms: int) -> None:
         """Begin what is due and not under way."""
         now_s = self._clock()
         if now_s >= self._timeouts_due_s and not self._aborting:

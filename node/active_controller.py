@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.bridge.zookeeper_port import Heard, ZookeeperPort
+from fencepost.bridge.zookeeper_port import Relayed, ZookeeperPort
 from fencepost.broker.exit_reason import ExitReason
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.coordinator.marker_sender import Done
@@ -102,7 +102,7 @@ class Controller:
             self._metrics,
             credentials.acls,
             lambda: self._controllers,
-            zookeeper=None if zookeeper is None else Heard(zookeeper, self._completing),
+            zookeeper=None if zookeeper is None else Relayed(zookeeper, self._completing),
             clock=time.monotonic,
             reach=_crash_points(),
             rng=self._rng,
@@ -157,7 +157,7 @@ class Controller:
             self.submit,
             credentials.acls,
             send=self._send_markers,
-            send_announcements=self._announcement_links.tell,
+            send_announcements=self._announcement_links.send_nowait,
             call_later=self._call_later,
             background=self._background,
             clock=time.monotonic,
@@ -248,10 +248,10 @@ class Controller:
         self._log.info("controller_stopped", handed_over=self.driver.handed_over)
 
     def submit(
-        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, deferrable: bool = False, closing: Closing | None = None
     ) -> None:
         """Submit a decision to the driver, and carry out what the driver returns."""
-        if obligations := self.driver.submit(decide, reply, patient=patient, closing=closing):
+        if obligations := self.driver.submit(decide, reply, deferrable=deferrable, closing=closing):
             self._carry_out(obligations)
 
     # -- events -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from fencepost.controller import features, levels, migration
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import StorageFull
 from fencepost.controller.view import View
-from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.linger import LINGER_S
 from fencepost.quorum.messages import Message
 from fencepost.quorum.port import Decide, R, Reply, Task, Ts, Work, name_of
 from fencepost.quorum.raft_log import FOLLOWER
@@ -163,7 +163,7 @@ class Driver:
     # -- requests -----------------------------------------------------------------------------------
 
     def submit(
-        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, deferrable: bool = False, closing: Closing | None = None
     ) -> Obligations:
         """Decide as active controller, and reply when it is applied; see Proposer.submit.
 
@@ -177,7 +177,7 @@ class Driver:
                 least = self._disk_free_bytes_min
                 reply(StorageFull(f"less than {least} bytes are free (disk.free.min.bytes)"), 0)
                 return NOTHING
-        if proposer.submit(decide, reply, patient=patient, closing=closing):
+        if proposer.submit(decide, reply, deferrable=deferrable, closing=closing):
             self._turn_wanted = True
             if not self._running and not self._turn_given:
                 return self._take()
@@ -308,7 +308,7 @@ class Driver:
         if self.replica.turn():
             self._turn_wanted = True
         elif self.replica.proposer.gathering:
-            self._out.append(TickAfter(GATHER_S))
+            self._out.append(TickAfter(LINGER_S))
 
     def _tick(self) -> None:
         self._turn_wanted = True
@@ -338,7 +338,7 @@ class Driver:
     # -- timers -------------------------------------------------------------------------------------
 
     def _maintain(self) -> None:
-        self.replica.beat()
+        self.replica.maintenance_tick()
         self._timers(service.maintain for service in self.services)
 
     def _sweep(self, free_bytes: int) -> None:

@@ -177,7 +177,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             )
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
-                controller.transactions.claim = broker.claim_producer_id
+                controller.transactions.allocate_producer_id = broker.allocate_producer_id
         for part in parts:
             part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
             stack.push_async_callback(_stop, part, log)

@@ -161,8 +161,8 @@ class _StallMetrics(Collector):
             "Longest CPU time that one piece of work held the event loop, flushes of the store taken out",
             labels=["work"],
         )
-        for work, held_s in sorted(self._stalls.longest_s.copy().items()):
-            stall.add_metric([work], held_s * 1000)
+        for work, stall_s in sorted(self._stalls.longest_s.copy().items()):
+            stall.add_metric([work], stall_s * 1000)
         yield stall
         yield GaugeMetricFamily(
             "fencepost_flush_ms_max", "Longest flush of the store", value=self._stalls.flush.longest_s * 1000

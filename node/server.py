@@ -22,9 +22,9 @@ from fencepost.controller import brokers, cluster_version, levels, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
     Broker,
-    Contacts,
     Heartbeat,
     HeartbeatStatus,
+    HeartbeatTracker,
     RegisterBroker,
     UnregisterBroker,
 )
@@ -124,7 +124,7 @@ class ControllerServer:
 
     def _begin(self, now_ms: int) -> None:
         config = self._config
-        self.contacts = Contacts(now_ms, config.broker_session_timeout_ms)
+        self.heartbeats = HeartbeatTracker(now_ms, config.broker_session_timeout_ms)
         self._expired_ms = now_ms
         self._quota = AllocationQuota(config.producer_id_allocation_rate, config.producer_id_allocation_burst)
 
@@ -223,9 +223,9 @@ class ControllerServer:
 
         def decide(view: View, now_ms: int) -> Decision[BrokerEpoch]:
             decided = brokers.decide_register(
-                view, request, cluster_id=self._cluster_id, contacts=self.contacts, now_ms=now_ms
+                view, request, cluster_id=self._cluster_id, heartbeats=self.heartbeats, now_ms=now_ms
             )
-            self.contacts.heard(request.broker_id, now_ms)
+            self.heartbeats.record_heartbeat(request.broker_id, now_ms)
             return decided
 
         self._submit(decide, reply, closing=reply)
@@ -236,7 +236,7 @@ class ControllerServer:
 
         def decide(view: View, now_ms: int) -> Decision[HeartbeatStatus]:
             decided = brokers.decide_heartbeat(view, request)
-            self.contacts.heard(request.broker_id, now_ms)
+            self.heartbeats.record_heartbeat(request.broker_id, now_ms)
             status = replace(decided.response, cluster_version=cluster_version.current(view))
             return Decision(decided.records, status)
 
@@ -258,10 +258,10 @@ class ControllerServer:
         """
         late, self._expired_ms = now_ms - self._expired_ms > STALL_MS, now_ms
         if late:
-            self.contacts = Contacts(now_ms, self._config.broker_session_timeout_ms)
+            self.heartbeats = HeartbeatTracker(now_ms, self._config.broker_session_timeout_ms)
             return
         passed_by = self._sessions.passed_by()
-        silent = brokers.silent(self._replica.image, self.contacts, now_ms)
+        silent = brokers.silent(self._replica.image, self.heartbeats, now_ms)
         due = tuple(broker_id for broker_id in silent if str(broker_id) not in passed_by)
         if due:
             self._sessions.run(due, lambda _outcomes: None)
@@ -269,7 +269,7 @@ class ControllerServer:
     def _decide_expire(
         self, view: View, now_ms: int, broker_ids: tuple[BrokerId, ...]
     ) -> Decision[tuple[BrokerId, ...]]:
-        return brokers.decide_expire(view, self.contacts, now_ms, broker_ids)
+        return brokers.decide_expire(view, self.heartbeats, now_ms, broker_ids)
 
     # -- describing ---------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class ControllerServer:
                 peer,
                 Offset(replica.raft.match_index(peer) + 1),
                 directories.get(peer),
-                replica.wall_of(replica.raft.heard_s(peer)),
+                replica.wall_of(replica.raft.last_contact_s(peer)),
                 replica.wall_of(replica.caught_up_s.get(peer)),
             )
             for peer in replica.peers
@@ -347,13 +347,13 @@ class ControllerServer:
 
         def described(outcome: Outcome[tuple[TopicMetadata, ...]], throttle_ms: int) -> None:
             if isinstance(outcome, NotController):
-                asked = tuple(
+                requested = tuple(
                     TopicMetadata(
                         name=each.name, topic_id=each.topic_id, error_code=ErrorCode.LEADER_NOT_AVAILABLE
                     )
                     for each in request.topics or ()
                 )
-                reply(self._metadata_answer(asked, outcome.code), throttle_ms)
+                reply(self._metadata_answer(requested, outcome.code), throttle_ms)
             elif isinstance(outcome, ApiError):
                 reply(outcome, throttle_ms)
             else:

@@ -61,8 +61,8 @@ class Draft:
         "answers",
         "bytes",
         "cost",
+        "deferrable",
         "overlay",
-        "patient",
     )
 
     def __init__(self, image: View, on_violation: Callable[[Submission, Exception], None]) -> None:
@@ -75,7 +75,7 @@ class Draft:
         self.answers: list[Submission] = []  # decided, each with its outcome
         self.bytes = 0
         self.cost = 0
-        self.patient = 0  # answers that are for deferrable requests
+        self.deferrable = 0  # answers that are for deferrable requests
 
     @property
     def is_full(self) -> bool:
@@ -98,7 +98,7 @@ class Draft:
         if decision.records:
             return self._take_records(request, decision)
         self.answers.append(request)
-        self.patient += request.patient
+        self.deferrable += request.deferrable
         return True
 
     def _take_records(self, request: Submission, decision: Writes) -> bool:
@@ -139,7 +139,7 @@ class Draft:
             at.version, at.controller_epoch, at.leader_id, (ends[0], ends[1], ends[2])
         )
         self.answers.append(request)
-        self.patient += request.patient
+        self.deferrable += request.deferrable
         return True
 
     def _violated(self, request: Submission, error: Exception) -> None:
@@ -150,7 +150,7 @@ class Draft:
         """The outcome of ``request``. It leaves with the entry, as a response does."""
         request.refuse(refusal)
         self.answers.append(request)
-        self.patient += request.patient
+        self.deferrable += request.deferrable
 
     def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
         """As they go into the entry."""

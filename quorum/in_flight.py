@@ -18,7 +18,7 @@ class InFlight:
     batches: tuple[LoggedBatch, ...]
     overlay: Overlay  # the image with the entry's records replayed, its header still the image's
     since_s: float
-    patient: int = 0  # answers to deferrable requests: no client waits to send its next one
+    deferrable: int = 0  # answers to deferrable requests: no client waits to send its next one
 
     def is_in(self, entry: Entry, node_id: NodeId) -> bool:
         """The entry is the very one that ``node_id`` proposed."""

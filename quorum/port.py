@@ -49,7 +49,7 @@ class Submit(Protocol):
     """See ``Proposer.submit``."""
 
     def __call__(
-        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, deferrable: bool = False, closing: Closing | None = None
     ) -> None:
         """Decide when the entry in flight is done."""
 
@@ -98,7 +98,7 @@ class Submission(Protocol):
     """A ``Request`` of any response type."""
 
     @property
-    def patient(self) -> bool:
+    def deferrable(self) -> bool:
         """It makes no entry of its own for a while."""
 
     @property
@@ -128,7 +128,7 @@ class Request(Struct, Generic[R]):
 
     decide: Decide[R]
     reply: Reply[R]
-    patient: bool = False
+    deferrable: bool = False
     closing: Closing | None = None
     outcome: R | ApiError = UNDECIDED
     throttle_ms: int = 0

@@ -6,10 +6,10 @@ Group commit   requests that arrive while an entry is in flight wait. Then all o
 Isolation      what goes wrong before an entry is proposed costs one request (quorum/draft.py), and while an
                answer is given one connection. A committed record that cannot apply halts the node.
 Linger         clients often send their next request at once after a response. An entry costs two flushes and
-               a round trip whatever it holds, so it waits up to ``GATHER_S`` for them (quorum/gather.py).
+               a round trip whatever it holds, so it waits up to ``LINGER_S`` for them (quorum/linger.py).
 Outcome        is learned at apply, in any role, by (epoch, proposer, proposal). A later LeaderChange
                that is applied proves that an older entry of ours never will be. Until one of the two
-               is seen the outcome is unknown, and after ``FATE_WAIT_S`` it is reported as unknown (7).
+               is seen the outcome is unknown, and after ``OUTCOME_WAIT_S`` it is reported as unknown (7).
 Deferrable     requests (no client waits for them) go with the next entry of other requests, if it comes
                soon: an entry costs every node some hundreds of microseconds, a record in it far less.
 Answers        refusals and reads too, leave only when the entry of their batch is applied: a deposed
@@ -29,8 +29,8 @@ from fencepost.controller.errors import ApiError, NotController, RequestTimedOut
 from fencepost.controller.replay import Applied, Superseded, replay_records
 from fencepost.controller.view import Overlay, View
 from fencepost.quorum.draft import Draft
-from fencepost.quorum.gather import CROWD, Gather
 from fencepost.quorum.in_flight import InFlight
+from fencepost.quorum.linger import BATCH_TARGET, Linger
 from fencepost.quorum.port import Decide, R, Reply, Request, Submission
 from fencepost.quorum.raft_log import RaftLog
 from fencepost.records.batch import BatchRecord, encode_batch
@@ -45,7 +45,7 @@ PENDING_MAX: Final = 20_000  # requests that wait; one more is refused with a co
 DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry
 ANSWER_S_MAX: Final = 0.01  # of answering at a time: what is left goes with the next turn
 PATIENCE_S: Final = 0.005  # how long a deferrable request waits for an entry that others need
-FATE_WAIT_S: Final = 3.0  # how long an answer waits for its entry's outcome before "unknown"
+OUTCOME_WAIT_S: Final = 3.0  # how long an answer waits for its entry's outcome before "unknown"
 
 _HALTING_IN_REPLIES: Final = tuple(each for each in HALTING if each is not OSError)  # a socket's is its own
 
@@ -61,7 +61,7 @@ class Proposer:
         *,
         clock: Callable[[], float],
         wall_ms: Callable[[], int],
-        claim: Callable[[View], tuple[ControlRecord, ...]],
+        leader_change: Callable[[View], tuple[ControlRecord, ...]],
         on_active: Callable[[int], None],
         on_deposed: Callable[[], None],
         log: FilteringBoundLogger | None = None,
@@ -71,7 +71,7 @@ class Proposer:
         self._store = store
         self._clock = clock
         self._wall_ms = wall_ms
-        self._claim = claim
+        self._leader_change = leader_change
         self._on_active = on_active
         self._on_deposed = on_deposed
         self._log = log or structlog.get_logger()
@@ -80,13 +80,13 @@ class Proposer:
         self._alone = 0  # so many of them, from the first on, get an entry each
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
         self._in_flight: InFlight | None = None
-        self._orphans: list[InFlight] = []  # of an earlier leadership of this node
+        self._previous_proposals: list[InFlight] = []  # of an earlier leadership of this node
         self._due: list[Submission] = []  # their entries are applied
-        self._due_patient = 0  # so many of them are for deferrable requests
-        self._patient_until_s = 0.0  # in the future while only deferrable requests wait
-        self._gather = Gather()
+        self._due_deferrable = 0  # so many of them are for deferrable requests
+        self._deferrable_until_s = 0.0  # in the future while only deferrable requests wait
+        self._gather = Linger()
         self._proposal = ProposalNumber(0)
-        self._claimed: Term | None = None  # the term whose LeaderChange is proposed
+        self._led_term: Term | None = None  # the term whose LeaderChange is proposed
         self.active_epoch: Term | None = None
         self._clock_base_ms = 0
         self.stopping = False
@@ -118,13 +118,13 @@ class Proposer:
     # -- asking ---------------------------------------------------------------------------------
 
     def submit(
-        self, decide: Decide[R], reply: Reply[R], *, patient: bool = False, closing: Closing | None = None
+        self, decide: Decide[R], reply: Reply[R], *, deferrable: bool = False, closing: Closing | None = None
     ) -> bool:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
 
         Returns whether a turn is due for it: the one that settles an entry in flight proposes what waits.
 
-        ``patient``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
+        ``deferrable``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
         ``closing``   is closed if ``reply`` raises.
         """
         if self.active_epoch is None or self.stopping:  # None from the moment this node stops leading
@@ -132,12 +132,12 @@ class Proposer:
         elif len(self._pending) >= PENDING_MAX:
             reply(NotController(f"{PENDING_MAX} requests wait already; nothing was done"), 0)
         else:
-            if not patient:
-                self._patient_until_s = 0.0
+            if not deferrable:
+                self._deferrable_until_s = 0.0
             elif not self._pending:
-                self._patient_until_s = self._clock() + PATIENCE_S
-            self._pending.append(Request(decide, reply, patient, closing))
-        return self._in_flight is None and not patient
+                self._deferrable_until_s = self._clock() + PATIENCE_S
+            self._pending.append(Request(decide, reply, deferrable, closing))
+        return self._in_flight is None and not deferrable
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
@@ -157,7 +157,7 @@ class Proposer:
             return
         if self._controls and self._propose_control(self._controls.popleft()):
             return
-        if not self._pending or self._only_patient:
+        if not self._pending or self._only_deferrable:
             return
         if self._gather.over(len(self._pending), self._clock()):
             self._propose_decisions()
@@ -182,7 +182,7 @@ class Proposer:
         except Exception as error:  # noqa: BLE001 - each of them is decided again, in an entry of its own
             draft = self._apart(draft, error)
             encoded = self._encoded(())
-        self._propose(encoded, draft.logged(), draft.overlay, draft.answers, draft.patient)
+        self._propose(encoded, draft.logged(), draft.overlay, draft.answers, draft.deferrable)
 
     def _apart(self, draft: Draft, error: Exception) -> Draft:
         """What to propose in place of an entry that cannot be encoded: the refusal of the one request in it.
@@ -238,10 +238,10 @@ class Proposer:
         logged: tuple[LoggedBatch, ...],
         overlay: Overlay,
         answers: list[Submission],
-        patient: int = 0,
+        deferrable: int = 0,
     ) -> None:
         epoch = self._raft.term
-        self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock(), patient)
+        self._in_flight = InFlight(epoch, self._proposal, answers, logged, overlay, self._clock(), deferrable)
         self._raft.propose(encoded)
 
     # -- learning -------------------------------------------------------------------------------
@@ -249,14 +249,14 @@ class Proposer:
     def own_no_op_applied(self) -> None:
         """The no-op of this node's leadership is applied: begin the leader epoch with a LeaderChange."""
         term = self._raft.term
-        if self._claimed == term:
+        if self._led_term == term:
             return
-        self._claimed = term
+        self._led_term = term
         self._clock_base_ms = self._wall_ms() - int(self._clock() * 1000)
         if self._in_flight is not None:  # ours, of an earlier leadership: this LeaderChange decides it
-            self._orphans.append(self._in_flight)
+            self._previous_proposals.append(self._in_flight)
             self._in_flight = None
-        self._propose_control(self._claim)
+        self._propose_control(self._leader_change)
 
     def decided(self, entry: Entry) -> tuple[tuple[LoggedBatch, ...], Overlay] | None:
         """Records and overlay of an entry that this very process decided: no second decoding or replay."""
@@ -267,15 +267,15 @@ class Proposer:
 
     def applied(self, entry: Entry, outcome: Applied | Superseded) -> None:
         """An entry, of whomever, was applied or superseded. Answers leave from here."""
-        for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
+        for flight in [f for f in (self._in_flight, *self._previous_proposals) if f is not None]:
             if flight.is_in(entry, self._node_id):
                 self._settle(flight, outcome)
             elif isinstance(outcome, Applied) and entry.controller_epoch > flight.epoch:
                 self._settle(flight, Superseded(outcome.version))  # it can never apply now
-        claimed = isinstance(outcome, Applied) and entry.proposer == self._node_id
-        if claimed and entry.controller_epoch == self._claimed and self.active_epoch != self._claimed:
-            if self._raft.is_leader and self._raft.term == self._claimed:
-                self.active_epoch = self._claimed
+        own = isinstance(outcome, Applied) and entry.proposer == self._node_id
+        if own and entry.controller_epoch == self._led_term and self.active_epoch != self._led_term:
+            if self._raft.is_leader and self._raft.term == self._led_term:
+                self.active_epoch = self._led_term
                 self._on_active(self.now_ms())
 
     def _settle(self, flight: InFlight, outcome: Applied | Superseded) -> None:
@@ -283,11 +283,11 @@ class Proposer:
             self._in_flight = None
             self.last_commit_s = self._clock() - flight.since_s
         else:
-            self._orphans.remove(flight)
+            self._previous_proposals.remove(flight)
         if isinstance(outcome, Applied):
             if flight.answers:  # not answered "unknown" yet
                 self._due += flight.answers
-                self._due_patient += flight.patient
+                self._due_deferrable += flight.deferrable
             return
         refusal = NotController("another leader's decision took its place; nothing was done")
         self._refuse(flight.answers, refusal)
@@ -303,8 +303,8 @@ class Proposer:
         given = self._respond(due, self._clock() + ANSWER_S_MAX)
         self._due = due[given:] + self._due
         if not self._due:
-            patient, self._due_patient = self._due_patient, 0
-            self._gather.expect(given - patient + len(self._pending), self._clock())
+            deferrable, self._due_deferrable = self._due_deferrable, 0
+            self._gather.expect(given - deferrable + len(self._pending), self._clock())
         return not self._due
 
     def _refuse(self, requests: Iterable[Submission], refusal: ApiError) -> None:
@@ -342,17 +342,17 @@ class Proposer:
     @property
     def crowded(self) -> bool:
         """Enough requests wait: propose them before those of the last entry are answered."""
-        return 2 * len(self._pending) >= CROWD
+        return 2 * len(self._pending) >= BATCH_TARGET
 
     @property
     def gathering(self) -> bool:
-        """Requests wait for more to come: pump again within ``GATHER_S``. Deferrable ones wait for a tick."""
-        return bool(self._pending) and self._in_flight is None and not self._only_patient
+        """Requests wait for more to come: pump again within ``LINGER_S``. Deferrable ones wait for a tick."""
+        return bool(self._pending) and self._in_flight is None and not self._only_deferrable
 
     @property
-    def _only_patient(self) -> bool:
+    def _only_deferrable(self) -> bool:
         """Whether all requests that wait are deferrable still. The clock is read only where it matters."""
-        return bool(self._patient_until_s) and self._clock() < self._patient_until_s
+        return bool(self._deferrable_until_s) and self._clock() < self._deferrable_until_s
 
     # -- losing leadership, giving up on outcomes -----------------------------------------------
 
@@ -369,17 +369,17 @@ class Proposer:
     def expire(self) -> None:
         """Answer "unknown" where the outcome is not learned in time. The entry may still apply."""
         self._failures.flush()
-        for flight in [f for f in (self._in_flight, *self._orphans) if f is not None]:
-            if self._clock() - flight.since_s < FATE_WAIT_S:
+        for flight in [f for f in (self._in_flight, *self._previous_proposals) if f is not None]:
+            if self._clock() - flight.since_s < OUTCOME_WAIT_S:
                 continue
             self._answer_unknown(flight)
             if flight is not self._in_flight:
-                self._orphans.remove(flight)
+                self._previous_proposals.remove(flight)
 
     def skipped(self) -> None:
         """A snapshot took the place of entries, ours perhaps among them: their outcomes stay unknown."""
-        flights = [f for f in (self._in_flight, *self._orphans) if f is not None]
-        self._in_flight, self._orphans = None, []
+        flights = [f for f in (self._in_flight, *self._previous_proposals) if f is not None]
+        self._in_flight, self._previous_proposals = None, []
         for flight in flights:
             self._answer_unknown(flight)
 

@@ -259,10 +259,10 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         """What is sent next to the follower."""
         return LogIndex(self._SyncObj__raftNextIndex.get(self._nodes[peer], 1))
 
-    def heard_s(self, peer: NodeId) -> float | None:
+    def last_contact_s(self, peer: NodeId) -> float | None:
         """Leader: when the follower answered last, in the clock's seconds."""
-        heard = self._SyncObj__lastResponseTime.get(self._nodes[peer])
-        return None if heard is None else float(heard)
+        contact_s = self._SyncObj__lastResponseTime.get(self._nodes[peer])
+        return None if contact_s is None else float(contact_s)
 
     # -- what the driver does ---------------------------------------------------------------------
 
@@ -295,9 +295,9 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
         A leader that was deposed in the meantime learns it (NewerTerm) from the first peer that answers.
         """
-        heard = self._SyncObj__lastResponseTime
-        for node in heard:
-            heard[node] += away_s
+        contact_s = self._SyncObj__lastResponseTime
+        for node in contact_s:
+            contact_s[node] += away_s
 
     @property
     def behind_commit(self) -> bool:

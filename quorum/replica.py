@@ -1,7 +1,7 @@
 """One voter without sockets or timers: journal, Raft core, image, proposer, archive, snapshots.
 
 The caller (node/driver.py) owns time and bytes. It calls ``received``, ``connected``, ``submit`` and others
-as things happen, ``turn`` after them (again while it says there is more), and ``beat`` on a timer.
+as things happen, ``turn`` after them (again while there is more), and ``maintenance_tick`` on a timer.
 
 The order inside ``turn`` is the safety argument:
   1. flush the journal        no message below depends on what a crash could take back
@@ -94,7 +94,7 @@ class Replica:
             self.store,
             clock=clock,
             wall_ms=wall_ms,
-            claim=self._claim,
+            leader_change=self._leader_change,
             on_active=self._on_active,
             on_deposed=on_deposed,
             log=self.log,
@@ -244,7 +244,7 @@ class Replica:
         self._rest_is_left = True
         return True
 
-    def beat(self) -> None:
+    def maintenance_tick(self) -> None:
         """Periodic work: expiry of requests, snapshots, readmission, applied state to disk."""
         now = self._clock()
         self.proposer.expire()
@@ -256,7 +256,7 @@ class Replica:
                 if self.raft.match_index(peer) == self.journal.last_index:
                     self.caught_up_s[peer] = now
             self._readmission.maintain()
-        self.snapshotter.beat()
+        self.snapshotter.maintenance_tick()
 
     def flush(self) -> None:
         """Journal, image, applied and commit index to disk, in one transaction."""
@@ -338,7 +338,7 @@ class Replica:
         self.quarantine.begin()
         self._activated(now_ms)
 
-    def _claim(self, view: View) -> tuple[ControlRecord, ...]:
+    def _leader_change(self, view: View) -> tuple[ControlRecord, ...]:
         level = levels.of_leader(view, self.log_level_formatted)
         return voters.decide_leader_change(view, self.config.node_id, self.electorate.bound(), level)
 

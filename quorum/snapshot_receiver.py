@@ -139,9 +139,9 @@ class Receiver:
     def finish(self) -> None:
         """Install everything at once (at start, before anything runs)."""
         while self.installing:
-            self.beat()
+            self.maintenance_tick()
 
-    def beat(self) -> None:
+    def maintenance_tick(self) -> None:
         """One slice: put rows, and at the end flip; or clear what earlier images left."""
         store = self._voter.store
         manifest = self._installing

@@ -86,9 +86,9 @@ class Snapshotter:
 
     # -- taking -----------------------------------------------------------------------------------
 
-    def beat(self) -> None:
+    def maintenance_tick(self) -> None:
         """Take a snapshot when enough was applied since the last; move an installation on."""
-        self._receiver.beat()
+        self._receiver.maintenance_tick()
         self._refusals.flush()
         voter = self._voter
         self._compact()

@@ -38,7 +38,7 @@ class Sweep(Generic[K, R]):
         log: FilteringBoundLogger,
         *,
         key_text: Callable[[K], str] = str,
-        patient: bool = False,
+        deferrable: bool = False,
     ) -> None:
         self.concern = concern
         self._decide = decide
@@ -46,7 +46,7 @@ class Sweep(Generic[K, R]):
         self._quarantine = quarantine
         self._log = log
         self._key_text = key_text
-        self._patient = patient
+        self._deferrable = deferrable
 
     def passed_by(self) -> frozenset[str]:
         """The keys, as text, of the rows that are not to be tried now."""
@@ -63,7 +63,7 @@ class Sweep(Generic[K, R]):
         def reply(outcome: Outcome[R], _throttle_ms: int) -> None:
             self._decided(keys, done, outcome)
 
-        self._submit(decide, reply, patient=self._patient)
+        self._submit(decide, reply, deferrable=self._deferrable)
 
     def _decided(self, keys: tuple[K, ...], done: Done[R], outcome: Outcome[R]) -> None:
         if not isinstance(outcome, ApiError):

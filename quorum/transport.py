@@ -1,7 +1,7 @@
 """pysyncobj's transport, through the firewall, without sockets.
 
 Two rules of docs/design.md 4 live here. What says "I have it" (acks, votes, a candidate's request) waits in
-``_held`` until the journal is flushed; entries may leave before. And nothing reaches the core that
+``_parked`` until the journal is flushed; entries may leave before. And nothing reaches the core that
 the firewall did not let through. ``quorum/links.py`` moves the frames over authenticated sockets;
 a simulation moves them itself.
 """
@@ -24,7 +24,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
     def __init__(self, send: Send) -> None:
         super().__init__(None, None, [])
         self._send = send
-        self._held: list[tuple[NodeId, Message]] = []
+        self._parked: list[tuple[NodeId, Message]] = []
         self.firewall: Firewall | None = None  # set once the core exists: they need each other
         self.on_behind: Callable[[NodeId], None] = lambda _peer: None
 
@@ -42,7 +42,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
             self._send(peer, encode(typed))
             self.on_behind(peer)
         elif typed is not None:
-            self._held.append((peer, typed))
+            self._parked.append((peer, typed))
         return True
 
     def destroy(self) -> None:
@@ -52,19 +52,19 @@ class PeerTransport(Transport):  # type: ignore[misc]
 
     def release(self) -> None:
         """The journal is flushed: what waited for it may leave, in order."""
-        if not self._held:
+        if not self._parked:
             return
-        held, self._held = self._held, []
-        for peer, message in held:
+        parked, self._parked = self._parked, []
+        for peer, message in parked:
             self._send(peer, encode(message))
 
     def answer(self, peer: NodeId, message: Message) -> None:
         """Send something of ours, in order with acks and votes."""
-        self._held.append((peer, message))
+        self._parked.append((peer, message))
 
-    def drop_held(self) -> None:
+    def drop_parked(self) -> None:
         """Forget what waits (a crash, in simulations)."""
-        self._held.clear()
+        self._parked.clear()
 
     def connected(self, peer: NodeId) -> None:
         """Frames can be sent to ``peer``."""

@@ -55,8 +55,8 @@ class Unfence(Unregister):
     event: ClassVar[str] = "unfenced"
 
 
-def _before(record_type: type[Any], version: int, *absent: str) -> type[Any]:
-    """``record_type`` as it was before the fields ``absent`` came; they have their defaults."""
+def _before(record_type: type[Any], version: int, *without: str) -> type[Any]:
+    """``record_type`` as it was before the fields ``without`` came; they have their defaults."""
     kept = [
         (
             each.name,
@@ -66,9 +66,9 @@ def _before(record_type: type[Any], version: int, *absent: str) -> type[Any]:
             else field(default=each.default, metadata=each.metadata),
         )
         for each in fields(record_type)
-        if each.name not in absent
+        if each.name not in without
     ]
-    constants = {each.name: each.default for each in fields(record_type) if each.name in absent} | {
+    constants = {each.name: each.default for each in fields(record_type) if each.name in without} | {
         "__type__": record_type.__type__,
         "__version__": i16(version),
         "__flexible__": True,

@@ -110,9 +110,10 @@ def format_directory(
             f"use another directory, or remove this one if its contents are not needed"
         )
     path.mkdir(parents=True, exist_ok=True)
-    strangers = sorted(each.name for each in path.iterdir() if each.name not in _LEFTOVERS)
-    if strangers:
-        raise StorageError(f"{path} is not empty: it holds {', '.join(strangers[:5])}; use another directory")
+    unexpected = sorted(each.name for each in path.iterdir() if each.name not in _LEFTOVERS)
+    if unexpected:
+        names = ", ".join(unexpected[:5])
+        raise StorageError(f"{path} is not empty: it holds {names}; use another directory")
     parse_id(cluster_id)
     identity = Identity(
         cluster_id=cluster_id,

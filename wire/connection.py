@@ -3,7 +3,7 @@
 Outcome     ``NotConnected``: the request was never sent. ``ConnectionLost`` and ``RequestTimeout``: it may
             have been done; the outcome is unknown. An ApiError: the response of the other side.
 Versions    ApiVersions is sent first; a call uses the newest version that both sides serve.
-Speed       ``ask`` and ``tell`` take no Task, Future or timer per request; ``call`` is for coroutines.
+Speed       ``ask`` and ``send_nowait`` take no Task, Future or timer per request; ``call`` is for coroutines.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"
 SOFTWARE: Final = ApiVersions("fencepost", "0.1.0")
 TIMEOUT_S: Final = 5.0
-UNSENT_BYTES_MAX: Final = 1024 * 1024  # that the other side did not take yet, and ``tell`` adds to
+UNSENT_BYTES_MAX: Final = 1024 * 1024  # that the other side did not take yet, and ``send_nowait`` adds to
 
 
 class ConnectionLost(Exception):
@@ -45,7 +45,7 @@ class _Call(NamedTuple):
     correlation_id: int
     api: Api[Any, Any]
     version: int
-    told: Callable[[Any], None]
+    on_reply: Callable[[Any], None]
     until_s: float  # by the loop's clock; ``inf``: its caller has a clock of its own
 
 
@@ -120,19 +120,19 @@ class Connection(asyncio.Protocol):
             raise RequestTimeout(f"{api.name} to {self.address}: no answer in {timeout_s:.3f} s") from error
 
     def ask(
-        self, api: Api[Q, R], request: Q, told: Callable[[R | Exception], None], *, timeout_s: float
+        self, api: Api[Q, R], request: Q, on_reply: Callable[[R | Exception], None], *, timeout_s: float
     ) -> None:
-        """Send; ``told`` is called once, later, with the response or with what ``call`` would raise.
+        """Send; ``on_reply`` is called once, later, with the response or with what ``call`` would raise.
 
         Silence ends the connection: each of its calls fails so. Raises NotConnected, UnsupportedVersion.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
-        self._begin(api, request, None, told, until_s)
+        self._begin(api, request, None, on_reply, until_s)
         if self._watch is None:
             self._watch = loop.call_at(until_s, self._look_for_silence)
 
-    def tell(self, api: Api[Q, None], request: Q) -> bool:
+    def send_nowait(self, api: Api[Q, None], request: Q) -> bool:
         """Send what is never answered. False: it was dropped, as the other side takes nothing.
 
         Raises NotConnected, UnsupportedVersion.
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
         except CorruptData:
             self._calls.appendleft(call)
             raise
-        call.told(outcome)
+        call.on_reply(outcome)
         if self._retired and not self._calls:
             self.close()
 
@@ -224,14 +224,14 @@ class Connection(asyncio.Protocol):
             self._watch.cancel()
         while self._calls:
             call = self._calls.popleft()
-            call.told(ConnectionLost(f"{call.api.name} to {self.address}: {reason}"))
+            call.on_reply(ConnectionLost(f"{call.api.name} to {self.address}: {reason}"))
 
     def _begin(
-        self, api: Api[Q, R], request: Q, version: int | None, told: Callable[[Any], None], until_s: float
+        self, api: Api[Q, R], request: Q, version: int | None, on_reply: Callable[[Any], None], until_s: float
     ) -> None:
         invariant(len(self._calls) < CALLS_MAX, "too many calls in flight", address=self.address)
         version, correlation_id = self._write(api, request, version)
-        self._calls.append(_Call(correlation_id, api, version, told, until_s))
+        self._calls.append(_Call(correlation_id, api, version, on_reply, until_s))
 
     def _write(self, api: Api[Q, R], request: Q, version: int | None) -> tuple[int, int]:
         """Send a request. Returns its version and correlation id."""
@@ -263,7 +263,7 @@ class Connection(asyncio.Protocol):
         self._calls = deque(call for call in self._calls if call.until_s > now_s)
         self._fail("no answer in time")
         for call in late:
-            call.told(RequestTimeout(f"{call.api.name} to {self.address}: no answer in time"))
+            call.on_reply(RequestTimeout(f"{call.api.name} to {self.address}: no answer in time"))
 
     async def _negotiate(self, timeout_s: float) -> None:
         version = API_VERSIONS.versions[-1]

@@ -126,8 +126,8 @@ def _row(found: OffsetFound) -> dict[str, int]:
 
 
 def _refusal(version: int, request: ListOffsets | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.partitions if request is not None else ()
-    rows = tuple(OffsetFound(each.topic, each.index, error.code) for each in asked)
+    requested = request.partitions if request is not None else ()
+    rows = tuple(OffsetFound(each.topic, each.index, error.code) for each in requested)
     return _encode_response(version, ListOffsetsAnswer(rows), throttle_ms)
 
 

@@ -62,7 +62,7 @@ def _read_topic(reader: Reader) -> NewTopic:
 
 
 def _encode_request(version: int, request: CreateTopics) -> bytes:
-    topics = tuple(_asked(each) for each in request.topics)
+    topics = tuple(_requested(each) for each in request.topics)
     message = {
         "topics": topics,
         "timeout_ms": request.timeout_ms,
@@ -71,7 +71,7 @@ def _encode_request(version: int, request: CreateTopics) -> bytes:
     return _REQUEST.encode(version, message)
 
 
-def _asked(topic: NewTopic) -> dict[str, Any]:
+def _requested(topic: NewTopic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "num_partitions": topic.partition_count,
@@ -120,8 +120,8 @@ def _encode_config(config: TopicConfig) -> bytes:
 
 
 def _refusal(version: int, request: CreateTopics | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.topics if request is not None else ()
-    rows = tuple(TopicCreated(each.name, error.code, message_of(error)) for each in asked)
+    requested = request.topics if request is not None else ()
+    rows = tuple(TopicCreated(each.name, error.code, message_of(error)) for each in requested)
     return _encode_response(version, CreateTopicsAnswer(rows), throttle_ms)
 
 

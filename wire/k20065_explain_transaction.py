@@ -21,7 +21,7 @@ class ExplainTransaction(msgspec.Struct, frozen=True):
     transactional_id: str
 
 
-class FenceTold(msgspec.Struct, frozen=True):
+class FenceExplained(msgspec.Struct, frozen=True):
     """A fence of the id's bounded history."""
 
     at_ms: int
@@ -35,7 +35,7 @@ class Explanation(msgspec.Struct, frozen=True):
     """What the coordinator says about it."""
 
     explanation: str
-    fences: tuple[FenceTold, ...] = ()
+    fences: tuple[FenceExplained, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
 
 

@@ -61,9 +61,9 @@ def _encode_response(version: int, answer: InitProducerIdAnswer, throttle_ms: in
 
 
 def _refusal(version: int, request: InitProducerId | None, error: ApiError, throttle_ms: int) -> bytes:
-    nobody = InitProducerIdAnswer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+    none_given = InitProducerIdAnswer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
     code = gated(error.code, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
-    return _encode(version, nobody, throttle_ms, error_code=code)
+    return _encode(version, none_given, throttle_ms, error_code=code)
 
 
 def _encode(version: int, answer: InitProducerIdAnswer, throttle_ms: int, *, error_code: int) -> bytes:

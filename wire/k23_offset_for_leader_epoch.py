@@ -109,8 +109,8 @@ def _row(found: EpochEnd) -> dict[str, int]:
 
 
 def _refusal(version: int, request: OffsetForLeaderEpoch | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.partitions if request is not None else ()
-    rows = tuple(EpochEnd(each.topic, each.index, error.code) for each in asked)
+    requested = request.partitions if request is not None else ()
+    rows = tuple(EpochEnd(each.topic, each.index, error.code) for each in requested)
     return _encode_response(version, OffsetForLeaderEpochAnswer(rows), throttle_ms)
 
 

@@ -120,9 +120,10 @@ def _encode_config(version: int, config: TopicConfig) -> bytes:
 
 
 def _refusal(version: int, request: DescribeConfigs | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.resources if request is not None else ()
+    requested = request.resources if request is not None else ()
     results = tuple(
-        ConfigsDescribed(each.resource_type, each.name, (), error.code, message_of(error)) for each in asked
+        ConfigsDescribed(each.resource_type, each.name, (), error.code, message_of(error))
+        for each in requested
     )
     return _encode_response(version, DescribeConfigsAnswer(results), throttle_ms)
 

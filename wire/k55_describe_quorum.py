@@ -18,7 +18,7 @@ from fencepost.wire.schema import Buffer, Message
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 UNKNOWN_TIMESTAMP: Final = -1
-NOBODY: Final = NodeId(-1)
+NO_NODE: Final = NodeId(-1)
 UNKNOWN_TERM: Final = Term(-1)
 UNKNOWN_OFFSET: Final = Offset(-1)
 
@@ -56,7 +56,7 @@ class QuorumPartition:
     partition_index: int = 0
     error_code: int = 0
     error_message: str | None = None
-    leader_id: NodeId = NOBODY
+    leader_id: NodeId = NO_NODE
     leader_epoch: Term = UNKNOWN_TERM
     high_watermark: Offset = UNKNOWN_OFFSET
     current_voters: tuple[ReplicaState, ...] = ()

@@ -16,7 +16,7 @@ from fencepost.wire.schema import Buffer, Message
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-NOBODY: Final = NodeId(-1)
+NO_NODE: Final = NodeId(-1)
 OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not requested"
 
 
@@ -45,7 +45,7 @@ class DescribeClusterAnswer:
     """``controller_id`` is -1 if no leader is known."""
 
     cluster_id: str
-    controller_id: NodeId = NOBODY
+    controller_id: NodeId = NO_NODE
     brokers: tuple[ClusterNode, ...] = ()
     endpoint_type: int = BROKERS
     cluster_authorized_operations: int = OPERATIONS_OMITTED

@@ -118,18 +118,18 @@ def _encode_response(
     return writer.message()
 
 
-def _encoded(told: PartitionProducers) -> EncodedPartition:
-    producers = encode_producers(astuple(each) for each in told.producers)
+def _encoded(row: PartitionProducers) -> EncodedPartition:
+    producers = encode_producers(astuple(each) for each in row.producers)
     return EncodedPartition(
-        told.topic, told.index, told.error_code, told.error_message, len(told.producers), (producers,)
+        row.topic, row.index, row.error_code, row.error_message, len(row.producers), (producers,)
     )
 
 
 def _refusal(version: int, request: DescribeProducers | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.topics if request is not None else ()
+    requested = request.topics if request is not None else ()
     rows = tuple(
         PartitionProducers(topic, index, error.code, message_of(error))
-        for topic, indexes in asked
+        for topic, indexes in requested
         for index in indexes
     )
     return _encode_response(version, DescribeProducersAnswer(rows), throttle_ms)

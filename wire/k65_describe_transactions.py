@@ -60,8 +60,8 @@ def _write_row(writer: Writer, described: DescribedTransaction) -> None:
 
 
 def _refusal(version: int, request: DescribeTransactions | None, error: ApiError, throttle_ms: int) -> bytes:
-    asked = request.transactional_ids if request is not None else ()
-    rows = tuple(DescribedTransaction(each, error.code, started_ms=0) for each in asked)
+    requested = request.transactional_ids if request is not None else ()
+    rows = tuple(DescribedTransaction(each, error.code, started_ms=0) for each in requested)
     return _encode_response(version, DescribeTransactionsAnswer(rows), throttle_ms)
 
 

@@ -89,16 +89,16 @@ class Stalls:
         self._cpu_s = self._cpu_clock() - self._flushed_cpu_s
         self._read_at_s = now_s
 
-    def _record(self, work: str, held_s: float, now_s: float) -> None:
+    def _record(self, work: str, stall_s: float, now_s: float) -> None:
         known_s = self.longest_s.get(work)
         if known_s is None and len(self.longest_s) >= NAMES_MAX:
             return
-        if known_s is None or held_s > known_s:
-            self.longest_s[work] = held_s
-        if held_s >= STALL_S:
-            self._report(work, held_s, now_s)
+        if known_s is None or stall_s > known_s:
+            self.longest_s[work] = stall_s
+        if stall_s >= STALL_S:
+            self._report(work, stall_s, now_s)
 
-    def _report(self, work: str, held_s: float, now_s: float) -> None:
+    def _report(self, work: str, stall_s: float, now_s: float) -> None:
         if self._log is None:
             return
         if now_s - self._logged_at_s.get(work, float("-inf")) < LOG_INTERVAL_S:
@@ -106,7 +106,7 @@ class Stalls:
             return
         self._logged_at_s[work] = now_s
         self._log.warning(
-            "loop_stalled", work=work, cpu_ms=round(held_s * 1000), not_logged=self._unlogged.pop(work, 0)
+            "loop_stalled", work=work, cpu_ms=round(stall_s * 1000), not_logged=self._unlogged.pop(work, 0)
         )
 
 

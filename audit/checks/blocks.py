@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from fencepost.audit.checks.canonical import METADATA, metadata_batches
+from fencepost.audit.checks.extent import Extent
 from fencepost.audit.checks.findings import (
     FINDINGS,
     Result,
@@ -28,7 +29,6 @@ from fencepost.audit.checks.findings import (
 )
 from fencepost.audit.checks.inputs import Inputs
 from fencepost.audit.checks.order import steps_for, with_max_before
-from fencepost.audit.checks.told import Told
 
 NAME: Final = "blocks"
 _NO_BROKER: Final = -1
@@ -36,24 +36,24 @@ _NO_BROKER: Final = -1
 
 def check(inputs: Inputs) -> Result:
     """Findings of the rules overlap, end_not_growing and hole."""
-    told = inputs.told
+    extent = inputs.extent
     given = inputs.blocks
     chain, explicit = given.where("block_first IS NULL"), given.where("block_first IS NOT NULL")
-    batches = metadata_batches(inputs.record_batches, inputs.files, told.metadata_copies)
-    gaps = inputs.keep(_gaps(batches, told))
+    batches = metadata_batches(inputs.record_batches, inputs.files, extent.metadata_copies)
+    gaps = inputs.keep(_gaps(batches, extent))
     holes = inputs.keep(_missing_offsets(inputs, batches, gaps)) if not gaps.isEmpty() else None
     found = [_hole_findings(holes)] if holes else [nothing(given, FINDINGS)]
-    lower = inputs.keep(_with_previous_end(chain, told).where("block_end <= before"))
+    lower = inputs.keep(_with_previous_end(chain, extent).where("block_end <= before"))
     if not lower.isEmpty():
         found.append(_chain_findings(lower, chain))
-    if told.explicit:
-        found.append(_explicit_findings(inputs.keep(_begins_early(explicit, told)), explicit))
-    if told.zookeeper:
-        found.append(_bridge_findings(_with_previous_end(chain, told), chain, explicit))
+    if extent.explicit:
+        found.append(_explicit_findings(inputs.keep(_begins_early(explicit, extent)), explicit))
+    if extent.zookeeper:
+        found.append(_bridge_findings(_with_previous_end(chain, extent), chain, explicit))
     return Result(union(found), _unknown(inputs, holes))
 
 
-def _with_previous_end(chain: DataFrame, told: Told) -> DataFrame:
+def _with_previous_end(chain: DataFrame, extent: Extent) -> DataFrame:
     """Narrow, for there may be a hundred million: partition, offset, position, block_end, before."""
     return with_max_before(
         chain.select("partition", "offset", "position", "block_end"),
@@ -61,11 +61,11 @@ def _with_previous_end(chain: DataFrame, told: Told) -> DataFrame:
         key="offset",
         order=["position"],
         value="block_end",
-        steps=steps_for(told.log_last),
+        steps=steps_for(extent.log_last),
     )
 
 
-def _begins_early(explicit: DataFrame, told: Told) -> DataFrame:
+def _begins_early(explicit: DataFrame, extent: Extent) -> DataFrame:
     """Narrow: block_first, block_end, offset, position, before: where the ids before it end."""
     ends = with_max_before(
         explicit.select("block_first", "block_end", "offset", "position", F.expr("block_first * 0 AS whole")),
@@ -73,12 +73,12 @@ def _begins_early(explicit: DataFrame, told: Told) -> DataFrame:
         key="block_first",
         order=["block_end", "offset", "position"],
         value="block_end",
-        steps=steps_for(told.ids_end),
+        steps=steps_for(extent.ids_end),
     )
     return ends.where("block_first < before").drop("whole")
 
 
-def _gaps(batches: DataFrame, told: Told) -> DataFrame:
+def _gaps(batches: DataFrame, extent: Extent) -> DataFrame:
     """Of ``metadata_batches``: partition, base_offset (of the batch after), offset (the first missing)."""
     ordered = with_max_before(
         batches.select("partition", "base_offset", "last_offset"),
@@ -86,7 +86,7 @@ def _gaps(batches: DataFrame, told: Told) -> DataFrame:
         key="base_offset",
         order=["last_offset"],
         value="last_offset",
-        steps=steps_for(told.log_last),
+        steps=steps_for(extent.log_last),
     )
     return ordered.where("base_offset > before + 1").selectExpr(
         "partition", "base_offset", "before + 1 AS offset"
@@ -242,7 +242,7 @@ def _hole_findings(holes: DataFrame) -> DataFrame:
 
 def _unknown(inputs: Inputs, holes: DataFrame | None) -> DataFrame:
     """Holes that the log names, and what is before the first offset that is kept."""
-    first = inputs.told.log_start
+    first = inputs.extent.log_start
     before = inputs.files.where((F.col("topic") == METADATA) & (F.col("kind") == "segment"))
     none = (
         before.select("topic", "partition")

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.judged import MARKER_BYTES_MAX
+from fencepost.audit.checks.classified import MARKER_BYTES_MAX
 
 SKEW_MS_MAX: Final = 1000  # between the coordinator's clock and a broker's
 NONE_DUE: Final = (
@@ -27,7 +27,7 @@ _DUE: Final = (*_PART, "producer_id", "producer_epoch", "decided_offset", "trans
 def due_markers(
     lacking: DataFrame,
     *,
-    judged: DataFrame,
+    classified: DataFrame,
     suspects: DataFrame,
     logs: DataFrame,
     files: DataFrame,
@@ -43,7 +43,7 @@ def due_markers(
          decision; hole_first long, null if there is none; ``unknown``: why it cannot be decided, null if it
          can.
     """
-    rows = _with_place(_explained(_kept(lacking, topics), suspects), judged, suspects)
+    rows = _with_place(_explained(_kept(lacking, topics), suspects), classified, suspects)
     known = rows.join(_logs(files, logs), list(_PART), "left").withColumn("unknown", _unknown())
     hidden = _overlapping(known, _opaque(suspects), "left_semi").select(*_DUE).distinct()
     marked = known.join(hidden.withColumn("hidden", F.lit(True)), list(_DUE), "left")
@@ -94,9 +94,9 @@ def _explained(rows: DataFrame, suspects: DataFrame) -> DataFrame:
     )
 
 
-def _with_place(rows: DataFrame, judged: DataFrame, suspects: DataFrame) -> DataFrame:
+def _with_place(rows: DataFrame, classified: DataFrame, suspects: DataFrame) -> DataFrame:
     """Where the marker would be: in a hole of one offset, else after the producer's data."""
-    data = judged.where("counted AND transactional AND control_type IS NULL").select(
+    data = classified.where("counted AND transactional AND control_type IS NULL").select(
         *_PART, "producer_id", F.struct("base_offset", "node", "path", "position").alias("at"),
         F.greatest("marker_ms_before", "base_timestamp_ms").alias("since_ms"),
     )  # fmt: skip

@@ -4,27 +4,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fencepost.audit.checks.canonical import METADATA, rejected_metadata
+from fencepost.audit.checks.extent import Extent
 from fencepost.audit.checks.order import steps_for, with_max_before
-from fencepost.audit.checks.told import Told
 from fencepost.records.types import PRODUCER_ID_MAX
 
 
 def canonical_blocks(
-    producer_id_blocks: DataFrame, record_batches: DataFrame, files: DataFrame, told: Told
+    producer_id_blocks: DataFrame, record_batches: DataFrame, files: DataFrame, extent: Extent
 ) -> DataFrame:
     """Blocks that were given out: PRODUCER_ID_BLOCKS of the log and of ZooKeeper, each block once."""
     log = producer_id_blocks.where("source = 'log'")
-    if told.metadata_copies > 1:
+    if extent.metadata_copies > 1:
         rejected = rejected_metadata(record_batches, files)
         log = log.join(rejected, ["path", "position"], "left_anti").select(*producer_id_blocks.columns)
-    if not told.zookeeper:
+    if not extent.zookeeper:
         return log
     zookeeper = producer_id_blocks.where("source = 'zookeeper' AND block_first IS NOT NULL")
     return log.unionByName(zookeeper.dropDuplicates(["block_first", "block_end", "offset"]))
 
 
 def outside_blocks(
-    record_batches: DataFrame, blocks: DataFrame, told: Told, settled_ms: int | None
+    record_batches: DataFrame, blocks: DataFrame, extent: Extent, settled_ms: int | None
 ) -> DataFrame:
     """Ids that lie in no block: producer_id, ``undecided`` (null: it is foreign; else why that is not known).
 
@@ -39,24 +39,24 @@ def outside_blocks(
         .agg(F.min("max_timestamp_ms").alias("first_ms"))
         .where(settled.isNull() | (F.col("first_ms") <= settled))
     )
-    chain_end = told.chain_end or 0
+    chain_end = extent.chain_end or 0
     outside = used.select("producer_id").where(
-        (F.col("producer_id") < told.known_first) | (F.col("producer_id") >= chain_end)
+        (F.col("producer_id") < extent.known_first) | (F.col("producer_id") >= chain_end)
     )
-    if told.explicit:
-        outside = _not_explicit(outside, blocks.where("block_first IS NOT NULL"), told)
+    if extent.explicit:
+        outside = _not_explicit(outside, blocks.where("block_first IS NOT NULL"), extent)
     undecided = (
-        F.when(F.lit(told.log_start is None), F.lit("no metadata log among what was read"))
-        .when(F.col("producer_id") < told.known_first, F.lit("blocks of that time are not kept"))
+        F.when(F.lit(extent.log_start is None), F.lit("no metadata log among what was read"))
+        .when(F.col("producer_id") < extent.known_first, F.lit("blocks of that time are not kept"))
         .when(
-            (F.col("producer_id") >= told.ids_end) & F.lit(not told.whole_end),
+            (F.col("producer_id") >= extent.ids_end) & F.lit(not extent.whole_end),
             F.lit("the end of the metadata log cannot be read"),
         )
     )
     return outside.select("producer_id", undecided.alias("undecided"))
 
 
-def _not_explicit(ids: DataFrame, blocks: DataFrame, told: Told) -> DataFrame:
+def _not_explicit(ids: DataFrame, blocks: DataFrame, extent: Extent) -> DataFrame:
     """Of ``ids`` those that are in none of ``blocks`` that say where they begin."""
     events = blocks.selectExpr("block_first AS id", "0 AS kind", "block_end AS end").unionByName(
         ids.selectExpr("producer_id AS id", "1 AS kind", "-1L AS end")
@@ -67,6 +67,6 @@ def _not_explicit(ids: DataFrame, blocks: DataFrame, told: Told) -> DataFrame:
         key="id",
         order=["kind"],
         value="end",
-        steps=max(steps_for(told.ids_end), steps_for(PRODUCER_ID_MAX)),
+        steps=max(steps_for(extent.ids_end), steps_for(PRODUCER_ID_MAX)),
     )
     return reached.where("kind = 1 AND (before IS NULL OR before <= id)").selectExpr("id AS producer_id")

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fencepost.audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.classified import MARKER_BYTES_MAX
 from fencepost.audit.checks.findings import Result, findings, union, unknown, unknown_without
 from fencepost.audit.checks.inputs import Inputs
-from fencepost.audit.checks.judged import MARKER_BYTES_MAX
 
 NAME: Final = "hanging"
 _OPEN: Final = ("topic", "partition", "producer_id")
@@ -41,13 +41,13 @@ def check(inputs: Inputs) -> Result:
     log = inputs.files.where((F.col("topic") == TRANSACTION_STATE) & (F.col("kind") == "segment"))
     unclear = [unknown_without(log, NAME, "orphan", "there is no log of a transaction coordinator")]
     if not inputs.open_tail.isEmpty():
-        left = inputs.keep(orphans(inputs))
-        found.append(_orphan_findings(left))
-        unclear.append(_orphan_unknown(left))
+        left = inputs.keep(unended(inputs))
+        found.append(_unended_findings(left))
+        unclear.append(_unended_unknown(left))
     return Result(union(found), union(unclear))
 
 
-def _orphan_findings(left: DataFrame) -> DataFrame:
+def _unended_findings(left: DataFrame) -> DataFrame:
     return findings(
         left.where("unknown IS NULL"),
         NAME,
@@ -61,7 +61,7 @@ def _orphan_findings(left: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _orphan_unknown(left: DataFrame) -> DataFrame:
+def _unended_unknown(left: DataFrame) -> DataFrame:
     undecided = (
         left.where("unknown IS NOT NULL")
         .groupBy("topic", "partition", "unknown")
@@ -80,7 +80,7 @@ def open_past_timeout(latest: DataFrame, now_ms: int) -> DataFrame:
     return rows.where("open_ms > timeout_ms")
 
 
-def orphans(inputs: Inputs) -> DataFrame:
+def unended(inputs: Inputs) -> DataFrame:
     """One row per partition and producer with data that no marker will end: the first batch, batches,
     ``unknown``.
     """
@@ -103,7 +103,7 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
     hide.
     """
     log = inputs.coordinator
-    told = (
+    extent = (
         inputs.states.where("producer_id IS NOT NULL")
         .select("producer_id", F.lit(True).alias("told"))
         .distinct()
@@ -115,7 +115,7 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
         .agg(F.max("base_offset").alias("hidden_offset"))
     )
     return (
-        rows.join(told, "producer_id", "left")
+        rows.join(extent, "producer_id", "left")
         .join(F.broadcast(hidden), ["topic", "partition"], "left")
         .withColumn(
             "unknown",

@@ -35,7 +35,7 @@ def check(inputs: Inputs) -> Result:
         subject=F.format_string("producer id %d", F.col("producer_id")),
         detail=F.format_string(
             "producer id %d is in no block: blocks up to %d were given out; it wrote %d batches",
-            F.col("producer_id"), F.lit(inputs.told.ids_end), F.col("batches"),
+            F.col("producer_id"), F.lit(inputs.extent.ids_end), F.col("batches"),
         ),
     )  # fmt: skip
     metadata = inputs.files.where((F.col("topic") == METADATA) & F.col("kind").isin("segment", "checkpoint"))

@@ -14,8 +14,8 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks import canonical, due, given_out, judged, pairing, states, zombies
-from fencepost.audit.checks.told import Coordinator, Told, tell, tell_coordinator
+from fencepost.audit.checks import canonical, classified, due, given_out, pairing, states, zombies
+from fencepost.audit.checks.extent import Coordinator, Extent, coordinator_of, extent_of
 from fencepost.audit.decode.columns import TABLES
 
 
@@ -56,62 +56,63 @@ class Inputs:
         return frame.localCheckpoint()
 
     @cached_property
-    def told(self) -> Told:
+    def extent(self) -> Extent:
         """What kind of logs these are."""
-        return tell(self.record_batches, self.producer_id_blocks, self.files, self.topics)
+        return extent_of(self.record_batches, self.producer_id_blocks, self.files, self.topics)
 
     @cached_property
     def blocks(self) -> DataFrame:
         """Blocks of producer ids: ``fencepost.audit.checks.given_out.canonical_blocks``."""
-        return given_out.canonical_blocks(self.producer_id_blocks, self.record_batches, self.files, self.told)
+        blocks, batches = self.producer_id_blocks, self.record_batches
+        return given_out.canonical_blocks(blocks, batches, self.files, self.extent)
 
     @cached_property
     def ids(self) -> DataFrame:
         """Producer ids in no block: ``fencepost.audit.checks.given_out.outside_blocks``."""
         return self.keep(
-            given_out.outside_blocks(self.record_batches, self.blocks, self.told, self.settled_ms)
+            given_out.outside_blocks(self.record_batches, self.blocks, self.extent, self.settled_ms)
         )
 
     @cached_property
-    def judged(self) -> DataFrame:
-        """Every log but the metadata, each offset once: ``fencepost.audit.checks.judged``."""
-        told = self.told
+    def classified(self) -> DataFrame:
+        """Every log but the metadata, each offset once: ``fencepost.audit.checks.classified``."""
+        extent = self.extent
         rows = canonical.canonical(
             self.record_batches,
             self.files,
             self.topics,
-            copied=told.other_copies > 1,
-            torn=told.torn,
-            compacted=told.compacted,
+            copied=extent.other_copies > 1,
+            torn=extent.torn,
+            compacted=extent.compacted,
         )
         foreign = self.ids.where("undecided IS NULL").select("producer_id")
-        return self.keep(judged.judged(rows, None if foreign.isEmpty() else foreign))
+        return self.keep(classified.classified(rows, None if foreign.isEmpty() else foreign))
 
     @cached_property
     def suspects(self) -> DataFrame:
-        """The few rows of ``judged`` that are out of the ordinary, or data of an open transaction."""
-        return self.keep(self.judged.where(judged.SUSPECT))
+        """The few rows of ``classified`` that are out of the ordinary, or data of an open transaction."""
+        return self.keep(self.classified.where(classified.SUSPECT))
 
     @cached_property
     def open_tail(self) -> DataFrame:
         """Transactional data after its producer's last marker, in sequence, written before ``settled_ms``."""
-        rows = self.suspects.where(judged.OPEN_TAIL).where("sequence_fault IS NULL")
+        rows = self.suspects.where(classified.OPEN_TAIL).where("sequence_fault IS NULL")
         return rows if self.settled_ms is None else rows.where(F.col("max_timestamp_ms") <= self.settled_ms)
 
     @cached_property
     def logs(self) -> DataFrame:
-        """One row per log: ``fencepost.audit.checks.judged.logs``."""
-        return self.keep(judged.logs(self.judged))
+        """One row per log: ``fencepost.audit.checks.classified.logs``."""
+        return self.keep(classified.logs(self.classified))
 
     @cached_property
     def states(self) -> DataFrame:
         """The canonical rows of the coordinator's log: ``fencepost.audit.checks.states.canonical_states``."""
-        return self.keep(states.canonical_states(self.transaction_states, self.judged))
+        return self.keep(states.canonical_states(self.transaction_states, self.classified))
 
     @cached_property
     def coordinator(self) -> Coordinator:
         """What kind of log the coordinator's is."""
-        return tell_coordinator(self.logs, self.states)
+        return coordinator_of(self.logs, self.states)
 
     @cached_property
     def latest(self) -> DataFrame:
@@ -133,8 +134,10 @@ class Inputs:
     @cached_property
     def marker_events(self) -> DataFrame | None:
         """Where markers and transactions differ in number (``fencepost.audit.checks.pairing``), or None."""
-        where = self.keep(pairing.differing(self.transactions, self.judged, self.settled_ms))
-        return None if where.isEmpty() else self.keep(pairing.events(self.transactions, self.judged, where))
+        where = self.keep(pairing.differing(self.transactions, self.classified, self.settled_ms))
+        if where.isEmpty():
+            return None
+        return self.keep(pairing.events(self.transactions, self.classified, where))
 
     @cached_property
     def missing_markers(self) -> DataFrame:
@@ -144,12 +147,12 @@ class Inputs:
         return self.keep(
             due.due_markers(
                 pairing.lacking(self.marker_events),
-                judged=self.judged,
+                classified=self.classified,
                 suspects=self.suspects,
                 logs=self.logs,
                 files=self.files,
                 topics=self.topics,
-                topics_known=self.told.log_start == 0,
+                topics_known=self.extent.log_start == 0,
             )
         )
 

@@ -23,7 +23,7 @@ from fencepost.audit.checks.pairing import KEY
 
 NAME: Final = "markers"
 _WRONG: Final = (*KEY, "node", "path", "position", "base_offset AS offset", "max_timestamp_ms AS at_ms")
-_TOLD_MS: Final = 60_000  # markers follow the decision sooner: for so long may a hole in its log be its place
+_LATE_MS: Final = 60_000  # markers follow the decision sooner: for so long may a hole in its log be its place
 
 
 def check(inputs: Inputs) -> Result:
@@ -134,8 +134,8 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
         .agg(F.min("updated_ms").alias("known_ms"), F.min("partition").alias("known_partition"))
     )
     since = F.coalesce(F.col("ms") >= F.col("known_ms"), F.lit(False))
-    late = F.lit(not log.compacted) & (F.col("ms") > log.first_ms + _TOLD_MS)
-    told = F.lit(log.whole) | since | late
+    late = F.lit(not log.compacted) & (F.col("ms") > log.first_ms + _LATE_MS)
+    extent = F.lit(log.whole) | since | late
     rows = rows.join(known, "producer_id", "left")
     there = F.col("known_partition").isNull() | (F.col("known_partition") == F.col("dark_partition"))
     when = F.col("ms").between(F.col("dark_ms"), F.col("light_ms"))
@@ -147,7 +147,7 @@ def _with_unknown(rows: DataFrame, inputs: Inputs) -> DataFrame:
     unknown_why = (
         F.when(F.lit(not log.present), F.lit("there is no log of a transaction coordinator"))
         .when(F.col("hidden"), F.lit("the coordinator's log of that time cannot be read"))
-        .when(~told, F.lit("the coordinator's log of that time is not kept"))
+        .when(~extent, F.lit("the coordinator's log of that time is not kept"))
     )
     return rows.join(hidden, ["path", "position"], "left").withColumn("unknown", unknown_why)
 
@@ -156,12 +156,12 @@ def _dark(inputs: Inputs) -> DataFrame:
     """Times of which the coordinator's log does not tell: something in it is missing or unreadable."""
     faults = inputs.record_faults.selectExpr("path", "position", "true AS unreadable").distinct()
     return (
-        inputs.judged.where(F.col("topic") == TRANSACTION_STATE)
+        inputs.classified.where(F.col("topic") == TRANSACTION_STATE)
         .join(F.broadcast(faults), ["path", "position"], "left")
         .where("opaque OR explained OR (hole_first IS NOT NULL AND NOT compacted) OR unreadable")
         .select(
             F.col("partition").alias("dark_partition"),
             F.coalesce("log_ms_before", F.lit(-1)).alias("dark_ms"),
-            (F.greatest("max_timestamp_ms", "log_ms_before", F.lit(0)) + _TOLD_MS).alias("light_ms"),
+            (F.greatest("max_timestamp_ms", "log_ms_before", F.lit(0)) + _LATE_MS).alias("light_ms"),
         )
     )

@@ -67,7 +67,7 @@ def holes(inputs: Inputs) -> DataFrame:
     """
     gaps = inputs.suspects.where("hole_first IS NOT NULL AND NOT explained AND NOT compacted")
     rows = with_known(gaps.withColumn("offset", F.col("hole_first")).select(*_PLACE), inputs.files)
-    untold = F.lit(inputs.told.log_start is None) & (F.col("topic") != TRANSACTION_STATE)
+    untold = F.lit(inputs.extent.log_start is None) & (F.col("topic") != TRANSACTION_STATE)
     return rows.withColumn("untold", untold)
 
 

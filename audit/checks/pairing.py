@@ -19,12 +19,12 @@ def parts(transactions: DataFrame) -> DataFrame:
     return listed.withColumnsRenamed(place).select("*", "part.topic", "part.partition").drop("part")
 
 
-def marker_rows(judged: DataFrame) -> DataFrame:
+def marker_rows(classified: DataFrame) -> DataFrame:
     """The markers of producers whose word counts, with ``committed``."""
-    return judged.where("marker AND counted").withColumn("committed", F.col("control_type") == 1)
+    return classified.where("marker AND counted").withColumn("committed", F.col("control_type") == 1)
 
 
-def differing(transactions: DataFrame, judged: DataFrame, settled_ms: int | None) -> DataFrame:
+def differing(transactions: DataFrame, classified: DataFrame, settled_ms: int | None) -> DataFrame:
     """Where there are more transactions than markers, or fewer.
 
     Out  KEY, ``lacking`` and ``extra`` long, one of them above 0.
@@ -37,7 +37,7 @@ def differing(transactions: DataFrame, judged: DataFrame, settled_ms: int | None
         .agg(F.count(F.when(F.col("ended"), 1)).alias("ended"), F.count("*").alias("begun"))
     )
     there = (
-        marker_rows(judged)
+        marker_rows(classified)
         .where("NOT repeated")
         .groupBy(*KEY)
         .agg(F.count("*").alias("written"), F.count(F.when(in_time, 1)).alias("settled"))
@@ -50,7 +50,7 @@ def differing(transactions: DataFrame, judged: DataFrame, settled_ms: int | None
     ).where("lacking > 0 OR extra > 0")
 
 
-def events(transactions: DataFrame, judged: DataFrame, where: DataFrame) -> DataFrame:
+def events(transactions: DataFrame, classified: DataFrame, where: DataFrame) -> DataFrame:
     """Transactions and markers of the producers whose numbers differ (``where``), in the order of time.
 
     Out  both kinds' columns; is_marker; ``turn``: the transaction that a marker belongs to, by time, 0: to
@@ -64,7 +64,7 @@ def events(transactions: DataFrame, judged: DataFrame, where: DataFrame) -> Data
         F.col("prepared_ms").alias("ms"), F.lit(False).alias("is_marker"),
         F.col("decided_offset").alias("place"),
     )  # fmt: skip
-    written = marker_rows(judged).where("NOT repeated").select(
+    written = marker_rows(classified).where("NOT repeated").select(
         *KEY, "node", "path", "position", "base_offset", "max_timestamp_ms", "marker_version", "ends_data",
         F.col("base_timestamp_ms").alias("ms"), F.lit(True).alias("is_marker"),
         F.col("base_offset").alias("place"),

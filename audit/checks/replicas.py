@@ -67,14 +67,14 @@ def _entries(rows: DataFrame) -> DataFrame:
         .agg(F.collect_list(F.struct("copy", "node", "start", "last")).alias("spans"))
     )
     variant = F.xxhash64("crc", "size", "last_offset", "leader_epoch")
-    held = sound.groupBy(*_COPY, "base_offset").agg(
+    held_copies = sound.groupBy(*_COPY, "base_offset").agg(
         F.xxhash64(F.sort_array(F.collect_list(variant))).alias("variant"),
         F.max("last_offset").alias("last_offset"),
         F.min(F.struct("path", "position")).alias("at"),
     )
     there = F.collect_list(F.struct("copy", "node", "variant", "last_offset", "at"))
     offsets = (
-        held.groupBy(*_LOG, "base_offset")
+        held_copies.groupBy(*_LOG, "base_offset")
         .agg(
             there.alias("held"),
             F.count_distinct("variant").alias("variants"),

@@ -30,7 +30,7 @@ _FINDING: Final = "finding"
 _UNKNOWN: Final = "unknown"
 _MAX: Final = {_FINDING: FINDINGS_MAX, _UNKNOWN: UNKNOWN_MAX}
 
-Told = TypeVar("Told", Finding, Unknown)
+Entry = TypeVar("Entry", Finding, Unknown)
 
 
 class _Listed(NamedTuple):
@@ -70,21 +70,21 @@ def judge(spark: SparkSession, inputs: Inputs, names: Collection[str], show: Sho
     """The verdict of these checks, in the order of the registry; no names: all of them."""
     wanted = [each for each in registry.CHECKS if each in names or not names]
     outcomes = []
-    with shown(spark, show, "looking at what was read") as tell:
+    with shown(spark, show, "looking at what was read") as show_step:
         files = files_of(inputs.files)
         if INTEGRITY not in wanted:
             files = replace(files, not_read=(*files.not_read, *disbelieved(inputs)))
         for number, name in enumerate(wanted, 1):
-            tell(f"check {number} of {len(wanted)}: {name}")
+            show_step(f"check {number} of {len(wanted)}: {name}")
             outcomes.append(_outcome(name, registry.CHECKS[name](inputs)))
     return Verdict(outcomes=tuple(outcomes), files=files)
 
 
 def _outcome(name: str, result: Result) -> Outcome:
-    told = result.findings.withColumn("kind", F.lit(_FINDING)).unionByName(
+    entry = result.findings.withColumn("kind", F.lit(_FINDING)).unionByName(
         result.unknown.withColumn("kind", F.lit(_UNKNOWN)), allowMissingColumns=True
     )
-    kept = told.persist(StorageLevel.MEMORY_AND_DISK)  # counted, then read: not worked out twice
+    kept = entry.persist(StorageLevel.MEMORY_AND_DISK)  # counted, then read: not worked out twice
     try:
         listed = _listed(kept)
     finally:
@@ -98,23 +98,23 @@ def _outcome(name: str, result: Result) -> Outcome:
     )
 
 
-def _listed(told: DataFrame) -> _Listed:
+def _listed(entry: DataFrame) -> _Listed:
     """At most ``*_MAX`` rows of each kind, and how many there are."""
-    counted = told.groupBy("kind").agg(F.count(F.lit(1)).alias("rows")).collect()
+    counted = entry.groupBy("kind").agg(F.count(F.lit(1)).alias("rows")).collect()
     counts = {row["kind"]: row["rows"] for row in counted}
     if any(count > _MAX[kind] for kind, count in counts.items()):
         order = Window.partitionBy("kind").orderBy("path", "position", "detail")
         most = F.when(F.col("kind") == _FINDING, FINDINGS_MAX).otherwise(UNKNOWN_MAX)
-        told = told.withColumn("place", F.row_number().over(order)).where(F.col("place") <= most)
-    return _Listed(told.collect() if counts else [], counts)
+        entry = entry.withColumn("place", F.row_number().over(order)).where(F.col("place") <= most)
+    return _Listed(entry.collect() if counts else [], counts)
 
 
-def _as(rows: Sequence[Row], kind: str, shape: type[Told]) -> tuple[Told, ...]:
+def _as(rows: Sequence[Row], kind: str, shape: type[Entry]) -> tuple[Entry, ...]:
     """In an order that is the same each time: by file and position."""
-    told = [shape(*(row[name] for name in shape._fields)) for row in rows if row["kind"] == kind]
-    return tuple(sorted(told, key=_order))
+    entry = [shape(*(row[name] for name in shape._fields)) for row in rows if row["kind"] == kind]
+    return tuple(sorted(entry, key=_order))
 
 
-def _order(told: Finding | Unknown) -> tuple[Any, ...]:
-    where = told.position if isinstance(told, Finding) else told.first_offset
-    return tuple((value is not None, value) for value in (told.path, where, told.rule, told.detail))
+def _order(entry: Finding | Unknown) -> tuple[Any, ...]:
+    where = entry.position if isinstance(entry, Finding) else entry.first_offset
+    return tuple((value is not None, value) for value in (entry.path, where, entry.rule, entry.detail))

@@ -251,7 +251,7 @@ def _fences(inputs: Inputs) -> DataFrame:
     Kafka's log keeps no account of fences: there they are transactions that were aborted at a higher epoch.
     """
     rows = inputs.states.where("NOT regressed").select("transactional_id", F.explode("fences").alias("fence"))
-    told = rows.select(
+    extent = rows.select(
         "fence.at_ms",
         "transactional_id",
         "fence.producer_id",
@@ -268,8 +268,8 @@ def _fences(inputs: Inputs) -> DataFrame:
         F.lit("its transaction was aborted").alias("cause"),
         F.lit("").alias("by"),
     )
-    return told.unionByName(
-        shown.join(told.select("transactional_id").distinct(), "transactional_id", "left_anti")
+    return extent.unionByName(
+        shown.join(extent.select("transactional_id").distinct(), "transactional_id", "left_anti")
     )
 
 

@@ -13,6 +13,6 @@ from fencepost.audit.tables.reading import read
 
 def run(spark: SparkSession, roots: Sequence[str], tables_dir: str, show: Show) -> Files:
     """Bring the tables up to what is in ``roots`` now. Raises TablesRefused; OSError: not to be written."""
-    with shown(spark, show, "reading logs") as tell:
-        ingest(spark, roots, tables_dir, tell)
+    with shown(spark, show, "reading logs") as show_step:
+        ingest(spark, roots, tables_dir, show_step)
     return files_of(read(spark, tables_dir)["files"])

@@ -102,10 +102,10 @@ def producer(
 
 def _states(inputs: Inputs, wanted: DataFrame) -> DataFrame:
     """``wanted`` rows of the coordinator's log, each offset once."""
-    log, told = inputs.record_batches.where(F.col("topic") == TRANSACTION_STATE), inputs.told
-    copied = told.other_copies > 1
+    log, extent = inputs.record_batches.where(F.col("topic") == TRANSACTION_STATE), inputs.extent
+    copied = extent.other_copies > 1
     rows = canonical(
-        log, inputs.files, inputs.topics, copied=copied, torn=told.torn, compacted=told.compacted
+        log, inputs.files, inputs.topics, copied=copied, torn=extent.torn, compacted=extent.compacted
     )
     return canonical_states(wanted, rows)
 

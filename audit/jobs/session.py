@@ -43,14 +43,14 @@ def shown(spark: SparkSession, show: Show, what: str) -> Iterator[Show]:
             done = sum(each.numCompletedTasks for each in stages if each is not None)
             show(f"{said[0]}  {bar(done, total)}" if total else said[0])
 
-    def tell(text: str) -> None:
+    def show_text(text: str) -> None:
         said[0] = text
         show(text)
 
     looker = threading.Thread(target=look, name="progress", daemon=True)
     looker.start()
     try:
-        yield tell
+        yield show_text
     finally:
         ended.set()
         looker.join()

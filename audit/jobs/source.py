@@ -31,8 +31,8 @@ def prepared(spark: SparkSession, roots: Sequence[str], tables_dir: str | None, 
     """
     with table_folder(tables_dir) as folder:
         if roots:
-            with shown(spark, show, "reading logs") as tell:
-                ingest(spark, roots, folder, tell)
+            with shown(spark, show, "reading logs") as show_step:
+                ingest(spark, roots, folder, show_step)
         yield folder
 
 

@@ -24,9 +24,9 @@ from fencepost.audit.jobs.session import Show
 from fencepost.audit.report.verdict import Finding, Verdict
 from fencepost.audit.tables.ingest import ingest
 
-Tell = Callable[[Finding], None]
+Notify = Callable[[Finding], None]
 
-TOLD_MAX: Final = (
+REPORTED_MAX: Final = (
     1_000_000  # findings that are remembered; past them the watch ends, as it must have gone wrong
 )
 POLL_SECONDS: Final = 0.2
@@ -48,29 +48,29 @@ def until_signalled() -> Iterator[threading.Event]:
 class Watch:
     """One watch: what has been reported, and how the last look ended."""
 
-    def __init__(self, look: Callable[[], Verdict], tell: Tell) -> None:
+    def __init__(self, look: Callable[[], Verdict], notify: Notify) -> None:
         self._look = look
-        self._tell = tell
-        self._told: set[tuple[object, ...]] = set()
+        self._notify = notify
+        self._reported: set[tuple[object, ...]] = set()
         self.verdict: Verdict | None = None
         self.fault: Exception | None = None
 
     @property
     def exit_status(self) -> int:
         """1 if anything was reported; else that of the last look, 3 if there was none."""
-        if self._told:
+        if self._reported:
             return 1
         return 3 if self.verdict is None else self.verdict.exit_status
 
     def look(self) -> None:
-        """Tell what is new, ``TOLD_MAX`` findings in all. Raises what the look raises."""
+        """Tell what is new, ``REPORTED_MAX`` findings in all. Raises what the look raises."""
         self.verdict = self._look()
         for outcome in self.verdict.outcomes:
             for finding in outcome.findings:
                 identity = identity_of(finding)
-                if identity not in self._told and len(self._told) < TOLD_MAX:
-                    self._told.add(identity)
-                    self._tell(finding)
+                if identity not in self._reported and len(self._reported) < REPORTED_MAX:
+                    self._reported.add(identity)
+                    self._notify(finding)
 
 
 def identity_of(finding: Finding) -> tuple[object, ...]:
@@ -88,7 +88,7 @@ class Watched(NamedTuple):
     interval_s: float
 
 
-def run(spark: SparkSession, watched: Watched, tell: Tell, ended: threading.Event, show: Show) -> int:
+def run(spark: SparkSession, watched: Watched, notify: Notify, ended: threading.Event, show: Show) -> int:
     """Watch until ``ended``; the exit status. Raises TablesRefused, OSError."""
 
     def look() -> Verdict:
@@ -96,7 +96,7 @@ def run(spark: SparkSession, watched: Watched, tell: Tell, ended: threading.Even
         now_ms = time.time_ns() // 1_000_000 if watched.now_ms is None else watched.now_ms
         return check.run(spark, watched.tables_dir, names=watched.names, now_ms=now_ms, show=show)
 
-    watch = Watch(look, tell)
+    watch = Watch(look, notify)
     absolute = [each if "://" in each else str(Path(each).absolute()) for each in watched.roots]
     with tempfile.TemporaryDirectory(prefix="fencepost-watch-") as checkpoint:
         query = _started(spark, absolute, watch, checkpoint, watched.interval_s)

@@ -26,13 +26,13 @@ def producer_id_ownership(inputs: Inputs) -> DataFrame:
         key="offset",
         order=["position"],
         value="block_end",
-        steps=steps_for(inputs.told.log_last),
+        steps=steps_for(inputs.extent.log_last),
     )
-    start = F.lit(0 if inputs.told.log_start == 0 else None).cast("long")
+    start = F.lit(0 if inputs.extent.log_start == 0 else None).cast("long")
     first = ends.select("partition", "offset", "position", F.coalesce("before", start).alias("first"))
     begun = chain.join(first, ["partition", "offset", "position"]).withColumn("block_first", F.col("first"))
-    told = blocks.where("block_first IS NOT NULL").unionByName(begun.drop("first"))
-    owned = told.join(registrations(inputs.brokers), ["broker_id", "broker_epoch"], "left")
+    extent = blocks.where("block_first IS NOT NULL").unionByName(begun.drop("first"))
+    owned = extent.join(registrations(inputs.brokers), ["broker_id", "broker_epoch"], "left")
     return owned.selectExpr(
         "broker_id", "broker_epoch", "incarnation_id", "endpoints", "block_first", "block_end",
         "timestamp_ms AS from_ms", "gone_ms AS to_ms", "source", *_PLACE,

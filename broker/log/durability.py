@@ -117,7 +117,7 @@ class Durability:
                 raise
             return self.durable_end
 
-    def held(self) -> threading.Lock:
+    def locked(self) -> threading.Lock:
         """No flush runs while it is held: for who cuts files away."""
         return self._syncing
 

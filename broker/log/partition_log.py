@@ -302,7 +302,7 @@ class PartitionLog:
         invariant(offset >= self.start, "a log is cut before its start", offset=offset, start=self.start)
         if offset >= self._end:
             return
-        with self._durability.held():
+        with self._durability.locked():
             for snapshot in self._durability.forget_snapshots(offset):
                 snapshot_path(self.directory, snapshot).unlink()
             kept = [segment for segment in self._segments if segment.base < offset] or self._segments[:1]

@@ -152,10 +152,10 @@ class ProducerStates:
         producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
         state = self.table.get(producer_id)
         is_open = state is not None and state.transaction_first != NO_OFFSET
-        asked = self._verifications.get(producer_id) if self._verifications else None
+        pending = self._verifications.get(producer_id) if self._verifications else None
         continues = is_open and state is not None and epoch <= state.epoch
         if batch.is_transactional and not continues and verification:
-            if guard is None or asked is None or asked.guard != guard:
+            if guard is None or pending is None or pending.guard != guard:
                 raise InvalidTxnState(
                     f"producer {producer_id}: the transaction was not verified, or ended meanwhile"
                 )
@@ -169,9 +169,9 @@ class ProducerStates:
                 raise OutOfOrderSequence(
                     f"producer {producer_id}, epoch {epoch}: sequence {sequence}, expected {expected}"
                 )
-        elif asked is not None and asked.epoch == epoch and _precedes(asked.lowest_sequence, sequence):
+        elif pending is not None and pending.epoch == epoch and _precedes(pending.lowest_sequence, sequence):
             raise OutOfOrderSequence(
-                f"producer {producer_id} sent sequence {sequence} before {asked.lowest_sequence}"
+                f"producer {producer_id} sent sequence {sequence} before {pending.lowest_sequence}"
             )
         if is_open and not batch.is_transactional:
             raise InvalidTxnState(f"producer {producer_id} has a transaction open, the batch is of none")
@@ -262,8 +262,8 @@ class ProducerStates:
         state = self.table.get(producer_id)
         if state is None or marker.producer_epoch >= state.epoch:
             return  # a late duplicate: the next transaction may be of the same epoch
-        asked = self._verifications.get(producer_id)
-        if asked is not None and asked.epoch <= marker.producer_epoch:
+        pending = self._verifications.get(producer_id)
+        if pending is not None and pending.epoch <= marker.producer_epoch:
             del self._verifications[producer_id]
         if self._announced.get(producer_id, marker.producer_epoch + 1) <= marker.producer_epoch:
             del self._announced[producer_id]
@@ -278,18 +278,18 @@ class ProducerStates:
         state = self.table.get(producer_id)
         if state is not None and state.transaction_first != NO_OFFSET and epoch <= state.epoch:
             return None
-        asked = self._verifications.get(producer_id)
-        if asked is None:
+        pending = self._verifications.get(producer_id)
+        if pending is None:
             if len(self._verifications) >= VERIFICATIONS_MAX:
                 self._verifications.popitem(last=False)
             self._guards_given += 1
-            asked = _Verification(VerificationGuard(self._guards_given), epoch, sequence, now_ms)
-            self._verifications[producer_id] = asked
-        elif epoch > asked.epoch:
-            asked.epoch, asked.lowest_sequence = epoch, sequence
-        elif epoch == asked.epoch and _precedes(sequence, asked.lowest_sequence):
-            asked.lowest_sequence = sequence
-        return asked.guard
+            pending = _Verification(VerificationGuard(self._guards_given), epoch, sequence, now_ms)
+            self._verifications[producer_id] = pending
+        elif epoch > pending.epoch:
+            pending.epoch, pending.lowest_sequence = epoch, sequence
+        elif epoch == pending.epoch and _precedes(sequence, pending.lowest_sequence):
+            pending.lowest_sequence = sequence
+        return pending.guard
 
     def announce(self, producer_id: ProducerId, epoch: int, version: ImageVersion) -> None:
         """The coordinator says unasked: in the image of ``version`` the producer's transaction holds us.
@@ -333,8 +333,8 @@ class ProducerStates:
 
     def _forget_verifications(self, begun_ms_max: int, limit: int) -> None:
         for _ in range(min(limit, len(self._verifications))):
-            producer_id, asked = next(iter(self._verifications.items()))
-            if asked.begun_ms > begun_ms_max:
+            producer_id, pending = next(iter(self._verifications.items()))
+            if pending.begun_ms > begun_ms_max:
                 return
             del self._verifications[producer_id]
 

@@ -202,7 +202,7 @@ def _checked_header(produced: Buffer, position: int, config: LogConfig, now_ms: 
         header = checked_header(produced, position)
     except CorruptData as error:
         raise CorruptMessage(str(error)) from error
-    _check_claims(header, config, now_ms)
+    _check_header(header, config, now_ms)
     return header
 
 
@@ -249,7 +249,7 @@ def _opened(codec: int, packed: bytes, budget: Budget) -> Generator[Opening, Bod
         return (yield Opening(codec, packed, DECOMPRESSED_BYTES_MAX))
 
 
-def _check_claims(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_header(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """What no client may claim, whatever its records are."""
     count = header.record_count
     if header.base_offset != 0:

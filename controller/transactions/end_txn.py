@@ -26,7 +26,7 @@ from fencepost.controller.transactions.fencing import (
     is_last,
     require_current,
 )
-from fencepost.controller.transactions.init_producer_id import InitProducerId, claimed, given_out
+from fencepost.controller.transactions.init_producer_id import InitProducerId, allocated, given_out
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
@@ -145,7 +145,7 @@ def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: Produ
     )
     answer = EndTxnAnswer(row.producer_id, row.producer_epoch + 1)
     if row.producer_epoch >= CLIENT_EPOCH_MAX:
-        answer = EndTxnAnswer(claimed(fresh), 0)
+        answer = EndTxnAnswer(allocated(fresh), 0)
         bumped = msgspec.structs.replace(bumped, next_producer_id=answer.producer_id, next_producer_epoch=0)
     return Decision((record_of(bumped),), answer)
 
@@ -154,14 +154,14 @@ def _again(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | N
     """A retry: the current pair. That of an abort which was not the producer's own is given out with it."""
     if is_given_out(row):
         return Decision((), EndTxnAnswer(row.producer_id, row.producer_epoch))
-    asked = InitProducerId(
+    init = InitProducerId(
         row.transactional_id,
         row.transaction_timeout_ms,
         request.producer_id,
         request.producer_epoch,
         RECOVERY_INIT_VERSION,
     )
-    given = given_out(row, asked, fresh, now_ms)
+    given = given_out(row, init, fresh, now_ms)
     return Decision((record_of(given),), EndTxnAnswer(given.producer_id, given.producer_epoch))
 
 

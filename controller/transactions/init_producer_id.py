@@ -117,12 +117,12 @@ def decide_init_producer_id(
     Answers  ConcurrentTransactions with a record that aborts what is open: retry when it is aborted.
     """
     if request.transactional_id is None:
-        return Decision((), InitProducerIdAnswer(claimed(fresh), 0))
+        return Decision((), InitProducerIdAnswer(allocated(fresh), 0))
     _require_valid(request, request.transactional_id, max_timeout_ms)
     row = get(view, request.transactional_id)
     case = _case(row, request)
     if row is None:
-        begun = _instance(_brand_new(request.transactional_id, claimed(fresh)), request, now_ms)
+        begun = _instance(_brand_new(request.transactional_id, allocated(fresh)), request, now_ms)
         return _written(begun)
     if case is _Case.WAIT:
         raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
@@ -135,7 +135,7 @@ def decide_init_producer_id(
         )
         return Decision((record_of(aborting),), come_back)
     if case is _Case.ROTATE:
-        return _written(_rotated(row, request, claimed(fresh), now_ms))
+        return _written(_rotated(row, request, allocated(fresh), now_ms))
     if case is _Case.GIVE_OUT:
         return _written(given_out(row, request, fresh, now_ms))
     return _written(_bumped(row, request, now_ms))
@@ -194,7 +194,7 @@ def _is_retry(row: Transaction, request: InitProducerId) -> bool:
     return row.instance_epoch <= request.producer_epoch < row.producer_epoch
 
 
-def claimed(fresh: ProducerId | None) -> ProducerId:
+def allocated(fresh: ProducerId | None) -> ProducerId:
     """The id that a decision needs. Raises CoordinatorLoadInProgress if there is none."""
     if fresh is None:
         raise CoordinatorLoadInProgress("no producer id is at hand; retry soon")
@@ -209,7 +209,7 @@ def given_out(
     Raises   CoordinatorLoadInProgress if that takes a fresh id: the epoch is 32767.
     """
     if row.producer_epoch > CLIENT_EPOCH_MAX:
-        return _rotated(row, request, claimed(fresh), now_ms)
+        return _rotated(row, request, allocated(fresh), now_ms)
     return _instance(row, request, now_ms)
 
 

@@ -22,7 +22,7 @@ async def announce(
     told = Announcement(7, epoch, version, ((topic, (index,)),))
     client = await (on.coordinator() if proved else on.client())
     try:
-        assert client.tell(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
+        assert client.send_nowait(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
         await client.call(API_VERSIONS, SOFTWARE)  # one after the other: it was heard
     finally:
         client.close()

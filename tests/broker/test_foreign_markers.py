@@ -387,7 +387,7 @@ def test_announcements_need_cluster_action(tmp_path: Path, allowed: str) -> None
     async def story() -> None:
         async with hosting(tmp_path / "data", HERE, acls_file=acls) as on:
             client = await on.coordinator()
-            client.tell(ANNOUNCE_PARTITIONS, AnnouncePartitions(()))
+            client.send_nowait(ANNOUNCE_PARTITIONS, AnnouncePartitions(()))
             with pytest.raises(ConnectionLost):
                 await client.call(API_VERSIONS, SOFTWARE)
 

@@ -38,7 +38,7 @@ def refused_claims(pool: ProducerIdPool) -> list[ErrorCode]:
     codes = []
     for _ in range(3):
         with pytest.raises(CoordinatorLoadInProgress) as refusal:
-            pool.claim()
+            pool.allocate()
         codes.append(refusal.value.code)
     return codes
 
@@ -73,10 +73,10 @@ def test_refused_claims_do_not_queue_more_requests() -> None:
 def test_ids_are_those_of_the_block_in_order(length: int) -> None:
     pool = pool_with(7000, length)
     assert pool.ids_left() == length
-    assert [pool.claim() for _ in range(length)] == list(range(7000, 7000 + length))
+    assert [pool.allocate() for _ in range(length)] == list(range(7000, 7000 + length))
     assert pool.ids_left() == 0
     with pytest.raises(CoordinatorLoadInProgress):
-        pool.claim()
+        pool.allocate()
 
 
 @pytest.mark.parametrize("length", [1, 2, 10, 100], ids="blocks-of-{}".format)
@@ -86,7 +86,7 @@ def test_blocks_follow_each_other_without_a_refusal_when_the_controller_keeps_up
     for first in range(0, 50 * length, length):
         grant(pool, first, length)
         while pool.request_due_ms() is None or pool.ids_left() > 0:
-            claimed.append(pool.claim())
+            claimed.append(pool.allocate())
     assert claimed == list(range(50 * length))
 
 
@@ -109,7 +109,7 @@ def test_the_next_block_is_wanted_by_the_claim_at_first_plus_floor_of_nine_tenth
     pool = pool_with(5000, length)
     wanted_after = None
     for offset in range(min(length, 1000)):
-        assert pool.claim() == 5000 + offset
+        assert pool.allocate() == 5000 + offset
         if wanted_after is None and pool.request_due_ms() is not None:
             wanted_after = offset
     assert wanted_after == trigger
@@ -119,35 +119,35 @@ def test_exactly_one_claim_asks_for_the_next_block() -> None:
     """Equality, not >=: once the next block is in reserve, the rest of this one asks for nothing."""
     pool = pool_with(0, 10)
     for _ in range(10):
-        pool.claim()
+        pool.allocate()
     grant(pool, 10, 100)
     for _ in range(90):
-        pool.claim()
+        pool.allocate()
         assert pool.request_due_ms() is None
-    pool.claim()
+    pool.allocate()
     assert pool.request_due_ms() is not None
     grant(pool, 1000, 100)
     for _ in range(9):
-        pool.claim()
+        pool.allocate()
         assert pool.request_due_ms() is None
 
 
 def test_a_block_in_reserve_waits_until_the_current_one_is_empty() -> None:
     pool = pool_with(0, 10)
-    claimed = [pool.claim() for _ in range(10)]
+    claimed = [pool.allocate() for _ in range(10)]
     grant(pool, 500, 2)
-    claimed += [pool.claim() for _ in range(2)]
+    claimed += [pool.allocate() for _ in range(2)]
     assert claimed == [*range(10), 500, 501]
 
 
 def test_a_failed_prefetch_is_due_again_though_nobody_claims() -> None:
     pool = pool_with(0, 100)
     for _ in range(91):
-        pool.claim()
+        pool.allocate()
     pool.request_sent(10)
     pool.refused(now_ms=10)
     assert pool.request_due_ms() == 10 + RETRY_BACKOFF_MS
-    assert pool.claim() == 91, "the block at hand is not disturbed"
+    assert pool.allocate() == 91, "the block at hand is not disturbed"
 
 
 INSANE_BLOCKS = [
@@ -168,17 +168,17 @@ INSANE_BLOCKS = [
 def test_an_insane_block_is_a_failure_and_gives_no_id(first: int, length: int, why: str) -> None:
     pool = pool_with(0, 10)
     for _ in range(10):
-        pool.claim()
+        pool.allocate()
     pool.request_sent(0)
     defect = pool.granted(first, length, now_ms=0)
     assert defect is not None
     assert why in defect
     assert pool.ids_left() == 0
     with pytest.raises(CoordinatorLoadInProgress):
-        pool.claim()
+        pool.allocate()
     assert pool.request_due_ms() == RETRY_BACKOFF_MS
     grant(pool, 10, 10, now_ms=RETRY_BACKOFF_MS)
-    assert pool.claim() == 10
+    assert pool.allocate() == 10
 
 
 SANE_BLOCKS = [
@@ -193,25 +193,25 @@ SANE_BLOCKS = [
 def test_a_sane_block_is_taken(first: int, length: int) -> None:
     pool = pool_with(0, 10)
     for _ in range(10):
-        pool.claim()
+        pool.allocate()
     grant(pool, first, length)
-    assert pool.claim() == first
+    assert pool.allocate() == first
 
 
 def test_a_block_that_overlaps_the_reserve_is_refused_even_if_the_current_one_is_older() -> None:
     pool = pool_with(0, 1)
-    pool.claim()
+    pool.allocate()
     grant(pool, 100, 50)
-    assert pool.claim() == 100
+    assert pool.allocate() == 100
     for _ in range(45):
-        pool.claim()
+        pool.allocate()
     pool.request_sent(0)
     assert pool.granted(149, 10, now_ms=0) is not None
 
 
 def test_block_zero_is_sane_when_the_controller_really_grants_it() -> None:
     pool = pool_with(0, 1)
-    assert pool.claim() == 0
+    assert pool.allocate() == 0
 
 
 def test_after_a_first_failure_the_pause_is_exactly_kafkas() -> None:
@@ -241,7 +241,7 @@ def test_pauses_grow_jittered_up_to_the_bound_and_a_block_resets_them(seed: int)
     assert all(RETRY_BACKOFF_MS <= pause <= RETRY_BACKOFF_MS_MAX for pause in pauses)
     assert len(set(pauses[10:])) > 50, "full jitter: a crowd of brokers spreads out"
     grant(pool, 0, 1, now_ms)
-    pool.claim()
+    pool.allocate()
     pool.request_sent(now_ms)
     pool.refused(now_ms=now_ms)
     assert pool.request_due_ms() == now_ms + RETRY_BACKOFF_MS
@@ -260,7 +260,7 @@ def test_a_throttle_time_holds_the_next_request_back_and_not_the_claims() -> Non
     pool = new_pool()
     pool.request_sent(100)
     assert pool.granted(0, 1, now_ms=200, throttle_ms=5_000) is None
-    assert pool.claim() == 0
+    assert pool.allocate() == 0
     assert pool.request_due_ms() == 5_200
 
 
@@ -271,7 +271,7 @@ def test_a_throttle_time_outlives_a_timeout_and_a_backoff() -> None:
     assert pool.request_due_ms() == 700
     pool.request_sent(700)
     assert pool.granted(0, 1, now_ms=700, throttle_ms=300) is None
-    pool.claim()
+    pool.allocate()
     pool.request_sent(1_000)
     pool.timed_out()
     assert pool.request_due_ms() == 1_000

@@ -42,7 +42,7 @@ class PoolLaw(RuleBasedStateMachine):
         for _ in range(count):
             left = self.pool.ids_left()
             try:
-                self.claimed.append(self.pool.claim())
+                self.claimed.append(self.pool.allocate())
                 assert left > 0
                 assert self.pool.ids_left() == left - 1
             except CoordinatorLoadInProgress:

@@ -114,7 +114,7 @@ def test_a_block_is_asked_for_at_once_with_the_brokers_epoch() -> None:
         async with stage(controller) as on:
             await on.ids_at_hand()
             assert controller.asked[67] == [AllocateProducerIds(BROKER, BrokerEpoch(5))]
-            assert [on.source.claim() for _ in range(10)] == list(range(10))
+            assert [on.source.allocate() for _ in range(10)] == list(range(10))
 
     play(story)
 
@@ -127,7 +127,7 @@ def test_the_next_block_is_fetched_before_the_current_one_ends() -> None:
             claimed = []
             for _ in range(50):
                 await on.ids_at_hand()
-                claimed.append(on.source.claim())
+                claimed.append(on.source.allocate())
                 if len(claimed) % 10 == 0:  # the tenth of each block is the claim that asks
                     await on.ids_at_hand(10)
             assert claimed == list(range(50))
@@ -144,7 +144,7 @@ def test_nothing_is_asked_before_the_broker_is_registered_and_claims_do_not_wait
         async with stage(controller) as on:
             await controller.count(BROKER_REGISTRATION, 2)
             with pytest.raises(CoordinatorLoadInProgress) as refusal:
-                on.source.claim()
+                on.source.allocate()
             assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert controller.asked[67] == []
 
@@ -173,7 +173,7 @@ def test_any_other_failure_is_retried_and_gives_no_id(answer: object) -> None:
         controller.script(ALLOCATE_PRODUCER_IDS, answer, answer)
         async with stage(controller) as on:
             await on.ids_at_hand()
-            assert on.source.claim() >= 700
+            assert on.source.allocate() >= 700
             assert len(controller.asked[67]) >= 3
             assert len(controller.asked[62]) == 1, "the registration is not to blame"
 
@@ -215,7 +215,7 @@ def test_the_throttle_time_of_a_block_holds_the_next_request_back() -> None:
             await on.ids_at_hand()
             granted_ms = on.now_ms
             for _ in range(10):
-                on.source.claim()
+                on.source.allocate()
             assert on.pool.request_due_ms() == granted_ms + 30_000
 
     play(story)
@@ -235,7 +235,7 @@ def test_a_lost_connection_wastes_a_block_and_repeats_none() -> None:
         controller.script(ALLOCATE_PRODUCER_IDS, write_and_hang_up)
         async with stage(controller) as on:
             await on.ids_at_hand()
-            assert on.source.claim() == 10
+            assert on.source.allocate() == 10
 
     play(story)
 

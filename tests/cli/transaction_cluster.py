@@ -17,7 +17,7 @@ from fencepost.wire.k61_describe_producers import (
     DescribeProducersAnswer,
     PartitionProducers,
 )
-from fencepost.wire.k20065_explain_transaction import Explanation, FenceTold
+from fencepost.wire.k20065_explain_transaction import Explanation, FenceExplained
 from tests.cli.fake_broker import BROKER_ID, Answer, FakeBroker
 from tests.harness.command import Result, here
 
@@ -40,7 +40,7 @@ ENDED = DescribedTransaction(
     producer_id=ProducerId(42),
     producer_epoch=3,
 )
-WHY = Explanation("It is open for 1.5 s.", (FenceTold(NOW_MS, "new instance", 42, 2, "orders-2"),))
+WHY = Explanation("It is open for 1.5 s.", (FenceExplained(NOW_MS, "new instance", 42, 2, "orders-2"),))
 TOPICS = (
     TopicMetadata(
         name="t",

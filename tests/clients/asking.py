@@ -14,7 +14,7 @@ from tests.harness.nodes import Nodes
 
 TIMEOUT_MS = 60_000
 PATIENCE_S = 30.0
-NOBODY = ProducerId(-1)
+NO_NODE = ProducerId(-1)
 
 
 def told(cluster: Nodes, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
@@ -36,7 +36,7 @@ def _patiently(cluster: Nodes, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
     async def hold() -> Any | ErrorCode:
         brokers = Brokers(brokers_of(cluster.cluster), timeout_s=PATIENCE_S)
         try:
-            return await brokers.patiently(lambda: ask(brokers))
+            return await brokers.with_retries(lambda: ask(brokers))
         except ApiError as error:
             return error.code
         finally:
@@ -45,6 +45,6 @@ def _patiently(cluster: Nodes, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
     return asyncio.run(hold())
 
 
-def init(producer_id: ProducerId = NOBODY, epoch: int = -1, *, of: str) -> InitProducerId:
+def init(producer_id: ProducerId = NO_NODE, epoch: int = -1, *, of: str) -> InitProducerId:
     """InitProducerId of a transactional id, as a new instance or with the pair that it has."""
     return InitProducerId(of, TIMEOUT_MS, producer_id, epoch)

@@ -6,9 +6,9 @@ import pytest
 
 from fencepost.controller.brokers import (
     BROKERS,
-    Contacts,
     Heartbeat,
     HeartbeatStatus,
+    HeartbeatTracker,
     UnregisterBroker,
     decide_expire,
     decide_heartbeat,
@@ -18,7 +18,7 @@ from fencepost.controller.errors import BrokerIdNotRegistered, StaleBrokerEpoch
 from fencepost.controller.replay import replay_record
 from fencepost.records.schema import MetadataRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from fencepost.records.types import BrokerEpoch, BrokerId
-from tests.controller.test_brokers import ALIVE, KNOWN, NOW_MS, SESSION_MS, SILENT, contacts
+from tests.controller.test_brokers import ALIVE, KNOWN, NOW_MS, SESSION_MS, SILENT, heartbeats
 from tests.controller.worlds import changed, image, registered
 
 FENCED, UNFENCED = registered(1, 100, fenced=True), registered(1, 100, fenced=False)
@@ -116,13 +116,13 @@ EXPIRY = [
     pytest.param(UNFENCED, ALIVE, (), id="alive"),
     pytest.param(UNFENCED, SILENT, (1,), id="silent-for-a-session"),
     pytest.param(FENCED, SILENT, (), id="fenced-already"),
-    pytest.param(UNFENCED, contacts(activated_ms=NOW_MS - SESSION_MS + 1), (), id="since-the-failover-alive"),
-    pytest.param(UNFENCED, contacts(activated_ms=NOW_MS - SESSION_MS), (1,), id="since-the-failover-silent"),
+    pytest.param(UNFENCED, heartbeats(activated_ms=NOW_MS - SESSION_MS + 1), (), id="failed-over-alive"),
+    pytest.param(UNFENCED, heartbeats(activated_ms=NOW_MS - SESSION_MS), (1,), id="failed-over-silent"),
 ]
 
 
 @pytest.mark.parametrize(("broker", "known", "fenced"), EXPIRY)
-def test_expire(broker: RegisterBrokerRecord, known: Contacts, fenced: tuple[int, ...]) -> None:
+def test_expire(broker: RegisterBrokerRecord, known: HeartbeatTracker, fenced: tuple[int, ...]) -> None:
     view = image(broker)
     decision = decide_expire(view, known, NOW_MS)
     assert decision.response == fenced

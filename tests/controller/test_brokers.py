@@ -12,9 +12,9 @@ from fencepost.controller.brokers import (
     NAME_CHARACTERS_MAX,
     REGISTRATION_FEATURES_MAX,
     Broker,
-    Contacts,
     Endpoint,
     Feature,
+    HeartbeatTracker,
     RegisterBroker,
     decide_register,
 )
@@ -51,18 +51,18 @@ SESSION_MS = 9_000
 NOW_MS = 1_000_000
 
 
-def contacts(heard_ms: int | None = None, *, activated_ms: int = 0) -> Contacts:
+def heartbeats(heartbeat_ms: int | None = None, *, activated_ms: int = 0) -> HeartbeatTracker:
     """Broker 1 was heard then, or never in this leadership."""
-    known = Contacts(activated_ms, SESSION_MS)
-    if heard_ms is not None:
-        known.heard(BrokerId(1), heard_ms)
+    known = HeartbeatTracker(activated_ms, SESSION_MS)
+    if heartbeat_ms is not None:
+        known.record_heartbeat(BrokerId(1), heartbeat_ms)
     return known
 
 
 # -- registering -------------------------------------------------------------------------------------------
 
-ALIVE = contacts(NOW_MS - SESSION_MS + 1)
-SILENT = contacts(NOW_MS - SESSION_MS)
+ALIVE = heartbeats(NOW_MS - SESSION_MS + 1)
+SILENT = heartbeats(NOW_MS - SESSION_MS)
 KNOWN = registered(1, 100)
 
 REGISTER = [
@@ -95,7 +95,7 @@ REGISTER = [
     pytest.param(
         image(KNOWN, log_end=150),
         registration(directory=ELSEWHERE),
-        contacts(activated_ms=NOW_MS - SESSION_MS + 1),
+        heartbeats(activated_ms=NOW_MS - SESSION_MS + 1),
         DuplicateBrokerRegistration,
         id="a-new-leader-gives-every-broker-a-session",
     ),
@@ -185,13 +185,13 @@ REGISTER = [
 
 @pytest.mark.parametrize(("view", "request_", "known", "expected"), REGISTER)
 def test_register(
-    view: Overlay, request_: RegisterBroker, known: Contacts, expected: int | type[ApiError]
+    view: Overlay, request_: RegisterBroker, known: HeartbeatTracker, expected: int | type[ApiError]
 ) -> None:
     if isinstance(expected, type):
         with pytest.raises(expected):
-            decide_register(view, request_, cluster_id=CLUSTER, contacts=known, now_ms=NOW_MS)
+            decide_register(view, request_, cluster_id=CLUSTER, heartbeats=known, now_ms=NOW_MS)
         return
-    decision = decide_register(view, request_, cluster_id=CLUSTER, contacts=known, now_ms=NOW_MS)
+    decision = decide_register(view, request_, cluster_id=CLUSTER, heartbeats=known, now_ms=NOW_MS)
     assert decision.response == expected
     assert bool(decision.records) == (request_.incarnation_id != FIRST_LIFE), "a retry writes nothing"
     for record in decision.records:
@@ -204,7 +204,7 @@ def test_a_registration_is_in_the_image_as_it_was_asked_for() -> None:
     request = registration(
         3, endpoints=(ENDPOINT, Endpoint("SASL", "::1", 65535, 2)), features=(Feature("f", 1, 2),), rack="r"
     )
-    decision = decide_register(view, request, cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
+    decision = decide_register(view, request, cluster_id=CLUSTER, heartbeats=SILENT, now_ms=NOW_MS)
     for record in decision.records:
         replay_record(view, record)
     assert view.get(BROKERS, BrokerId(3)) == Broker(
@@ -222,7 +222,7 @@ def test_a_registration_is_in_the_image_as_it_was_asked_for() -> None:
 
 def test_a_registration_replaces_the_one_before_and_its_epoch_is_stale_from_then_on() -> None:
     view = image(KNOWN, log_end=150)
-    decision = decide_register(view, registration(), cluster_id=CLUSTER, contacts=ALIVE, now_ms=NOW_MS)
+    decision = decide_register(view, registration(), cluster_id=CLUSTER, heartbeats=ALIVE, now_ms=NOW_MS)
     for record in decision.records:
         replay_record(view, record)
     assert brokers.require_epoch(view, BrokerId(1), BrokerEpoch(150)).incarnation_id == SECOND_LIFE
@@ -233,8 +233,8 @@ def test_a_registration_replaces_the_one_before_and_its_epoch_is_stale_from_then
 def test_one_broker_too_many_is_refused_but_those_there_may_register_again() -> None:
     view = image(*(registered(n, n) for n in range(BROKERS_MAX)), log_end=5000)
     with pytest.raises(InvalidRegistration, match="unregister one first"):
-        decide_register(view, registration(BROKERS_MAX), cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
-    again = decide_register(view, registration(1), cluster_id=CLUSTER, contacts=SILENT, now_ms=NOW_MS)
+        decide_register(view, registration(BROKERS_MAX), cluster_id=CLUSTER, heartbeats=SILENT, now_ms=NOW_MS)
+    again = decide_register(view, registration(1), cluster_id=CLUSTER, heartbeats=SILENT, now_ms=NOW_MS)
     assert again.response == 5000
 
 

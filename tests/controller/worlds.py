@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from fencepost.controller import brokers, producer_ids
 from fencepost.controller.brokers import (
-    Contacts,
     Endpoint,
     Feature,
     Heartbeat,
+    HeartbeatTracker,
     RegisterBroker,
     UnregisterBroker,
 )
@@ -109,12 +109,12 @@ lives = st.integers(1, 4).map(lambda number: uuid.UUID(int=number))
 
 
 def _register(broker_id: BrokerId, incarnation: uuid.UUID, directory: uuid.UUID) -> Step:
-    contacts = Contacts(0, 1)  # nobody lives: any directory may take over
+    heartbeats = HeartbeatTracker(0, 1)  # nobody lives: any directory may take over
 
     def decide(view: View, now_ms: int) -> Decision[object]:
         request = registration(broker_id, incarnation=incarnation, directory=directory)
         decided = brokers.decide_register(
-            view, request, cluster_id=CLUSTER, contacts=contacts, now_ms=now_ms + 10
+            view, request, cluster_id=CLUSTER, heartbeats=heartbeats, now_ms=now_ms + 10
         )
         return Decision(decided.records, decided.response)
 

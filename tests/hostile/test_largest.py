@@ -101,7 +101,7 @@ async def ask(address: tuple[str, int], api: Api[Any, Any], each: Largest) -> st
         if api.key not in connection.versions:
             return "not served"
         if api.key in NEVER_ANSWERED:  # what is sent behind it is answered when it is done
-            assert connection.tell(api, request)
+            assert connection.send_nowait(api, request)
             await connection.call(API_VERSIONS, SOFTWARE, timeout_s=REPLY_S_MAX)
         else:
             await connection.call(api, request, version=version, timeout_s=REPLY_S_MAX)

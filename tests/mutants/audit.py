@@ -153,7 +153,7 @@ AUDIT: Final = (
     Mutant(
         "sequences-do-not-wrap",
         "sequence 0 follows 2^31 - 1",
-        "audit/checks/judged.py",
+        "audit/checks/classified.py",
         "    return F.pmod(step + _HALF, F.lit(_SEQUENCES)) - _HALF\n",
         "    return step\n",
         (ALONE + "test_sequences",),
@@ -161,7 +161,7 @@ AUDIT: Final = (
     Mutant(
         "hole-is-a-gap",
         "sequences on both sides of a hole are not compared: the hole is one finding",
-        "audit/checks/judged.py",
+        "audit/checks/classified.py",
         '        .withColumn("unbroken", F.lag("breaks").over(order) == F.col("breaks"))\n',
         '        .withColumn("unbroken", F.lit(True))\n',
         (ALONE + "test_sequences",),

@@ -244,7 +244,7 @@ COORDINATOR: Final = (
         "unverified-writes",
         "a transaction's first batch on a partition is verified with the coordinator",
         STATES_FILE,
-        "            if guard is None or asked is None or asked.guard != guard:\n",
+        "            if guard is None or pending is None or pending.guard != guard:\n",
         "            if False:\n",
         (
             "tests/broker/log/test_producer_state.py::test_a_transaction_opens_with_the_current_guard_only",

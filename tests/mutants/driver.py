@@ -85,7 +85,7 @@ DRIVER: Final = (
         "linger-timer-lost",
         "requests that wait for company are proposed when the linger is over",
         "node/driver.py",
-        "            self._out.append(TickAfter(GATHER_S))",
+        "            self._out.append(TickAfter(LINGER_S))",
         "            pass",
         (DRIVEN + "test_requests_that_wait_for_company_are_proposed_without_a_periodic_tick",),
     ),

@@ -178,8 +178,8 @@ EPOCHS: Final = (
         "lowest-question-rules",
         "the next sequence in line is taken, whatever was verified before",
         STATES_FILE,
-        "        elif asked is not None and asked.epoch == epoch and _precedes(",
-        "        if asked is not None and asked.epoch == epoch and _precedes(",
+        "        elif pending is not None and pending.epoch == epoch and _precedes(",
+        "        if pending is not None and pending.epoch == epoch and _precedes(",
         (PRODUCER_STATE + "test_a_sequence_that_can_never_come_blocks_no_batch_that_is_expected",),
     ),
 )

@@ -58,8 +58,8 @@ MARKERS: Final = (
         "coordinator-not-asked",
         "a foreign marker is refused where the coordinator has that transaction open",
         "broker/foreign_markers.py",
-        "            each.told(Verdict.OPEN if is_held else Verdict.FREE)\n",
-        "            each.told(Verdict.FREE)\n",
+        "            each.reply(Verdict.OPEN if is_open else Verdict.FREE)\n",
+        "            each.reply(Verdict.FREE)\n",
         (
             FOREIGN + "test_a_proved_connection_without_a_version_is_no_coordinator",
             FOREIGN + "test_a_wedged_transaction_ends_by_the_same_marker_forced[commit]",

@@ -104,8 +104,8 @@ PRODUCER_IDS: Final = (
         "bridge-answers-early",
         "a block of the bridge is answered when its record is applied",
         "bridge/migrator.py",
-        "        self._submit(self._charged(asked.request, decide), applied)\n",
-        "        self._submit(self._charged(asked.request, decide), lambda _outcome, _throttle_ms: None)\n"
+        "        self._submit(self._charged(parked.request, decide), applied)\n",
+        "        self._submit(self._charged(parked.request, decide), lambda _outcome, _throttle_ms: None)\n"
         "        applied(block, 0)\n",
         (
             BRIDGE + "test_a_block_is_answered_when_its_record_is_applied",

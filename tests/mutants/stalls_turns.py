@@ -56,8 +56,8 @@ STALLS_TURNS: Final = (
         "parts-count-for-themselves",
         "the parts of a CreateTopics are bounded together",
         "controller/topic_creation.py",
-        "        self._asked = earlier.partitions\n",
-        "        self._asked = 0\n",
+        "        self._requested = earlier.partitions\n",
+        "        self._requested = 0\n",
         (TOPICS + "test_the_parts_of_a_request_are_bounded_together",),
     ),
     Mutant(

@@ -47,7 +47,7 @@ def test_kill_9_of_the_leader_under_load_again_and_again(nodes: Nodes, since: in
 @pytest.mark.row("730.3", "card.7")
 def test_a_leader_that_is_paused_under_load_tells_nobody_anything(nodes: Nodes, since: int) -> None:
     # Some wait for its answer however long it sleeps: what was under way is told as it ended, or not at all.
-    with Load(nodes, seed=2) as load, Load(nodes, seed=7, patience_s=ANSWER_SECONDS_MAX) as patient:
+    with Load(nodes, seed=2) as load, Load(nodes, seed=7, patience_s=ANSWER_SECONDS_MAX) as deferrable:
         load.await_done(20)
         for _ in range(PAUSES):
             leader = nodes.leader()
@@ -55,7 +55,7 @@ def test_a_leader_that_is_paused_under_load_tells_nobody_anything(nodes: Nodes, 
             assert set(told) <= {"refused", "unknown"}, f"the deposed leader answered: {told}"
             wait_for("the deposed leader follows", lambda: nodes.metrics(leader)["role.leader"] == 0)  # noqa: B023
             load.await_done(20)
-    check_run(nodes, load, since, patient)
+    check_run(nodes, load, since, deferrable)
 
 
 @pytest.mark.row("730.3", "card.7")

@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import brokers
 from fencepost.controller.authorization import Acls
-from fencepost.controller.brokers import Contacts, Endpoint, Heartbeat, RegisterBroker
+from fencepost.controller.brokers import Endpoint, Heartbeat, HeartbeatTracker, RegisterBroker
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.topics import TOPICS
@@ -156,7 +156,7 @@ class Bench:
             clock=lambda: self.stage.now,
             log=cast(FilteringBoundLogger, Silence()),
         )
-        self.server.claim = lambda: ProducerId(next(self._ids))
+        self.server.allocate_producer_id = lambda: ProducerId(next(self._ids))
         self.driver.services = (self.server,)
         propose = self.replica.proposer._propose
 
@@ -223,10 +223,10 @@ class Bench:
             uuid.UUID(int=broker_id),
             (Endpoint("PLAINTEXT", "127.0.0.1", port),),
         )
-        contacts = Contacts(0, 10**15)
+        heartbeats = HeartbeatTracker(0, 10**15)
         self.decide(
             lambda view, now_ms: brokers.decide_register(
-                view, request, cluster_id=CLUSTER, contacts=contacts, now_ms=now_ms
+                view, request, cluster_id=CLUSTER, heartbeats=heartbeats, now_ms=now_ms
             )
         )
         self.heartbeat(broker_id)
@@ -235,8 +235,8 @@ class Bench:
         """Unfence a broker, or fence it."""
         broker = self.replica.image.get(brokers.BROKERS, BrokerId(broker_id))
         assert broker is not None
-        beat = Heartbeat(BrokerId(broker_id), broker.epoch, broker.epoch, want_fence=want_fence)
-        self.decide(lambda view, _now: brokers.decide_heartbeat(view, beat))
+        maintenance_tick = Heartbeat(BrokerId(broker_id), broker.epoch, broker.epoch, want_fence=want_fence)
+        self.decide(lambda view, _now: brokers.decide_heartbeat(view, maintenance_tick))
 
     def create(self, name: str, *leaders: int) -> None:
         """A topic whose partitions are led by these brokers."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fencepost.controller import brokers, producer_ids, voters
-from fencepost.controller.brokers import Contacts, Endpoint, RegisterBroker
+from fencepost.controller.brokers import Endpoint, HeartbeatTracker, RegisterBroker
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError
 from fencepost.controller.producer_ids import ProducerIdBlock
-from fencepost.quorum.gather import GATHER_S
 from fencepost.quorum.journal import REGULAR
+from fencepost.quorum.linger import LINGER_S
 from fencepost.quorum.messages import Message, decode
 from fencepost.quorum.port import Decide
 from fencepost.quorum.raft_log import use_clock
@@ -205,7 +205,7 @@ class Rig:
                     continue
                 if not self[node].proposer.gathering:
                     break
-                self.now += GATHER_S
+                self.now += LINGER_S
             else:
                 raise AssertionError(f"node {node} never comes to rest")
 
@@ -214,10 +214,10 @@ class Rig:
         self.wait(0.06)
         self.turn(*nodes)
 
-    def beat(self, *nodes: int) -> None:
+    def maintenance_tick(self, *nodes: int) -> None:
         """The slow timer of these nodes (all by default), then turns."""
         for node in nodes or tuple(self.replicas):
-            self[node].beat()
+            self[node].maintenance_tick()
         self.turn(*nodes)
 
     def work(self) -> None:
@@ -314,11 +314,11 @@ class Rig:
         request = RegisterBroker(
             BROKER, CLUSTER, uuid.UUID(int=1), uuid.UUID(int=2), (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
         )
-        contacts = Contacts(0, 9000)
+        heartbeats = HeartbeatTracker(0, 9000)
         answers = self.ask(
             node,
             lambda view, now_ms: brokers.decide_register(
-                view, request, cluster_id=CLUSTER, contacts=contacts, now_ms=now_ms
+                view, request, cluster_id=CLUSTER, heartbeats=heartbeats, now_ms=now_ms
             ),
         )
         self.turn(node)

@@ -34,11 +34,11 @@ class Notes:
     """A service that writes down what it is told, and may fail."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.record_heartbeat: list[str] = []
         self.failure: BaseException | None = None
 
     def _note(self, what: str) -> None:
-        self.heard.append(what)
+        self.record_heartbeat.append(what)
         if self.failure is not None:
             raise self.failure
 
@@ -230,14 +230,14 @@ class Stage:
             self[node].replica.raft._SyncObj__raftElectionDeadline = self.now - 1
         self.tick(node)
 
-    def submit(self, node: int, response: object = "done", *, patient: bool = False) -> Replies:
+    def submit(self, node: int, response: object = "done", *, deferrable: bool = False) -> Replies:
         """A decision without records; it is carried out as far as it obliges to anything."""
         replies = Replies()
 
         def decide(_view: View, _now_ms: int) -> Decision[object]:
             return Decision((), response)
 
-        self.carry_out(node, self[node].submit(decide, replies, patient=patient))
+        self.carry_out(node, self[node].submit(decide, replies, deferrable=deferrable))
         return replies
 
 

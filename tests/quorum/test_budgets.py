@@ -11,7 +11,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.view import View
 from fencepost.quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
-from fencepost.quorum.gather import Gather
+from fencepost.quorum.linger import Linger
 from fencepost.quorum.raft_log import APPLY_S_MAX
 from fencepost.records.logged import ENTRY_COST_MAX, ROW_COST, bytes_of, cost_of, encode_record
 from fencepost.records.types import NodeId
@@ -183,7 +183,7 @@ def test_what_a_long_turn_has_no_time_for_is_the_next_ones(
     three: Rig, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
     """Entries are applied, requests answered, the next entry is proposed: in one turn only if it is short."""
-    monkeypatch.setattr(Gather, "over", lambda *_: True)
+    monkeypatch.setattr(Linger, "over", lambda *_: True)
     leader = three[1]
     turns: dict[str, int] = {}
     count = [0]

@@ -20,7 +20,7 @@ from fencepost.node.driver import (
     TickAfter,
     Turn,
 )
-from fencepost.quorum.gather import GATHER_S
+from fencepost.quorum.linger import LINGER_S
 from fencepost.quorum.messages import Ack, AppendEntries, RequestVote, TimeoutNow
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LEVEL_MAX
@@ -105,13 +105,13 @@ def test_requests_that_wait_for_company_are_proposed_without_a_periodic_tick(thr
     three.submit(1)
     three.rest()
     again = three.submit(1)
-    assert three.turn(1) == [TickAfter(GATHER_S)]
+    assert three.turn(1) == [TickAfter(LINGER_S)]
     three.rest()
     assert again.all == ["done"]
 
 
 def test_a_patient_request_alone_asks_for_no_turn(alone: Stage) -> None:
-    assert alone.submit(1, patient=True).all == []
+    assert alone.submit(1, deferrable=True).all == []
     assert alone.soon == []
 
 
@@ -183,7 +183,7 @@ def test_a_full_disk_is_logged_when_it_begins_and_when_it_ends(alone: Stage) -> 
 
 
 def test_services_hear_of_the_leadership_and_its_timers_while_it_lasts(three: Stage) -> None:
-    notes = three.notes[ONE].heard
+    notes = three.notes[ONE].record_heartbeat
     assert notes == ["activated"]
     three[1].maintain()
     three[1].sweep(FREE_MIN)
@@ -194,7 +194,7 @@ def test_services_hear_of_the_leadership_and_its_timers_while_it_lasts(three: St
     three[1].maintain()
     three[1].sweep(FREE_MIN)
     assert notes == ["activated", "maintain", "sweep", "deposed"]
-    assert three.notes[TWO].heard == []
+    assert three.notes[TWO].record_heartbeat == []
 
 
 def test_the_first_leader_writes_the_features(alone: Stage) -> None:
@@ -215,7 +215,7 @@ def test_a_services_timer_that_fails_stops_nothing_else(alone: Stage, timer: str
 
     for _ in range(3):
         assert due() == []
-    assert calm.heard == [timer] * 3
+    assert calm.record_heartbeat == [timer] * 3
     assert alone.lines[ONE].events == ["service_failed"], "once, not at every tick"
     assert driver.replica.proposer.violations == {f"Notes.{timer}": 3}
     alone.now += SERVICE_LOG_S
@@ -304,7 +304,7 @@ EVENTS: list[tuple[str, str, Callable[[Driver], Obligations]]] = [
     ("connected", "connected", lambda driver: driver.connected(TWO)),
     ("disconnected", "disconnected", lambda driver: driver.disconnected(TWO)),
     ("lost", "lost", lambda driver: driver.lost(TWO)),
-    ("maintain", "beat", lambda driver: driver.maintain()),
+    ("maintain", "maintenance_tick", lambda driver: driver.maintain()),
     ("hand_over", "hand_over", lambda driver: driver.hand_over()),
 ]
 FAILURES = [

@@ -213,7 +213,7 @@ def test_h7_a_restart_keeps_what_was_acknowledged_after_the_last_snapshot(make_r
         rig.turn(1)
         rig.flow()
     rig.settle()
-    rig.beat()
+    rig.maintenance_tick()
     rig.work()  # published; killed before anything was compacted
     for _ in range(3):
         rig.allocate(1)

@@ -28,7 +28,7 @@ def readmit(rig: Rig, leader: int = 1) -> None:
     """Time for a leader to readmit who came back."""
     for _ in range(5):
         rig.settle()
-        rig.beat(leader)
+        rig.maintenance_tick(leader)
         rig.flow()
     rig.settle()
 
@@ -195,7 +195,7 @@ def test_it_is_readmitted_also_while_there_is_always_something_in_flight(three: 
         three.allocate(1)
         three.turn(1)
         assert three[1].proposer.in_flight
-        three[1].beat()
+        three[1].maintenance_tick()
         three.flow()
     three.settle()
     assert bound(three, 1) == NEW
@@ -206,7 +206,7 @@ def test_it_is_not_readmitted_before(three: Rig) -> None:
     three.connect(2)
     for _ in range(5):
         three.drop(1, 2)
-        three.beat(1)
+        three.maintenance_tick(1)
         three.flow(1, 3)
     assert bound(three, 1) != NEW
 
@@ -221,7 +221,7 @@ def test_what_an_earlier_directory_held_does_not_readmit_a_later_one(three: Rig)
     three.connect(2)
     for _ in range(5):
         three.drop(1, 2)
-        three.beat(1)
+        three.maintenance_tick(1)
         three.flow(1, 3)
     assert bound(three, 1) not in (NEW, NEWER)
 
@@ -232,7 +232,7 @@ def test_its_readmission_is_committed_without_it(three: Rig) -> None:
     three.settle()
     three.disconnect(3)
     for _ in range(5):
-        three.beat(1)
+        three.maintenance_tick(1)
         three.settle(1, 2)
     assert three.commands(2) == three.commands(1), "node 2 has the Voters record"
     assert three[1].raft.commit_index < three[1].journal.last_index, "but its ack does not commit it"
@@ -244,7 +244,7 @@ def test_a_readmission_that_is_in_the_log_already_unbinds_the_old_directory(thre
     lose_directory(three, 2)
     three.connect(2)
     three.settle()
-    three.beat(1)
+    three.maintenance_tick(1)
     three.deliver(1, 3)
     assert three[3].journal.last_index > three[3].raft.applied_index
     assert not three[3].electorate.counts(NodeId(2))
@@ -277,7 +277,7 @@ def to_be_readmitted(rig: Rig) -> None:
     lose_directory(rig, 2)
     rig.connect(2)
     rig.settle()
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.flow()
     rig.settle()
     assert bound(rig, 1) is None
@@ -286,7 +286,7 @@ def to_be_readmitted(rig: Rig) -> None:
 def test_who_was_readmitted_votes_even_if_only_the_candidate_knows_it(three: Rig) -> None:
     """The record that binds 2 again was committed by 1 and 3, and 1 is gone: nobody else can elect 3."""
     to_be_readmitted(three)
-    three.beat(1)
+    three.maintenance_tick(1)
     three.deliver(1, 3)
     three.deliver(3, 1)
     assert bound(three, 1) == NEW
@@ -299,7 +299,7 @@ def test_who_was_readmitted_votes_even_if_only_the_candidate_knows_it(three: Rig
 def test_who_was_readmitted_is_elected_even_by_those_who_do_not_know_it(three: Rig) -> None:
     """It was committed by 1 and 2 itself, and 1 is gone: 3 votes for a node that its own log unbinds."""
     to_be_readmitted(three)
-    three.beat(1)
+    three.maintenance_tick(1)
     three.deliver(1, 2)
     three.deliver(2, 1)
     assert bound(three, 1) == NEW
@@ -327,7 +327,7 @@ def test_a_wiped_voter_that_needs_a_snapshot_gets_one_and_is_readmitted(
         rig.allocate(1)
         rig.turn(1)
         rig.flow()
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     assert rig[1].journal.first_index > 5
     lose_directory(rig, 2)
@@ -335,7 +335,7 @@ def test_a_wiped_voter_that_needs_a_snapshot_gets_one_and_is_readmitted(
     for _ in range(15):
         rig.heartbeat()
         rig.flow()
-        rig.beat()
+        rig.maintenance_tick()
         rig.flow()
     assert rig.images() == {1: 8000, 2: 8000, 3: 8000}
     assert rig[2].electorate.may_vote
@@ -354,7 +354,7 @@ def test_a_leader_that_is_behind_is_told_once_not_without_end(
         rig.read(1)
         rig.turn(1)
         rig.flow()
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     lose_directory(rig, 2)
     rig.connect(2)
@@ -373,7 +373,7 @@ def test_one_node_down_and_one_wiped_of_three_leaves_nobody_to_decide(three: Rig
     three.turn(1)
     for _ in range(4):
         three.settle(1, 2)
-        three.beat(1)
+        three.maintenance_tick(1)
     assert answers.codes == []
     three.start(3)
     three.connect(3)

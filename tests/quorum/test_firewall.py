@@ -151,12 +151,12 @@ def test_h2_an_ack_of_an_old_term_counts_for_nothing(three: Rig) -> None:
     three.drop(1, 2)
     three.drop(1, 3)
     old = Ack(three[1].raft.term - 1, last + 2, reset=False, success=True)
-    heard = three[1].raft.heard_s(NodeId(2))
+    heard = three[1].raft.last_contact_s(NodeId(2))
     three.wait(0.01)
     three.deliver(2, 1, old)
     assert three[1].raft.match_index(NodeId(2)) == last
     assert three[1].raft.commit_index == last
-    assert three[1].raft.heard_s(NodeId(2)) == heard, "it is no sign of life either"
+    assert three[1].raft.last_contact_s(NodeId(2)) == heard, "it is no sign of life either"
 
 
 def test_h2_an_ack_that_stalled_over_two_elections_does_not_commit_what_replaced_its_entry(five: Rig) -> None:
@@ -379,7 +379,7 @@ def test_l5_a_follower_that_is_behind_keeps_its_leader_alive(three: Rig) -> None
     three.deliver(1, 2, Behind(three[1].raft.term, LogIndex(3)))
     ack = three.take(2, 1, Ack)
     assert (ack.success, ack.reset) == (False, False)
-    heard = three[1].raft.heard_s(NodeId(2)) or 0.0
+    heard = three[1].raft.last_contact_s(NodeId(2)) or 0.0
     three.wait(0.5)
     three[1].received(NodeId(2), ack)
-    assert (three[1].raft.heard_s(NodeId(2)) or 0.0) > heard
+    assert (three[1].raft.last_contact_s(NodeId(2)) or 0.0) > heard

@@ -139,7 +139,7 @@ def test_no_number_or_name_in_a_message_stops_a_node(tmp_path: Path, kind: str, 
         if isinstance(message, Behind) and target == 1:
             continue  # a second leader of one term: Raft is broken already
         rig.deliver(source, target, msgspec.structs.replace(message, term=min(message.term * term, term)))
-        rig.beat(target)
+        rig.maintenance_tick(target)
         count += 1
     assert count or not MESSAGES[kind].__struct_fields__[1:] or target == 1
     assert rig[target].raft.term == term
@@ -162,7 +162,7 @@ def test_what_a_follower_acknowledges_of_a_snapshot_stops_no_leader(
     rig.register(1)
     rig.crash(3)
     advance(rig, 1, 10)
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     rig.start(3)
     rig.connect(3)

@@ -170,14 +170,14 @@ def test_a_refusal_that_cannot_be_given_does_not_keep_others_waiting(three: Rig,
     if how != "deposed":
         three.turn(1)
     if how == "unknown":
-        three.wait(fencepost.quorum.proposer.FATE_WAIT_S)
-        three[1].beat()
+        three.wait(fencepost.quorum.proposer.OUTCOME_WAIT_S)
+        three[1].maintenance_tick()
     else:
         three[1].raft.step_down(Term(three[1].raft.term + 1))
         three[1].proposer.deposed()
         if how == "superseded":
-            three.wait(fencepost.quorum.proposer.FATE_WAIT_S)
-            three[1].beat()
+            three.wait(fencepost.quorum.proposer.OUTCOME_WAIT_S)
+            three[1].maintenance_tick()
     assert len(after.codes) == 1
 
 
@@ -205,7 +205,7 @@ def violate(rig: Rig, node: int) -> None:
 def hand_over(rig: Rig) -> None:
     """What a leader that hands over needs: its slow timer, and its frames delivered."""
     for _ in range(4):
-        rig.beat()
+        rig.maintenance_tick()
         rig.flow()
         rig.settle()
 
@@ -238,10 +238,10 @@ def test_a_leader_whose_followers_are_gone_leads_on_after_a_violation(three: Rig
         three.disconnect(node)
     three.ask(1, raises(InvariantViolation("our bug")))
     three.turn(1)
-    three[1].beat()
+    three[1].maintenance_tick()
     assert three[1].proposer.stopping
     three.wait(YIELD_S_MAX)
-    three[1].beat()
+    three[1].maintenance_tick()
     assert not three[1].proposer.stopping
 
 
@@ -249,7 +249,7 @@ def test_a_lone_voter_leads_on_after_a_violation(make_rig: MakeRig) -> None:
     one = alone(make_rig)
     one.register(1)
     assert three_requests(one, raises(InvariantViolation("our bug"))) == HARMED
-    one.beat()
+    one.maintenance_tick()
     assert not one[1].proposer.stopping
 
 
@@ -262,7 +262,7 @@ def test_a_leader_that_cannot_write_its_leader_change_resigns_and_another_one_le
     def fails(_view: View) -> Any:
         raise error
 
-    monkeypatch.setattr(three[1].proposer, "_claim", fails)
+    monkeypatch.setattr(three[1].proposer, "_leader_change", fails)
     three.turn()
     three.campaign(1)
     three.flow()
@@ -281,14 +281,14 @@ def test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_ho
 ) -> None:
     three = make_rig(3)
     fails = [True]
-    claim = three[1].proposer._claim
+    claim = three[1].proposer._leader_change
 
     def sometimes(view: View) -> Any:
         if fails:
             raise InvariantViolation("our bug")
         return claim(view)
 
-    monkeypatch.setattr(three[1].proposer, "_claim", sometimes)
+    monkeypatch.setattr(three[1].proposer, "_leader_change", sometimes)
     three.turn()
     three.campaign(1)
     three.flow()

@@ -247,7 +247,7 @@ def test_who_cannot_read_the_level_is_not_readmitted(make_rig: MakeRig, reads: i
     rig[1].connected(NodeId(3))
     for _ in range(3):
         rig[1].firewall.learner_match[NodeId(3)] = rig[1].journal.last_index
-        rig.beat(1)
+        rig.maintenance_tick(1)
         rig.settle(1, 2)
     assert (NodeId(3) in rig[1].electorate.bound()) == readmitted
 
@@ -323,7 +323,7 @@ def test_an_entry_of_a_later_layout_stops_who_would_lead_on_it(make_rig: MakeRig
 
 def later_manifest(rig: Rig) -> bytes:
     rig[1].snapshotter.take(lambda _told: None)
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     (directory,) = snapshot.listed(rig[1].snapshotter.root)
     return signed(msgspec.json.decode((directory / "manifest").read_bytes()) | {"log_level": LEVEL_MAX + 1})

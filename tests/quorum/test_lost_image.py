@@ -60,7 +60,7 @@ def test_it_is_made_again_from_the_journal_alone(led: Rig) -> None:
 def test_it_is_made_again_from_a_snapshot_and_the_journal(led: Rig) -> None:
     advance(led, 2 * INTERVAL)
     for node in (1, 2):
-        led.beat(node)
+        led.maintenance_tick(node)
     led.work()
     advance(led, 2)
     led[2].flush()
@@ -78,7 +78,7 @@ def test_it_is_made_again_from_a_snapshot_and_the_journal(led: Rig) -> None:
 def test_without_a_snapshot_that_reaches_the_journal_the_node_says_so(led: Rig) -> None:
     advance(led, 2 * INTERVAL)
     for node in (1, 2):
-        led.beat(node)
+        led.maintenance_tick(node)
     led.work()
     led[2].flush()
     led.crash(2)

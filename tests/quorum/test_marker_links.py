@@ -183,10 +183,10 @@ class Announced:
     """A broker that hears announcements."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[AnnouncePartitions] = asyncio.Queue()
+        self.record_heartbeat: asyncio.Queue[AnnouncePartitions] = asyncio.Queue()
 
     def __call__(self, request: AnnouncePartitions, context: Context, reply: Reply[Any]) -> None:
-        self.heard.put_nowait(request)
+        self.record_heartbeat.put_nowait(request)
         reply(None)
 
     async def listen(self, port: int = 0) -> Listener:
@@ -197,10 +197,10 @@ class Announced:
 
     async def next(self, links: AnnouncementLinks, port: int) -> AnnouncePartitions:
         """Announce until it is heard: what is sent while no connection is open is lost."""
-        while self.heard.empty():
-            links.tell(BrokerId(1), HOST, port, ANNOUNCEMENT)
+        while self.record_heartbeat.empty():
+            links.send_nowait(BrokerId(1), HOST, port, ANNOUNCEMENT)
             await asyncio.sleep(0.001)
-        return self.heard.get_nowait()
+        return self.record_heartbeat.get_nowait()
 
 
 def test_an_announcement_is_heard_once_a_connection_is_open_and_again_after_it_was_lost(

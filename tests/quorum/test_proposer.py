@@ -11,7 +11,7 @@ import fencepost.quorum.draft
 import fencepost.quorum.proposer
 import fencepost.quorum.snapshotter
 from fencepost.quorum.messages import AppendEntries, NewerTerm
-from fencepost.quorum.proposer import FATE_WAIT_S, PATIENCE_S
+from fencepost.quorum.proposer import OUTCOME_WAIT_S, PATIENCE_S
 from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import NodeId
@@ -49,26 +49,26 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
 
 def ask_patiently(rig: Rig) -> Answers:
     answers = Answers()
-    rig[1].proposer.submit(rig.decide_allocate(1), answers, patient=True)
+    rig[1].proposer.submit(rig.decide_allocate(1), answers, deferrable=True)
     return answers
 
 
 def test_a_patient_request_goes_with_the_next_entry_before_what_came_after_it(three: Rig) -> None:
     last = three[1].journal.last_index
-    patient = ask_patiently(three)
+    deferrable = ask_patiently(three)
     three.turn(1)
     assert three[1].journal.last_index == last
     assert not three[1].proposer.gathering, "nobody hurries for it: the next tick is soon enough"
     other = three.allocate(1)
     three.turn(1)
     three.flow()
-    assert (patient.codes, other.codes) == (["[0, 1000)"], ["[1000, 2000)"])
+    assert (deferrable.codes, other.codes) == (["[0, 1000)"], ["[1000, 2000)"])
     assert three[1].journal.last_index == last + 1
 
 
 def test_patience_ends(three: Rig) -> None:
     last = three[1].journal.last_index
-    patient = ask_patiently(three)
+    deferrable = ask_patiently(three)
     three.wait(PATIENCE_S * 0.8)
     later = ask_patiently(three)  # whoever joins does not prolong it
     three.turn(1)
@@ -76,7 +76,7 @@ def test_patience_ends(three: Rig) -> None:
     three.wait(PATIENCE_S * 0.2 + 1e-9)
     three.turn(1)
     three.flow()
-    assert (patient.codes, later.codes) == (["[0, 1000)"], ["[1000, 2000)"])
+    assert (deferrable.codes, later.codes) == (["[0, 1000)"], ["[1000, 2000)"])
     assert three[1].journal.last_index == last + 1
 
 
@@ -89,10 +89,10 @@ def test_a_patient_request_that_waits_behind_others_has_no_time_of_its_own(three
 
 
 def test_a_patient_request_of_a_deposed_leader_is_told_so(three: Rig) -> None:
-    patient = ask_patiently(three)
+    deferrable = ask_patiently(three)
     three.turn(1)
     three[1].received(NodeId(2), NewerTerm(9))
-    assert patient.codes == ["NotController"]
+    assert deferrable.codes == ["NotController"]
 
 
 def test_nobody_is_expected_back_after_a_patient_request(three: Rig) -> None:
@@ -237,22 +237,22 @@ def test_losing_leadership_says_nothing_about_what_is_in_flight(three: Rig) -> N
     answers = reach_only_node_2(three)
     three.deliver(3, 1, NewerTerm(2))
     assert three[1].raft.role == FOLLOWER
-    three.beat(1)
+    three.maintenance_tick(1)
     assert answers.codes == []
 
 
 def test_an_unknown_outcome_is_reported_as_unknown_once(three: Rig) -> None:
     answers = reach_only_node_2(three)
-    three.wait(FATE_WAIT_S - 0.1)
-    three.beat(1)
+    three.wait(OUTCOME_WAIT_S - 0.1)
+    three.maintenance_tick(1)
     assert answers.codes == []
     three.wait(0.2)
-    three.beat(1)
+    three.maintenance_tick(1)
     assert answers.codes == ["RequestTimedOut"]
     three.elect(2, 3)
     three.connect(1)
     three.settle()
-    three.beat()
+    three.maintenance_tick()
     assert answers.codes == ["RequestTimedOut"], (
         "it was told that it is unknown; that it was done comes too late"
     )
@@ -289,14 +289,14 @@ def test_a_snapshot_that_skips_an_entry_leaves_its_fate_unknown(
         rig.read(2)
         rig.turn(2)
         rig.flow(2, 3)
-    rig.beat(2)
+    rig.maintenance_tick(2)
     rig.work()
     assert rig[2].journal.first_index > rig[1].journal.last_index
     rig.connect(1)
     for _ in range(12):
         rig.heartbeat()
         rig.flow()
-        rig.beat(1)
+        rig.maintenance_tick(1)
         rig.flow()
     assert rig.images() == {1: 1000, 2: 1000, 3: 1000}
     rig.elect(3)

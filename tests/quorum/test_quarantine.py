@@ -142,9 +142,9 @@ def test_an_id_that_cannot_be_forgotten_does_not_keep_the_others(
 
 def test_broker_sessions_are_decided_broker_by_broker_if_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     view = image(*(registered(broker_id, 100 + broker_id, fenced=False) for broker_id in (1, 2, 3)))
-    contacts = brokers.Contacts(0, 1_000)
-    assert brokers.silent(view, contacts, 5_000) == (1, 2, 3)
-    decided = brokers.decide_expire(view, contacts, 5_000, (BrokerId(2),))
+    heartbeats = brokers.HeartbeatTracker(0, 1_000)
+    assert brokers.silent(view, heartbeats, 5_000) == (1, 2, 3)
+    decided = brokers.decide_expire(view, heartbeats, 5_000, (BrokerId(2),))
     (record,) = decided.records
     assert isinstance(record, BrokerRegistrationChangeRecord)
     assert (record.broker_id, decided.response) == (2, (2,))

@@ -42,7 +42,7 @@ def behind(make_rig: MakeRig) -> Rig:
     rig.register(1)
     rig.crash(3)
     advance(rig, 1, 2 * INTERVAL)
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     assert rig[1].journal.first_index > rig.start(3).journal.last_index
     rig.connect(3)
@@ -53,7 +53,7 @@ def catch_up(rig: Rig, rounds: int = 40) -> None:
     for _ in range(rounds):
         rig.heartbeat()
         rig.flow()
-        rig.beat(3)
+        rig.maintenance_tick(3)
         rig.flow()
         if rig[3].applied == rig[1].applied:
             return
@@ -95,11 +95,11 @@ def test_a_snapshot_is_taken_when_enough_was_applied_and_the_journal_forgets_wha
     rig = make_rig(3, snapshot_entries=INTERVAL)
     rig.elect(1)
     rig.register(1)
-    rig.beat(1)
+    rig.maintenance_tick(1)
     assert not rig.jobs
     advance(rig, 1, INTERVAL)
     applied = rig[1].applied[0]
-    rig.beat(1)
+    rig.maintenance_tick(1)
     assert rig[1].journal.first_index == 1, "not before it is on disk"
     rig.work()
     assert rig[1].journal.first_index == applied
@@ -112,7 +112,7 @@ def test_the_journal_keeps_what_the_archive_does_not_have_on_disk(make_rig: Make
     rig.register(1)
     advance(rig, 1, INTERVAL)
     asked = rig[1].applied[0]
-    rig.beat(1)
+    rig.maintenance_tick(1)
     advance(rig, 1, 3)  # applied while the background works: in the snapshot, not in the synced archive
     rig[1].flush()
     rig.work()
@@ -125,12 +125,12 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) ->
     rig.elect(1)
     rig.register(1)
     advance(rig, 1, INTERVAL)
-    rig.beat(1)
+    rig.maintenance_tick(1)
     ((_, done),) = rig.jobs
     rig.jobs.clear()
     done(OSError("no space"))
     assert rig[1].journal.first_index == 1
-    rig.beat(1)
+    rig.maintenance_tick(1)
     rig.work()
     assert rig[1].journal.first_index > 1
 
@@ -149,7 +149,7 @@ def test_a_follower_that_fell_behind_catches_up_by_snapshot(behind: Rig) -> None
 def test_nothing_is_left_of_the_image_before(behind: Rig) -> None:
     catch_up(behind)
     for _ in range(20):
-        behind[3].beat()
+        behind[3].maintenance_tick()
     behind[3].flush()
     stores = [behind[node].store for node in (1, 3)]
     behind[1].flush()
@@ -196,7 +196,7 @@ def test_a_connection_that_closes_in_the_middle_starts_it_anew(behind: Rig) -> N
 
 def test_a_leader_that_changes_in_the_middle_starts_it_anew(behind: Rig) -> None:
     begun(behind)
-    behind.beat(2)
+    behind.maintenance_tick(2)
     behind.work()
     behind.elect(2, 1)
     catch_up(behind)
@@ -218,7 +218,7 @@ def test_a_snapshot_that_another_one_replaces_in_the_middle_is_not_sent_for_ever
             break
     else:
         raise AssertionError("it goes on and on")
-    behind.beat(1)
+    behind.maintenance_tick(1)
     behind.work()
     catch_up(behind)
 
@@ -228,7 +228,7 @@ def test_a_node_may_take_a_snapshot_of_its_own_in_the_middle(behind: Rig) -> Non
     begun(behind)
     behind.deliver(1, 3)
     behind[3].snapshotter.take(lambda _taken: None)
-    behind.beat(3)
+    behind.maintenance_tick(3)
     behind.work()
     catch_up(behind)
 
@@ -263,9 +263,9 @@ def test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_sna
         behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
         behind.heartbeat()
         behind.flow()
-        behind.beat(1)
+        behind.maintenance_tick(1)
         behind.work()
-        behind.beat(1)
+        behind.maintenance_tick(1)
     assert behind[3].snapshotter._receiver.installing
     assert behind[1].snapshotter._last_index > taken
     assert behind[1].journal.first_index <= taken, "what follows the snapshot under way is there"
@@ -279,9 +279,9 @@ def test_it_does_not_wait_for_ever(behind: Rig) -> None:
     behind.crash(3)
     advance(behind, 1, 2 * INTERVAL)
     behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
-    behind.beat(1)
+    behind.maintenance_tick(1)
     behind.work()
-    behind.beat(1)
+    behind.maintenance_tick(1)
     assert behind[1].journal.first_index == behind[1].snapshotter._last_index
 
 
@@ -349,7 +349,7 @@ def test_a_leader_whose_snapshot_rotted_names_it_sets_it_aside_and_takes_another
     state.write_bytes(raw)
     behind.heartbeat(1)
     assert [path.suffix for path in snapshots_of(behind[1])] == [".refused"]
-    behind.beat(1)
+    behind.maintenance_tick(1)
     behind.work()
     catch_up(behind)
 
@@ -372,8 +372,8 @@ def test_killed_while_it_is_installed_leaves_the_old_image_whole_and_the_start_i
 ) -> None:
     installing(behind)
     before = image_digest(behind[3].store)
-    behind[3].beat()
-    behind[3].beat()
+    behind[3].maintenance_tick()
+    behind[3].maintenance_tick()
     behind[3].flush()  # some rows of the next generation are on disk
     assert image_digest(behind[3].store) == before
     behind.crash(3)

@@ -215,13 +215,13 @@ def test_who_does_not_lead_says_so(make_stage: MakeStage) -> None:
 
 def test_without_a_producer_id_at_hand_the_producer_comes_again(bench: Bench) -> None:
     claimed: list[int] = []
-    claim = bench.server.claim
+    claim = bench.server.allocate_producer_id
 
     def counting() -> ProducerId:
         claimed.append(1)
         return claim()
 
-    bench.server.claim = counting
+    bench.server.allocate_producer_id = counting
     pair = bench.begun("alice", 0)
     bench.end("alice", pair, committed=False)
     bench.settle()

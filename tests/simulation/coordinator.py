@@ -62,7 +62,7 @@ class Coordinator(Process):
             clock=self.clock,
             log=self._log,
         )
-        self.server.claim = self.fresh
+        self.server.allocate_producer_id = self.fresh
         return (*super()._services(life), self.server)
 
     def ask(self, request: Request, told: Told) -> None:

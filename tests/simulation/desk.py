@@ -30,7 +30,7 @@ from tests.simulation.post import PostWeather
 from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.weather import CALM
 
-NOBODY: Final[Pair] = (NO_PRODUCER_ID, NO_EPOCH)
+NO_NODE: Final[Pair] = (NO_PRODUCER_ID, NO_EPOCH)
 WAIT_S: Final = 8.0  # for an answer
 STEP_S: Final = 0.02
 TIMEOUT_MS: Final = 60_000
@@ -129,7 +129,7 @@ class Program:
 
     desk: Desk
     transactional_id: str = "payments"
-    pair: Pair = NOBODY
+    pair: Pair = NO_NODE
     timeout_ms: int = TIMEOUT_MS
     end_version: int = 1
 

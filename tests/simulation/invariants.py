@@ -152,18 +152,18 @@ def sessions_are_whole(ledger: Ledger, news: News) -> None:
             if (term, broker_id) in ledger.fences_wanted:
                 continue
             decided_ms = stamped_ms(seen.entry.batches[0][1])
-            heard_ms = ledger.heard_ms.get((term, broker_id), ledger.active_ms[term])
+            heartbeat_ms = ledger.heartbeat_ms.get((term, broker_id), ledger.active_ms[term])
             require(
-                decided_ms - heard_ms >= SESSION_MS,
+                decided_ms - heartbeat_ms >= SESSION_MS,
                 "fenced before its session ended",
                 broker=broker_id,
                 term=term,
-                silent_ms=decided_ms - heard_ms,
+                silent_ms=decided_ms - heartbeat_ms,
             )
     for attempt in news.told:
         if attempt.kind == "heartbeat" and attempt.outcome == "done" and attempt.leader_ms is not None:
             term, taken_ms = attempt.leader_ms
-            ledger.heard_ms[term, attempt.broker_id] = taken_ms
+            ledger.heartbeat_ms[term, attempt.broker_id] = taken_ms
 
 
 INVARIANTS: tuple[Invariant, ...] = (

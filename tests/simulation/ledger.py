@@ -129,7 +129,7 @@ class Ledger:
     attempts: list[Attempt] = field(default_factory=list)  # that a node took
     active_ms: dict[Term, int] = field(default_factory=dict)  # by the leader's clock
     fences_wanted: set[tuple[Term, BrokerId]] = field(default_factory=set)  # by the brokers themselves
-    heard_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
+    heartbeat_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
     def count(self, what: str) -> None:

@@ -19,7 +19,7 @@ from fencepost.records.end_marker import EndMarker
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import ProducerId
 from tests.simulation.coordinator import TIMES
-from tests.simulation.desk import NOBODY, Desk, Letter, Program, calm_desk
+from tests.simulation.desk import NO_NODE, Desk, Letter, Program, calm_desk
 from tests.simulation.transactions import EPOCH_MAX
 
 CLIENT_EPOCH_MAX = EPOCH_MAX - 1
@@ -55,7 +55,7 @@ def test_kafka_14694_nobody_waits_for_a_block_of_producer_ids(
     def none_left() -> ProducerId:
         raise CoordinatorLoadInProgress("no producer id is at hand")
 
-    monkeypatch.setattr(desk.leader.server, "claim", none_left)
+    monkeypatch.setattr(desk.leader.server, "allocate_producer_id", none_left)
     first = Letter(desk, InitProducerId("new", 1000)).deliver()
     known.begin()
     known.write(PLACE)
@@ -226,5 +226,5 @@ def test_a_pair_of_a_forgotten_id_is_nobodys(desk: Desk) -> None:
     assert program.add(PLACE) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     program.identify()
     assert program.pair[0] > before[0]
-    assert program.pair != NOBODY
+    assert program.pair != NO_NODE
     assert isinstance(states.record_of(desk.row("payments")), TransactionStateRecord)

@@ -61,7 +61,7 @@ def _order(replica: Replica) -> None:
     release, tick = transport.release, replica.raft.tick
 
     def releasing() -> None:
-        require(not (transport._held and journal.must_flush), "released before the flush", node=node_id)
+        require(not (transport._parked and journal.must_flush), "released before the flush", node=node_id)
         release()
 
     def ticking(**how: Any) -> None:

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from fencepost.controller import brokers, producer_ids
-from fencepost.controller.brokers import Contacts
+from fencepost.controller.brokers import HeartbeatTracker
 from fencepost.controller.decision import Decision
 from fencepost.controller.replay import Applied, apply, replay_record
 from fencepost.controller.view import EmptyView, Overlay
@@ -80,7 +80,7 @@ class Paper:
             decided = producer_ids.decide_allocate(node.image, request, 1000)
             decision = Decision(decided.records, decided.response)
         else:
-            expired = brokers.decide_expire(node.image, Contacts(0, 1), now_ms=1)
+            expired = brokers.decide_expire(node.image, HeartbeatTracker(0, 1), now_ms=1)
             decision = Decision(expired.records, "fenced")
         parts = [encode_record(record)[1] for record in decision.records]
         entry = self._entry(name, ((Log.METADATA, encode_batch(parts, timestamp_ms=0)),))

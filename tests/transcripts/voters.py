@@ -8,7 +8,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.replay import Applied, Superseded
 from fencepost.quorum.journal import NO_OP
-from fencepost.quorum.proposer import FATE_WAIT_S
+from fencepost.quorum.proposer import OUTCOME_WAIT_S
 from fencepost.quorum.replica import Replica
 from fencepost.records.entry import Entry, decode_entry
 from fencepost.records.types import NodeId
@@ -111,8 +111,8 @@ class VoterStory:
             case ["settle", *nodes]:
                 rig.settle(*map(number, nodes))
             case ["wait", "until", "patience", "ends"]:
-                rig.wait(FATE_WAIT_S)
-                rig.beat()
+                rig.wait(OUTCOME_WAIT_S)
+                rig.maintenance_tick()
             case _:
                 if not self._break(words):
                     return self._look(words, command)
@@ -136,7 +136,7 @@ class VoterStory:
             case ["readmit", "by", leader]:
                 for _ in range(5):
                     rig.settle()
-                    rig.beat(number(leader))
+                    rig.maintenance_tick(number(leader))
                     rig.flow()
                 rig.settle()
             case _:

@@ -8,7 +8,7 @@ from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePart
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
 from fencepost.wire.k20037_prove_secret import ProveSecret, SecretProved
 from fencepost.wire.k20057_log_levels import AskLogLevels
-from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceTold
+from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation, FenceExplained
 from fencepost.wire.k20066_list_set_aside import WEDGED, ListSetAside, SetAside, SetAsideList
 from tests.wire.test_apis import ROWS
 
@@ -47,7 +47,7 @@ SAMPLES: dict[int, tuple[Any, Any]] = {
     20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),
     20065: (
         ExplainTransaction("transfers"),
-        Explanation("It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),)),
+        Explanation("It is open.", (FenceExplained(1_760_000_000_000, "new instance", 42, 3, "orders-2"),)),
     ),
     20066: (
         ListSetAside(),

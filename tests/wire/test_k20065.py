@@ -13,7 +13,7 @@ from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
     ExplainTransaction,
     Explanation,
-    FenceTold,
+    FenceExplained,
 )
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
@@ -23,7 +23,7 @@ WEDGE = SetAside(
     kind=WEDGED, concern="marker", key="tx", reason="why", since_ms=5, partition="orders-0", code=47
 )
 TOLD = Explanation(
-    "It is open.", (FenceTold(1_760_000_000_000, "new instance", 42, 3, "orders-2"),), (WEDGE,)
+    "It is open.", (FenceExplained(1_760_000_000_000, "new instance", 42, 3, "orders-2"),), (WEDGE,)
 )
 DOCUMENT = {
     "explanation": "It is open.",

@@ -72,8 +72,8 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "whats"), CASES)
 def test_what_the_last_row_says_happened(rows: list[StateRow], whats: list[str]) -> None:
-    told = [each.what for each in events(rows) if each.offset == rows[-1].offset]
-    assert told == whats
+    extent = [each.what for each in events(rows) if each.offset == rows[-1].offset]
+    assert extent == whats
 
 
 def test_a_fence_is_told_once() -> None:

@@ -49,7 +49,7 @@ from tests.controller.transactions.worlds import (
     transaction,
 )
 
-NOBODY = (-1, -1)
+NO_NODE = (-1, -1)
 EPOCHS = [0, 1, 32763, 32764, 32765, 32766]
 Pair = tuple[int, int]
 
@@ -77,14 +77,14 @@ class History:
 
     def held(self, back: int) -> Pair:
         """A pair that some client was answered, so many before the newest."""
-        pairs = [NOBODY, *self.owners]
+        pairs = [NO_NODE, *self.owners]
         return pairs[-1 - back % len(pairs)]
 
     # -- what may happen -------------------------------------------------------------------------------
 
     def init(self, pair: Pair) -> None:
         known = get(self.coordinator.view, ID) is not None
-        begins = pair == NOBODY or not known
+        begins = pair == NO_NODE or not known
         written = len(self.coordinator.written)
         try:
             answer = self.coordinator.init(*pair, timeout_ms=TIMEOUT_MS)
@@ -230,7 +230,7 @@ def _asks(number: int) -> Step:
 
 
 def _starts(_: int) -> Step:
-    return lambda history: history.init(NOBODY)
+    return lambda history: history.init(NO_NODE)
 
 
 def _adds(number: int, index: int) -> Step:

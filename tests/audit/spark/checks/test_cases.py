@@ -52,12 +52,12 @@ def _run(spark: "SparkSession", *, apart: bool) -> dict[int | None, list[str]]:
     ids = Story(len(CASES))
     ids.block((len(CASES) + 1) * IDS)
     result = run(inputs(spark, [*stories, ids]))
-    told = defaultdict(list)
+    extent = defaultdict(list)
     for row in result.findings.collect():
-        told[_number(row)].append(f"{row.check}.{row.rule}")
+        extent[_number(row)].append(f"{row.check}.{row.rule}")
     for row in result.unknown.collect():
-        told[_number(row)].append(f"?{row.check}.{row.rule}")
-    return {number: sorted(rules) for number, rules in told.items()}
+        extent[_number(row)].append(f"?{row.check}.{row.rule}")
+    return {number: sorted(rules) for number, rules in extent.items()}
 
 
 @pytest.mark.parametrize("number", range(len(_NAMES)), ids=_NAMES)

@@ -123,8 +123,8 @@ def test_a_file_that_was_changed_is_read_anew(
     audited.ingest()
     path = audited.segments()[0]
     change(path)
-    told = dict(audited.ingest().read_anew)
-    assert reason in told[str(path)]
+    extent = dict(audited.ingest().read_anew)
+    assert reason in extent[str(path)]
     assert not audited.ingest().read_anew
 
 

@@ -19,14 +19,14 @@ def said(few: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Any:
     from fencepost.audit import checks
     from fencepost.audit.checks.findings import FINDINGS, UNKNOWN, Result
 
-    def told(findings: list[Any], unknowns: list[Any]) -> None:
+    def extent(findings: list[Any], unknowns: list[Any]) -> None:
         result = Result(few.createDataFrame(findings, FINDINGS), few.createDataFrame(unknowns, UNKNOWN))
         monkeypatch.setattr(checks, "CHECKS", {"markers": lambda _: result})
 
-    return told
+    return extent
 
 
-def judged(spark: "SparkSession", tables: str, names: tuple[str, ...] = ()) -> Any:
+def classified(spark: "SparkSession", tables: str, names: tuple[str, ...] = ()) -> Any:
     """The verdict over these tables."""
     from fencepost.audit.jobs import check
 
@@ -51,7 +51,7 @@ def test_every_check_says_on_the_page_what_it_is_about() -> None:
 def test_what_a_check_says_is_the_verdict(few: "SparkSession", fencepost_tables: str, said: Any) -> None:
     late, early = finding(position=200, transactional_id="<b>"), finding(position=61)
     said([late, early], [unknown(rule="missing", first_offset=3, end_offset=5)])
-    verdict = judged(few, fencepost_tables)
+    verdict = classified(few, fencepost_tables)
     (outcome,) = verdict.outcomes
     assert outcome.findings == (early, late)
     assert outcome.unknown == (unknown(rule="missing", first_offset=3, end_offset=5),)
@@ -72,7 +72,7 @@ def test_lists_end_at_their_most_and_counts_do_not(
     monkeypatch.setitem(check._MAX, "finding", 3)
     monkeypatch.setattr(check, "FINDINGS_MAX", 3)
     said([finding(position=each) for each in range(count)], [])
-    (outcome,) = judged(few, fencepost_tables).outcomes
+    (outcome,) = classified(few, fencepost_tables).outcomes
     assert (outcome.finding_count, [each.position for each in outcome.findings]) == (count, [*range(listed)])
 
 
@@ -89,7 +89,7 @@ def test_tables_that_are_not_there_are_refused(few: "SparkSession", tmp_path: Pa
     from fencepost.audit.tables.refused import TablesRefused
 
     with pytest.raises(TablesRefused):
-        judged(few, str(tmp_path))
+        classified(few, str(tmp_path))
 
 
 def logs_with(folder: Path, source: Path, more: bytes) -> Path:
@@ -130,7 +130,7 @@ def test_a_partial_read_is_never_clean(
         segment.write_bytes(content)
     tables = str(tmp_path / "tables")
     ingest.run(few, [str(logs)], tables, print)
-    assert judged(few, tables, names).exit_status == status
+    assert classified(few, tables, names).exit_status == status
 
 
 def test_a_file_that_has_grown_was_not_torn(
@@ -144,4 +144,4 @@ def test_a_file_that_has_grown_was_not_torn(
     (segment,) = logs.rglob("*.log")
     with segment.open("ab") as file:
         file.write(b"more")
-    assert judged(few, tables, ("blocks",)).exit_status == 0
+    assert classified(few, tables, ("blocks",)).exit_status == 0

@@ -13,7 +13,7 @@ OTHER = finding(position=2)
 
 
 @pytest.mark.parametrize(
-    ("looks", "told", "status"),
+    ("looks", "reported", "status"),
     [
         pytest.param([verdict()], [], 0, id="clean"),
         pytest.param([verdict(found(FIRST)), verdict(found(AGAIN, OTHER))], [FIRST, OTHER], 1, id="once"),
@@ -24,7 +24,7 @@ OTHER = finding(position=2)
         pytest.param([], [], 3, id="never-looked"),
     ],
 )
-def test_a_watch_tells_what_is_new(looks: list[Verdict], told: list[object], status: int) -> None:
+def test_a_watch_tells_what_is_new(looks: list[Verdict], reported: list[object], status: int) -> None:
     from fencepost.audit.jobs.watch import Watch
 
     said: list[object] = []
@@ -32,13 +32,13 @@ def test_a_watch_tells_what_is_new(looks: list[Verdict], told: list[object], sta
     watch = Watch(lambda: next(coming), said.append)
     for _ in looks:
         watch.look()
-    assert (said, watch.exit_status) == (told, status)
+    assert (said, watch.exit_status) == (reported, status)
 
 
 def test_a_watch_ends_to_tell_at_its_most(monkeypatch: pytest.MonkeyPatch) -> None:
     from fencepost.audit.jobs import watch as job
 
-    monkeypatch.setattr(job, "TOLD_MAX", 2)
+    monkeypatch.setattr(job, "REPORTED_MAX", 2)
     said: list[object] = []
     watch = job.Watch(lambda: verdict(found(*(finding(position=each) for each in range(3)))), said.append)
     watch.look()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fencepost.quorum.gather import GATHER_S, RESTS_MAX, Gather
+from fencepost.quorum.linger import LINGER_S, RESTS_MAX, Linger
 
-ALMOST_S = GATHER_S * 0.99
+ALMOST_S = LINGER_S * 0.99
 
 CASES = [
     pytest.param(0, 1, 0.0, True, id="nobody-expected-the-first-request-goes-at-once"),
@@ -12,7 +12,7 @@ CASES = [
     pytest.param(8, 7, ALMOST_S, False, id="one-is-missing-and-there-is-time"),
     pytest.param(8, 8, 0.0, True, id="everybody-is-there"),
     pytest.param(8, 9, 0.0, True, id="more-came-than-expected"),
-    pytest.param(8, 1, GATHER_S, True, id="long-enough"),
+    pytest.param(8, 1, LINGER_S, True, id="long-enough"),
 ]
 
 
@@ -20,34 +20,34 @@ CASES = [
 def test_an_entry_waits_for_those_just_answered(
     expected: int, waiting: int, after_s: float, over: bool
 ) -> None:
-    gather = Gather()
+    gather = Linger()
     gather.expect(expected, 5.0)
     assert gather.over(waiting, 5.0 + after_s) is over
 
 
-def missed(gather: Gather, now_s: float) -> bool:
+def missed(gather: Linger, now_s: float) -> bool:
     """One entry of a client that never comes back; whether the entry waited for it."""
     gather.expect(10, now_s)
     waited = not gather.over(1, now_s)
-    gather.over(1, now_s + GATHER_S)
+    gather.over(1, now_s + LINGER_S)
     return waited
 
 
 def test_after_each_miss_twice_as_many_entries_wait_for_nobody() -> None:
-    gather = Gather()
+    gather = Linger()
     waited = [missed(gather, float(round_)) for round_ in range(1 + 1 + 1 + 2 + 1 + 4 + 1)]
     assert waited == [True, False, True, False, False, True, False, False, False, False, True]
 
 
 def test_the_rests_have_a_bound() -> None:
-    gather = Gather()
+    gather = Linger()
     waited = [missed(gather, float(round_)) for round_ in range(6 * RESTS_MAX)]
     longest = max(len(run) for run in "".join("w" if each else "-" for each in waited).split("w"))
     assert longest == RESTS_MAX
 
 
 def test_who_comes_back_ends_the_rests() -> None:
-    gather = Gather()
+    gather = Linger()
     for round_ in range(4):
         missed(gather, float(round_))
     while not missed(gather, 50.0):

@@ -20,7 +20,7 @@ PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a milli
 EXPIRY_S: Final = 600.0  # Kafka's producer.id.expiration.check.interval.ms
 
 
-class LogCare:
+class LogMaintenance:
     """Three loops over all partitions."""
 
     def __init__(

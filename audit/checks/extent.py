@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from fencepost.audit.checks.canonical import METADATA, TRANSACTION_STATE, copies
 
 
-class Told(NamedTuple):
+class Extent(NamedTuple):
     """``*_copies``: how many directories hold the same log, at most."""
 
     log_start: int | None  # of the metadata log; None: it is not there
@@ -37,9 +37,9 @@ class Told(NamedTuple):
         return self.ids_first if self.ids_first is not None else 2**63 - 1
 
 
-def tell(
+def extent_of(
     record_batches: DataFrame, producer_id_blocks: DataFrame, files: DataFrame, topics: DataFrame
-) -> Told:
+) -> Extent:
     """Bounds and gaps of what the logs hold, from four small Spark jobs."""
     log = _row(
         record_batches.where(F.col("topic") == METADATA),
@@ -56,14 +56,14 @@ def tell(
         explicit="coalesce(bool_or(block_first IS NOT NULL AND source <> 'snapshot'), false)",
         zookeeper="coalesce(bool_or(source = 'zookeeper'), false)",
     )
-    held = _row(
+    directories = _row(
         copies(files),
         metadata=f"coalesce(max(CASE WHEN topic = '{METADATA}' THEN copies END), 0)",
         other=f"coalesce(max(CASE WHEN topic <> '{METADATA}' THEN copies END), 0)",
     )
     torn = not files.where("kind = 'segment' AND stop IN ('torn', 'truncated', 'unreadable')").isEmpty()
     compacted = not topics.where("config_key = 'cleanup.policy' AND config_value LIKE '%compact%'").isEmpty()
-    return Told(
+    return Extent(
         log_start=log["start"],
         log_last=log["last"] or 0,
         whole_end=log["fault"] is None or (blocks["last"] is not None and log["fault"] <= blocks["last"]),
@@ -72,8 +72,8 @@ def tell(
         chain_end=blocks["chain"],
         explicit=blocks["explicit"],
         zookeeper=blocks["zookeeper"],
-        metadata_copies=held["metadata"],
-        other_copies=held["other"],
+        metadata_copies=directories["metadata"],
+        other_copies=directories["other"],
         torn=torn,
         compacted=compacted,
     )
@@ -89,8 +89,8 @@ class Coordinator(NamedTuple):
     latest_ms: int  # the latest time that any server wrote in the logs
 
 
-def tell_coordinator(logs: DataFrame, states: DataFrame) -> Coordinator:
-    """Of ``fencepost.audit.checks.judged.logs`` and the canonical states."""
+def coordinator_of(logs: DataFrame, states: DataFrame) -> Coordinator:
+    """Of ``fencepost.audit.checks.classified.logs`` and the canonical states."""
     own = f"topic = '{TRANSACTION_STATE}'"
     log = _row(
         logs,

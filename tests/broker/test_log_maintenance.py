@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.broker import log_care
+from fencepost.broker import log_maintenance
 from fencepost.broker.partitions import Partition
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced
@@ -45,7 +45,7 @@ def test_segments_past_retention_are_deleted_and_the_producers_stay(tmp_path: Pa
 
 def test_producers_are_forgotten_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr(log_care, "PRODUCERS_MAX", 10)
+        monkeypatch.setattr(log_maintenance, "PRODUCERS_MAX", 10)
         async with hosting(tmp_path, HERE, producer_id_expiration_ms=1) as on:
             for producer_id in range(25):
                 records = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)
@@ -60,7 +60,7 @@ def test_producers_are_forgotten_in_slices(tmp_path: Path, monkeypatch: pytest.M
 
             await asyncio.sleep(0.005)  # longer than the expiration
             counting = asyncio.ensure_future(count_turns())
-            await on.broker._data._care.expire_once()
+            await on.broker._data._maintenance.expire_once()
             counting.cancel()
             assert not hosted(on).log.producers()
             assert turns >= 3

@@ -18,7 +18,7 @@ LOOK_UPS_MAX: Final = 1000
 """Requests that wait for a look-up; one more is answered with what is known."""
 
 
-class Absent:
+class UnknownPartitions:
     """Looks up topics, and tells why a partition cannot be had here."""
 
     def __init__(self, partitions: Partitions, topics: TopicCache) -> None:

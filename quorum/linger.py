@@ -6,7 +6,7 @@ Waiting for those just answered, for a few milliseconds at most, makes one group
 producer sends its next request after it has produced, or after a pause of librdkafka's, a millisecond each.
 
 With many clients two groups are better than one: while the entry of one travels, the other is answered and
-sends again. So the wait ends at ``CROWD`` requests, the target size of an entry.
+sends again. So the wait ends at ``BATCH_TARGET`` requests, the target size of an entry.
 
 A lone client's request is proposed at once: no other is expected. Where those answered do not come back (open
 loops, bursts), the wait is given up, for twice as many entries after each miss.
@@ -15,14 +15,14 @@ loops, bursts), the wait is given up, for twice as many entries after each miss.
 from dataclasses import dataclass
 from typing import Final
 
-GATHER_S: Final = 0.003
-CROWD: Final = 64
+LINGER_S: Final = 0.003
+BATCH_TARGET: Final = 64
 """So many are worth an entry of their own: the rest, and those answered meanwhile, fill the next one."""
 RESTS_MAX: Final = 256  # entries without waiting, after many misses in a row
 
 
 @dataclass(slots=True)
-class Gather:
+class Linger:
     """Decides when enough requests wait. Times are of the caller's clock, in seconds."""
 
     _expected: int = 0
@@ -36,7 +36,7 @@ class Gather:
             self._rests -= 1
             self._expected = 0
         else:
-            self._expected, self._until_s = min(count, CROWD), now_s + GATHER_S
+            self._expected, self._until_s = min(count, BATCH_TARGET), now_s + LINGER_S
 
     def over(self, waiting: int, now_s: float) -> bool:
         """Propose now: every request expected is there, or the time is up."""

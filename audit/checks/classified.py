@@ -32,7 +32,7 @@ _IS_TRANSACTIONAL: Final = 0x10
 _ABORT_OR_COMMIT: Final = (0, 1)
 
 
-def judged(canonical: DataFrame, foreign: DataFrame | None) -> DataFrame:
+def classified(canonical: DataFrame, foreign: DataFrame | None) -> DataFrame:
     """Rows of ``canonical`` with further columns.
 
     In       ``foreign``: the producer ids (producer_id) that were never given out; None: there are none.
@@ -51,7 +51,7 @@ def judged(canonical: DataFrame, foreign: DataFrame | None) -> DataFrame:
 
 
 def logs(rows: DataFrame) -> DataFrame:
-    """One row per log of ``judged``.
+    """One row per log of ``classified``.
 
     Out  topic, partition, first_offset, log_compacted, dark (something in it cannot be read, or is missing),
          first_ms (the earliest time of a batch), first_marker_ms, last_marker_ms.
