@@ -1,5 +1,6 @@
 """Options by which a command learns which nodes to contact, and the target that they name."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -11,19 +12,8 @@ from fencepost.cluster.target import Target, brokers_of, controllers_of, read_cr
 
 def target_options(command: Command) -> Command:
     """Add ``--bootstrap-controller``, ``--command-config`` and ``--dir``; ``find_target`` reads them."""
-    for option in (
-        dir_option,
-        click.option(
-            "--bootstrap-controller", help="HOST:PORT[,..] of controller listeners, instead of --dir."
-        ),
-        click.option(
-            "--command-config",
-            type=click.Path(path_type=Path),
-            help="Properties file with sasl.username and sasl.password.file (a node's own file will do).",
-        ),
-    ):
-        command = option(command)
-    return command
+    help_text = "HOST:PORT[,..] of controller listeners, instead of --dir."
+    return _options(command, click.option("--bootstrap-controller", help=help_text))
 
 
 def find_target(directory: Path, bootstrap_controller: str | None, command_config: Path | None) -> Target:
@@ -37,17 +27,8 @@ def find_target(directory: Path, bootstrap_controller: str | None, command_confi
 
 def broker_options(command: Command) -> Command:
     """Add ``--bootstrap-server``, ``--command-config`` and ``--dir``; ``find_brokers`` reads them."""
-    for option in (
-        dir_option,
-        click.option("--bootstrap-server", help="HOST:PORT[,..] of brokers, instead of --dir."),
-        click.option(
-            "--command-config",
-            type=click.Path(path_type=Path),
-            help="Properties file with sasl.username and sasl.password.file (a node's own file will do).",
-        ),
-    ):
-        command = option(command)
-    return command
+    help_text = "HOST:PORT[,..] of brokers, instead of --dir."
+    return _options(command, click.option("--bootstrap-server", help=help_text))
 
 
 def find_brokers(directory: Path, bootstrap_server: str | None, command_config: Path | None) -> Target:
@@ -56,3 +37,12 @@ def find_brokers(directory: Path, bootstrap_server: str | None, command_config: 
     if bootstrap_server is None:
         return brokers_of(open_cluster(directory), sasl)
     return target_at("--bootstrap-server", bootstrap_server, sasl)
+
+
+def _options(command: Command, bootstrap: Callable[[Command], Command]) -> Command:
+    config = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        help="Properties file with sasl.username and sasl.password.file (a node's own file will do).",
+    )
+    return config(bootstrap(dir_option(command)))
