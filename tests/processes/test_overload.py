@@ -23,6 +23,7 @@ import pytest
 from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
 from fencepost.wire.descriptors import RESERVE_MIN
 from fencepost.wire.request_memory import SMALL_FRAME_BYTES_MAX
+from tests.harness.command import in_process
 from tests.harness.nodes import CALM, NO_QUOTA, Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
@@ -230,7 +231,10 @@ def test_a_node_without_descriptors_serves_on(nodes: Nodes, strangers: Strangers
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_now + 2 * RESERVE_MIN, before[1]))
         witness.some_commits(20)
         strangers.come(1000, nodes.address(leader, "client"))
-        nodes.run("topics", "create", "--topic", "later", "--partitions", "20")
+        # A new client may be reset while every descriptor is taken; a moment later it is served.
+        create = ("topics", "create", "--if-not-exists", "--topic", "later", "--partitions", "20")
+        where = ("--dir", nodes.directory)
+        wait_for("a new client is served", lambda: in_process(*create, *where).status == 0, 60)
         witness.some_commits(20)
         assert nodes.metrics(leader)["fencepost_raft_leader_id"] == leader
     finally:
