@@ -7,7 +7,7 @@ import click
 
 from fencepost.cli.output import Command, dir_option
 from fencepost.cluster.local_cluster import open_cluster
-from fencepost.cluster.target import Target, brokers_of, controllers_of, read_credentials, target_at
+from fencepost.cluster.target import Target, brokers_of, controllers_of, read_login, target_at
 
 
 def target_options(command: Command) -> Command:
@@ -18,7 +18,7 @@ def target_options(command: Command) -> Command:
 
 def find_target(directory: Path, bootstrap_controller: str | None, command_config: Path | None) -> Target:
     """What the options of ``target_options`` name. Raises WrongUsage or Unreadable."""
-    sasl = None if command_config is None else read_credentials(command_config)
+    sasl = None if command_config is None else read_login(command_config)
     if bootstrap_controller is not None:
         return target_at("--bootstrap-controller", bootstrap_controller, sasl)
     found = controllers_of(open_cluster(directory))
@@ -33,7 +33,7 @@ def broker_options(command: Command) -> Command:
 
 def find_brokers(directory: Path, bootstrap_server: str | None, command_config: Path | None) -> Target:
     """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable."""
-    sasl = None if command_config is None else read_credentials(command_config)
+    sasl = None if command_config is None else read_login(command_config)
     if bootstrap_server is None:
         return brokers_of(open_cluster(directory), sasl)
     return target_at("--bootstrap-server", bootstrap_server, sasl)

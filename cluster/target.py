@@ -62,7 +62,7 @@ def brokers_of(cluster: LocalCluster, sasl: tuple[str, str] | None = None) -> Ta
     return Target(tuple(each.address for _, each in there), sasl or own, cluster)
 
 
-def read_credentials(file: Path) -> tuple[str, str]:
+def read_login(file: Path) -> tuple[str, str]:
     """User and password of a ``--command-config``. Raises WrongUsage or Unreadable."""
     pairs = dict(
         line.split("=", 1) for line in _read(file).splitlines() if "=" in line and line[0] not in "#!"

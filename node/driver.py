@@ -307,7 +307,7 @@ class Driver:
         self._turn_wanted = False
         if self.replica.turn():
             self._turn_wanted = True
-        elif self.replica.proposer.gathering:
+        elif self.replica.proposer.lingering:
             self._out.append(TickAfter(LINGER_S))
 
     def _tick(self) -> None:

@@ -84,7 +84,7 @@ class Proposer:
         self._due: list[Submission] = []  # their entries are applied
         self._due_deferrable = 0  # so many of them are for deferrable requests
         self._deferrable_until_s = 0.0  # in the future while only deferrable requests wait
-        self._gather = Linger()
+        self._linger = Linger()
         self._proposal = ProposalNumber(0)
         self._led_term: Term | None = None  # the term whose LeaderChange is proposed
         self.active_epoch: Term | None = None
@@ -159,7 +159,7 @@ class Proposer:
             return
         if not self._pending or self._only_deferrable:
             return
-        if self._gather.over(len(self._pending), self._clock()):
+        if self._linger.over(len(self._pending), self._clock()):
             self._propose_decisions()
 
     def _propose_decisions(self) -> None:
@@ -304,7 +304,7 @@ class Proposer:
         self._due = due[given:] + self._due
         if not self._due:
             deferrable, self._due_deferrable = self._due_deferrable, 0
-            self._gather.expect(given - deferrable + len(self._pending), self._clock())
+            self._linger.expect(given - deferrable + len(self._pending), self._clock())
         return not self._due
 
     def _refuse(self, requests: Iterable[Submission], refusal: ApiError) -> None:
@@ -340,12 +340,12 @@ class Proposer:
         return bool(self._due)
 
     @property
-    def crowded(self) -> bool:
+    def has_batch(self) -> bool:
         """Enough requests wait: propose them before those of the last entry are answered."""
         return 2 * len(self._pending) >= BATCH_TARGET
 
     @property
-    def gathering(self) -> bool:
+    def lingering(self) -> bool:
         """Requests wait for more to come: pump again within ``LINGER_S``. Deferrable ones wait for a tick."""
         return bool(self._pending) and self._in_flight is None and not self._only_deferrable
 

@@ -226,7 +226,7 @@ class Replica:
         if self._leaves_rest(until_s):
             self._answers_deferred = proposer.answers_due
             return True
-        self._answers_deferred = proposer.answers_due and proposer.crowded
+        self._answers_deferred = proposer.answers_due and proposer.has_batch
         if not self._answers_deferred:
             proposer.answer()
             if self._leaves_rest(until_s):

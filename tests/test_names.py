@@ -12,7 +12,7 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = sorted(each.name for each in (ROOT / "fencepost").iterdir() if each.is_symlink())
 _WORDS: Final = (
     "told nobody anybody somebody whoever patient patiently orphan orphans crowd fate fates beat beats",
-    "guest guests absent contacts asked",
+    "guest guests gathering crowded absent contacts asked",
 )
 AVOIDED: Final = frozenset(word for words in _WORDS for word in words.split())
 """What is used in their place: reply, caller, request, deferrable, outcome, maintenance tick, unknown."""

@@ -19,10 +19,10 @@ from tests.broker.whole_broker import Stage
 async def announce(
     on: Stage, *, version: int, epoch: int = 0, topic: str = TOPIC, index: int = 0, proved: bool = True
 ) -> None:
-    told = Announcement(7, epoch, version, ((topic, (index,)),))
+    row = Announcement(7, epoch, version, ((topic, (index,)),))
     client = await (on.coordinator() if proved else on.client())
     try:
-        assert client.send_nowait(ANNOUNCE_PARTITIONS, AnnouncePartitions((told,)))
+        assert client.send_nowait(ANNOUNCE_PARTITIONS, AnnouncePartitions((row,)))
         await client.call(API_VERSIONS, SOFTWARE)  # one after the other: it was heard
     finally:
         client.close()
@@ -62,13 +62,13 @@ USELESS = [
 ]
 
 
-@pytest.mark.parametrize("told", USELESS)
-def test_an_announcement_of_no_use_leaves_the_question(tmp_path: Path, told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", USELESS)
+def test_an_announcement_of_no_use_leaves_the_question(tmp_path: Path, row: dict[str, Any]) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             assert (await open_transaction(on, b"a")).error_code == ErrorCode.NONE
             assert await ended(on, marker(committed=True, version=6)) == ErrorCode.NONE
-            await announce(on, **told)
+            await announce(on, **row)
             on.controller.verdict = ErrorCode.TRANSACTION_ABORTABLE
             late = await open_transaction(on, b"late", sequence=1)
             assert late.error_code == ErrorCode.INVALID_TXN_STATE

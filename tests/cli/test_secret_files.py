@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.bridge.live_port import access_of
 from fencepost.cluster.console import Unreadable
-from fencepost.cluster.target import read_credentials
+from fencepost.cluster.target import read_login
 from fencepost.settings import credentials
 from fencepost.settings.config import ConfigError
 from fencepost.settings.credentials import Credentials
@@ -54,7 +54,7 @@ READERS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
     "zookeepers-key": ("key.pem", "zookeeper.ssl.keystore.location", access_of),
     "a-commands-password": (
         "password", "sasl.password.file",
-        lambda found: read_credentials(found.sasl_password_file.parent / "client.properties"),
+        lambda found: read_login(found.sasl_password_file.parent / "client.properties"),
     ),
 }  # fmt: skip
 

@@ -17,22 +17,22 @@ PATIENCE_S = 30.0
 NO_NODE = ProducerId(-1)
 
 
-def told(cluster: Nodes, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
+def outcome_of(cluster: Nodes, transactional_id: str, api: Api[Any, Any], request: Any) -> Any:
     """The coordinator's answer, or the code of its refusal. What passes is waited for."""
 
     async def ask(brokers: Brokers) -> Any:
         _, answer = await brokers.ask_coordinator(transactional_id, api, request)
         return answer
 
-    return _patiently(cluster, ask)
+    return _with_retries(cluster, ask)
 
 
-def told_by_leader(cluster: Nodes, topic: str, index: int, api: Api[Any, Any], request: Any) -> Any:
+def outcome_of_leader(cluster: Nodes, topic: str, index: int, api: Api[Any, Any], request: Any) -> Any:
     """The answer of a partition's leader. What passes is waited for."""
-    return _patiently(cluster, lambda brokers: brokers.ask_leader(topic, index, api, request))
+    return _with_retries(cluster, lambda brokers: brokers.ask_leader(topic, index, api, request))
 
 
-def _patiently(cluster: Nodes, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
+def _with_retries(cluster: Nodes, ask: Callable[[Brokers], Awaitable[Any]]) -> Any:
     async def hold() -> Any | ErrorCode:
         brokers = Brokers(brokers_of(cluster.cluster), timeout_s=PATIENCE_S)
         try:

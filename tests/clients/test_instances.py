@@ -19,7 +19,7 @@ from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
-from tests.clients.asking import init, told, told_by_leader
+from tests.clients.asking import init, outcome_of, outcome_of_leader
 from tests.harness.nodes import Nodes, running, wait_for
 from tests.processes.pairs import World, bumped_to
 
@@ -44,19 +44,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 def started(cluster: Nodes, request: InitProducerId) -> Any:
     assert request.transactional_id is not None
-    return told(cluster, request.transactional_id, INIT_PRODUCER_ID, request)
+    return outcome_of(cluster, request.transactional_id, INIT_PRODUCER_ID, request)
 
 
 def begin(cluster: Nodes, name: str, pair: InitProducerIdAnswer) -> None:
     adding = AddPartitions(name, *as_pair(pair), (TopicPartitions(TOPIC, (0,)),))
-    ((_, added),) = told(
+    ((_, added),) = outcome_of(
         cluster, name, ADD_PARTITIONS_TO_TXN, AddPartitionsToTxn((adding,), batched=False)
     ).results
     assert added.errors == ((TOPIC, ((0, ErrorCode.NONE),)),)
 
 
 def end(cluster: Nodes, name: str, pair: InitProducerIdAnswer) -> Any:
-    return told(cluster, name, END_TXN, EndTxn(name, *as_pair(pair), True))
+    return outcome_of(cluster, name, END_TXN, EndTxn(name, *as_pair(pair), True))
 
 
 def send(cluster: Nodes, name: str, pair: InitProducerIdAnswer, sequence: int, text: bytes) -> ErrorCode:
@@ -69,7 +69,7 @@ def send(cluster: Nodes, name: str, pair: InitProducerIdAnswer, sequence: int, t
         transactional=True,
     )
     request = Produce(name, -1, 5_000, (PartitionData(TOPIC, 0, batch),), 11)
-    (row,) = told_by_leader(cluster, TOPIC, 0, PRODUCE, request).partitions
+    (row,) = outcome_of_leader(cluster, TOPIC, 0, PRODUCE, request).partitions
     return ErrorCode(row.error_code)
 
 
@@ -103,7 +103,7 @@ def test_the_pair_that_is_given_says_who_asks(cluster: Nodes) -> None:
     assert started(cluster, init(pid, born + 2, of=name)) == FENCED
     assert started(cluster, init(pid, born + 3, of=name)) == FENCED, "the fencing epoch was nobody's"
     old = replace(INIT_PRODUCER_ID, versions=range(3, 4))
-    assert told(cluster, name, old, init(pid, born, of=name)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert outcome_of(cluster, name, old, init(pid, born, of=name)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.row("360.4")

@@ -1,4 +1,4 @@
-"""Retries that span the death of the coordinator, on a real cluster; who is told which code."""
+"""Retries that span the death of the coordinator, on a real cluster: which code each client receives."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from fencepost.controller.transactions.init_producer_id import InitProducerIdAns
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k26_end_txn import END_TXN
-from tests.clients.asking import init, told
+from tests.clients.asking import init, outcome_of
 from tests.clients.stories import Killed
 from tests.harness.nodes import Nodes, running
 
@@ -27,15 +27,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 @pytest.mark.row("360.3")
 def test_a_retry_that_spans_a_failover_is_answered_and_not_fenced(cluster: Nodes) -> None:
-    first = told(cluster, "retries", INIT_PRODUCER_ID, init(of="retries"))
+    first = outcome_of(cluster, "retries", INIT_PRODUCER_ID, init(of="retries"))
     again = init(first.producer_id, first.producer_epoch, of="retries")
-    bumped = told(cluster, "retries", INIT_PRODUCER_ID, again)
+    bumped = outcome_of(cluster, "retries", INIT_PRODUCER_ID, again)
     assert bumped == InitProducerIdAnswer(first.producer_id, first.producer_epoch + 1)
     killed = Killed(cluster)
     try:
-        assert told(cluster, "retries", INIT_PRODUCER_ID, again) == bumped
+        assert outcome_of(cluster, "retries", INIT_PRODUCER_ID, again) == bumped
         newer = init(first.producer_id, first.producer_epoch + 2, of="retries")
-        assert told(cluster, "retries", INIT_PRODUCER_ID, newer) == ErrorCode.PRODUCER_FENCED
+        assert outcome_of(cluster, "retries", INIT_PRODUCER_ID, newer) == ErrorCode.PRODUCER_FENCED
     finally:
         killed.restart()
 
@@ -54,8 +54,8 @@ def test_who_is_fenced_is_told_so_in_a_code_of_its_version(
     cluster: Nodes, api: Api[Any, Any], version: int, code: ErrorCode
 ) -> None:
     name = f"{api.name}-{version}"
-    first = told(cluster, name, INIT_PRODUCER_ID, init(of=name))
-    told(cluster, name, INIT_PRODUCER_ID, init(of=name))
+    first = outcome_of(cluster, name, INIT_PRODUCER_ID, init(of=name))
+    outcome_of(cluster, name, INIT_PRODUCER_ID, init(of=name))
     pair = (first.producer_id, first.producer_epoch)
     request = EndTxn(name, *pair, True) if api is END_TXN else init(*pair, of=name)
-    assert told(cluster, name, replace(api, versions=range(version, version + 1)), request) == code
+    assert outcome_of(cluster, name, replace(api, versions=range(version, version + 1)), request) == code

@@ -203,7 +203,7 @@ class Rig:
             for _ in range(TURNS_MAX):
                 if self[node].turn():
                     continue
-                if not self[node].proposer.gathering:
+                if not self[node].proposer.lingering:
                     break
                 self.now += LINGER_S
             else:

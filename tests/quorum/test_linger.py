@@ -20,41 +20,41 @@ CASES = [
 def test_an_entry_waits_for_those_just_answered(
     expected: int, waiting: int, after_s: float, over: bool
 ) -> None:
-    gather = Linger()
-    gather.expect(expected, 5.0)
-    assert gather.over(waiting, 5.0 + after_s) is over
+    linger = Linger()
+    linger.expect(expected, 5.0)
+    assert linger.over(waiting, 5.0 + after_s) is over
 
 
-def missed(gather: Linger, now_s: float) -> bool:
+def missed(linger: Linger, now_s: float) -> bool:
     """One entry of a client that never comes back; whether the entry waited for it."""
-    gather.expect(10, now_s)
-    waited = not gather.over(1, now_s)
-    gather.over(1, now_s + LINGER_S)
+    linger.expect(10, now_s)
+    waited = not linger.over(1, now_s)
+    linger.over(1, now_s + LINGER_S)
     return waited
 
 
 def test_after_each_miss_twice_as_many_entries_wait_for_nobody() -> None:
-    gather = Linger()
-    waited = [missed(gather, float(round_)) for round_ in range(1 + 1 + 1 + 2 + 1 + 4 + 1)]
+    linger = Linger()
+    waited = [missed(linger, float(round_)) for round_ in range(1 + 1 + 1 + 2 + 1 + 4 + 1)]
     assert waited == [True, False, True, False, False, True, False, False, False, False, True]
 
 
 def test_the_rests_have_a_bound() -> None:
-    gather = Linger()
-    waited = [missed(gather, float(round_)) for round_ in range(6 * RESTS_MAX)]
+    linger = Linger()
+    waited = [missed(linger, float(round_)) for round_ in range(6 * RESTS_MAX)]
     longest = max(len(run) for run in "".join("w" if each else "-" for each in waited).split("w"))
     assert longest == RESTS_MAX
 
 
 def test_who_comes_back_ends_the_rests() -> None:
-    gather = Linger()
+    linger = Linger()
     for round_ in range(4):
-        missed(gather, float(round_))
-    while not missed(gather, 50.0):
+        missed(linger, float(round_))
+    while not missed(linger, 50.0):
         pass
     for _ in range(RESTS_MAX):
-        gather.expect(2, 60.0)
-        gather.over(2, 60.0)
-    assert missed(gather, 70.0)
-    assert not missed(gather, 71.0)
-    assert missed(gather, 72.0)
+        linger.expect(2, 60.0)
+        linger.over(2, 60.0)
+    assert missed(linger, 70.0)
+    assert not missed(linger, 71.0)
+    assert missed(linger, 72.0)

@@ -58,7 +58,7 @@ def test_a_patient_request_goes_with_the_next_entry_before_what_came_after_it(th
     deferrable = ask_patiently(three)
     three.turn(1)
     assert three[1].journal.last_index == last
-    assert not three[1].proposer.gathering, "nobody hurries for it: the next tick is soon enough"
+    assert not three[1].proposer.lingering, "nobody hurries for it: the next tick is soon enough"
     other = three.allocate(1)
     three.turn(1)
     three.flow()

@@ -7,7 +7,7 @@ from tests.audit.spark.checks.rows import Story
 Expected = tuple[str, ...]
 CASES: dict[str, tuple[Callable[[Story], None], Expected, bool]] = {}
 """By an id that reads as a sentence: a story; "check.rule" of each finding ("?check.rule": unknown); whether
-it is told apart, among those that make the others' logs unknown."""
+it is kept apart, among those that make the others' logs unknown."""
 
 
 def case(*expected: str, apart: bool = False) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
