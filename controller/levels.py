@@ -16,9 +16,10 @@ import msgspec
 
 from fencepost.controller import voters
 from fencepost.controller.decision import Decision
-from fencepost.controller.errors import InvalidRequest
+from fencepost.controller.errors import InvalidRequest, UnsupportedVersion
 from fencepost.controller.features import FEATURES, METADATA_VERSION
 from fencepost.controller.view import View
+from fencepost.records.levels import GROUP_LOG
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import NodeId
 
@@ -61,6 +62,16 @@ def bootstrap_records(view: View, formatted: int) -> tuple[FeatureLevelRecord, .
     if not formatted or not is_new(view):
         return ()
     return (FeatureLevelRecord(name=LOG_LEVEL, feature_level=formatted),)
+
+
+def require_group_log(view: View) -> None:
+    """Raises UnsupportedVersion while ``__consumer_offsets`` cannot be written: the log level is too low."""
+    level = in_force(view)
+    if level < GROUP_LOG:
+        raise UnsupportedVersion(
+            f"consumer groups need log level {GROUP_LOG}, the cluster has {level}: upgrade every node, then "
+            f"run `fencepost features upgrade --log-level {GROUP_LOG}`"
+        )
 
 
 def decide_describe(view: View, own: NodeId, highest: Mapping[NodeId, int]) -> Decision[LogLevels]:

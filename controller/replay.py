@@ -9,11 +9,17 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.controller import brokers, features, migration, producer_ids, topics, voters
+from fencepost.controller.groups import offset_tables as offsets
+from fencepost.controller.groups import tables as groups
 from fencepost.controller.transactions import states as transactions
 from fencepost.controller.view import ImageHeader, MutableView
 from fencepost.records.control import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
+from fencepost.records.end_marker import EndMarker
 from fencepost.records.entry import Entry, LoggedBatch
+from fencepost.records.group_log import UnknownGroupRecord
+from fencepost.records.group_metadata import GroupForgotten, GroupMetadata
 from fencepost.records.invariant import InvariantViolation
+from fencepost.records.offset_commit import OffsetCommitRecord, OffsetForgotten
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
@@ -28,11 +34,15 @@ from fencepost.records.schema import (
     ZkMigrationStateRecord,
 )
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
-from fencepost.records.types import ImageVersion
+from fencepost.records.types import ImageVersion, Offset
 
 
 def _nothing(view: MutableView, record: object) -> None:
     """The record says something to readers of the log and nothing to the image."""
+
+
+def _nothing_at(view: MutableView, record: object, offset: Offset) -> None:
+    """As ``_nothing``, of a record of ``__consumer_offsets``."""
 
 
 REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
@@ -55,6 +65,17 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     SnapshotHeader: _nothing,
     Voters: voters.replay_voters,
 }
+
+
+REPLAY_AT: Final[dict[type, Callable[[MutableView, Any, Offset], None]]] = {
+    EndMarker: offsets.replay_end,
+    GroupForgotten: groups.replay_forgotten,
+    GroupMetadata: groups.replay,
+    OffsetCommitRecord: offsets.replay,
+    OffsetForgotten: offsets.replay_forgotten,
+    UnknownGroupRecord: _nothing_at,
+}
+"""Of the records of ``__consumer_offsets``, which are given their own offset, too."""
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -94,26 +115,37 @@ def apply(
     ends = list(before.log_ends)
     for batch in batches:
         if not replayed:
-            replay_records(view, batch.records)
+            replay_records(view, batch.records, ends[batch.log])
         ends[batch.log] += batch.count
     version = ImageVersion(before.version + 1)
     view.header = ImageHeader(version, entry.controller_epoch, leader_id, (ends[0], ends[1], ends[2]))
     return Applied(before, version)
 
 
-def replay_record(view: MutableView, record: object) -> None:
+def replay_record(view: MutableView, record: object, offset: int = 0) -> None:
     """Replay one record. An unknown type is our bug: the log holds only what we wrote."""
-    replay_records(view, (record,))
+    replay_records(view, (record,), offset)
 
 
-def replay_records(view: MutableView, records: Iterable[object]) -> None:
-    """Replay records, in their order."""
+def replay_records(view: MutableView, records: Iterable[object], first: int = 0) -> None:
+    """Replay records, in their order.
+
+    ``first``: the offset of the first of them that is of ``__consumer_offsets``.
+    """
     for record in records:
         replay = REPLAY.get(type(record))
-        if replay is None:
+        if replay is not None:
+            replay(view, record)
+            continue
+        replay_at = REPLAY_AT.get(type(record))
+        if replay_at is None:
             raise InvariantViolation(f"no replay for {type(record).__name__}")
-        replay(view, record)
+        replay_at(view, record, Offset(first))
+        first += 1
 
 
 def _changes_leader(batches: Sequence[LoggedBatch]) -> bool:
-    return bool(batches) and batches[0].control and isinstance(batches[0].records[0], LeaderChange)
+    if not batches or not batches[0].control:
+        return False
+    records = batches[0].records  # empty where this version knows none of them
+    return bool(records) and isinstance(records[0], LeaderChange)

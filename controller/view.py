@@ -12,7 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -26,9 +26,13 @@ KEY_BYTES_MAX: Final = 480  # LMDB's limit is 511; a table prefix and a generati
 
 
 class Table(Generic[K, V]):
-    """A typed table of the image. ``encode_key`` must keep the order of keys."""
+    """A typed table of the image. ``encode_key`` must keep the order of keys.
 
-    __slots__ = ("decode_key", "decode_value", "encode_key", "encode_value", "name")
+    ``log``   whose records change it. Replay of a record reads and writes only tables of the record's own
+              log, so it does not matter how records of several logs lie between each other in an entry.
+    """
+
+    __slots__ = ("decode_key", "decode_value", "encode_key", "encode_value", "log", "name")
 
     def __init__(
         self,
@@ -36,8 +40,11 @@ class Table(Generic[K, V]):
         value_type: type[V],
         encode_key: Callable[[K], bytes],
         decode_key: Callable[[bytes], K],
+        *,
+        log: Log = Log.METADATA,
     ) -> None:
         self.name = name
+        self.log = log
         self.encode_key = encode_key
         self.decode_key = decode_key
         self.encode_value: Callable[[V], bytes] = msgspec.msgpack.Encoder().encode
@@ -104,7 +111,9 @@ class MutableView(View, Protocol):
         """Remove ``key``; nothing happens if it is not there."""
 
 
-_DELETED: Final = object()
+DELETED: Final = object()
+"""In an overlay's rows: the row below is deleted."""
+
 _MISSING: Final = object()
 
 
@@ -126,7 +135,7 @@ class Overlay:
         if rows is not None:
             value = rows.get(key, _MISSING)
             if value is not _MISSING:
-                return None if value is _DELETED else value
+                return None if value is DELETED else value
         return self._base.get(table, key)
 
     def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
@@ -149,17 +158,17 @@ class Overlay:
         for key, value in self._base.scan(table, after):
             at = encode(key)
             while mine is not None and mine[0] < at:
-                if rows[mine[1]] is not _DELETED:
+                if rows[mine[1]] is not DELETED:
                     yield mine[1], rows[mine[1]]
                 mine = next(here, None)
             if mine is not None and mine[0] == at:
-                if rows[mine[1]] is not _DELETED:
+                if rows[mine[1]] is not DELETED:
                     yield mine[1], rows[mine[1]]
                 mine = next(here, None)
             else:
                 yield key, value
         while mine is not None:
-            if rows[mine[1]] is not _DELETED:
+            if rows[mine[1]] is not DELETED:
                 yield mine[1], rows[mine[1]]
             mine = next(here, None)
 
@@ -174,7 +183,7 @@ class Overlay:
 
     def delete(self, table: Table[K, V], key: K) -> None:
         """Implements ``MutableView.delete``."""
-        self.put(table, key, cast(V, _DELETED))
+        self.put(table, key, DELETED)  # type: ignore[misc]  # it is no V, and a cast is a call
 
     def has_written(self, table: Table[Any, Any]) -> bool:
         """A row of ``table`` was set or removed here."""
@@ -194,11 +203,19 @@ class Overlay:
                 rows[key] = before
 
     def write_to(self, target: MutableView) -> None:
-        """Move every change to ``target``, in a fixed order, and forget them here."""
+        """Move every change to ``target``, in a fixed order if it writes them out, and forget them here."""
+        if isinstance(target, Overlay) and target._undo is None:
+            # In memory no order is seen: this takes a fifth of the time.
+            for table, rows in self._rows.items():
+                if rows:
+                    target._rows.setdefault(table, {}).update(rows)
+            self._rows = {}
+            target.header = self.header
+            return
         for table in sorted(self._rows, key=lambda each: each.name):
             rows = self._rows[table]
             for key in sorted(rows, key=table.encode_key):
-                if rows[key] is _DELETED:
+                if rows[key] is DELETED:
                     target.delete(table, key)
                 else:
                     target.put(table, key, rows[key])
@@ -221,7 +238,7 @@ class EntryOverlay(Overlay):
         if rows is not None:
             value = rows.get(key, _MISSING)
             if value is not _MISSING:
-                return None if value is _DELETED else value
+                return None if value is DELETED else value
         at = (table, key)
         value = self._read.get(at, _MISSING)
         if value is _MISSING:

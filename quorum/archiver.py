@@ -18,14 +18,13 @@ from fencepost.controller.replay import Applied, apply
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.quorum.journal import REGULAR, Journal
 from fencepost.records.batch import stamp
-from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records
+from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_records, placed
 from fencepost.records.invariant import invariant
-from fencepost.records.types import Log, LogIndex
+from fencepost.records.types import LOGS, Log, LogIndex
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.store import Store
 
 MARK: Final = "archive.mark"
-ARCHIVED_LOGS: Final = (Log.METADATA, Log.TRANSACTION_STATE)
 
 
 class ArchiveConfig(Protocol):
@@ -41,7 +40,11 @@ class ArchiveConfig(Protocol):
 
     @property
     def archive_bytes_max(self) -> int:
-        """Retention per log; -1: keep everything."""
+        """Retention of each log but ``__consumer_offsets``; -1: keep everything."""
+
+    @property
+    def group_archive_bytes_max(self) -> int:
+        """Retention of ``__consumer_offsets``; -1: keep everything."""
 
 
 class Archiver:
@@ -59,9 +62,7 @@ class Archiver:
         self._store = store
         self._log = log
         root = config.directory / "archive"
-        self.archives = {
-            log: Archive.open(root, log, segment_bytes=config.segment_bytes) for log in ARCHIVED_LOGS
-        }
+        self.archives = {log: Archive.open(root, log, segment_bytes=config.segment_bytes) for log in LOGS}
         for archive in self.archives.values():
             if archive.cut is not None:
                 log.warning(
@@ -87,10 +88,10 @@ class Archiver:
 
         After a crash the archive may be ahead of the image: what it has already is what was committed.
         """
-        for log, batch in entry.batches:
-            archive = self.archives.get(log)
-            if archive is not None and before.log_end(log) >= archive.end:
-                archive.append(stamp(batch, before.log_end(log), after.controller_epoch))
+        for log, base_offset, batch in placed(entry, before.log_ends):
+            archive = self.archives[log]
+            if base_offset >= archive.end:
+                archive.append(stamp(batch, base_offset, after.controller_epoch))
 
     def write(self) -> None:
         """Hand what is buffered to the OS: other processes see it, a killed process does not lose it."""
@@ -104,12 +105,14 @@ class Archiver:
             archive.sync()
 
     def synced(self, index: LogIndex, header: ImageHeader) -> None:
-        """Everything up to (index, header) was written before a ``sync`` that has ended."""
+        """A snapshot of (index, header) is there, and the archive up to it was synced: retention may cut."""
         if index > self._mark[0]:
             self._set_mark(index, header)
-            if self._config.archive_bytes_max >= 0:
-                for archive in self.archives.values():
-                    archive.retain(bytes_max=self._config.archive_bytes_max)
+            for log, archive in self.archives.items():
+                of_groups = log is Log.CONSUMER_OFFSETS
+                kept = self._config.group_archive_bytes_max if of_groups else self._config.archive_bytes_max
+                if kept >= 0:
+                    archive.retain(kept, header.log_end(log))
 
     def jumped(self, index: LogIndex, header: ImageHeader) -> None:
         """A snapshot was installed: what lies between is a hole, recorded as one."""
@@ -135,10 +138,10 @@ class Archiver:
         """Append what the image has and the archive lacks."""
         refilled = 0
         for entry, before, after in _walk(journal, self._mark, applied):
-            for log, batch in entry.batches:
-                archive = self.archives.get(log)
-                if archive is not None and before.log_end(log) >= archive.end:
-                    archive.append(stamp(batch, before.log_end(log), after.controller_epoch))
+            for log, base_offset, batch in placed(entry, before.log_ends):
+                archive = self.archives[log]
+                if base_offset >= archive.end:
+                    archive.append(stamp(batch, base_offset, after.controller_epoch))
                     refilled += 1
         header = self._store.image.header
         for log, archive in self.archives.items():
@@ -174,5 +177,5 @@ def _walk(
 
 def _counted(batch: LoggedBatch) -> LoggedBatch:
     """The batch without the records that change tables; a LeaderChange still changes the header."""
-    kept = batch.records[:1] if batch.control else ()
+    kept = batch.records[:1] if batch.control and batch.log is Log.METADATA else ()
     return LoggedBatch(batch.log, batch.control, kept, batch.count)

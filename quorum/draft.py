@@ -8,14 +8,16 @@ Budget      decisions share an entry up to ``ENTRY_COST_MAX``, so every node app
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
-from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError
+from fencepost.controller import levels
+from fencepost.controller.errors import ApiError, ErrorCode, UnknownServerError, UnsupportedVersion
 from fencepost.controller.replay import replay_records
 from fencepost.controller.view import EntryOverlay, ImageHeader, View
 from fencepost.quorum.port import Submission, Writes
 from fencepost.records.batch import RecordParts, encode_batch
 from fencepost.records.entry import ENTRY_BYTES_MAX, LoggedBatch
+from fencepost.records.group_log import GroupRecord, encode_group_batches
 from fencepost.records.logged import (
     ENTRY_COST_MAX,
     RECORD_COST,
@@ -27,12 +29,16 @@ from fencepost.records.types import LOGS, Log
 from fencepost.snapshots.store import HALTING
 
 _METADATA: Final = Log.METADATA
+_GROUPS: Final = Log.CONSUMER_OFFSETS
+
+_ONE_BATCH_LOGS: Final = (Log.METADATA, Log.TRANSACTION_STATE)
 
 DECISIONS_MAX: Final = 1024  # requests decided into one entry
 OVERSHOOT_COST_MAX: Final = 64 * 1024
 """A decision may pass the budget by so much. So a small one is never decided twice; only a large one
 waits for an entry of its own."""
 
+BATCH_OVERHEAD_BYTES_MAX: Final = 66  # header and frame, of a batch that a group record may need for itself
 RECORD_OVERHEAD_BYTES_MAX: Final = 24  # lengths and deltas that a batch writes around a key and a value
 DECISION_BYTES_MAX: Final = ENTRY_BYTES_MAX - 1024  # of one decision's records; the rest is headers
 
@@ -107,22 +113,34 @@ class Draft:
         try:
             encoded: list[tuple[StateRecord, Log, RecordParts]] = []
             size, cost = 0, decision.extra_cost
+            writes_groups = False
             for record in records:
                 log, parts = encode_record(record)
                 key, value, _ = parts
                 length = len(key or b"") + len(value or b"")
                 size += length + RECORD_OVERHEAD_BYTES_MAX
-                cost += length + (RECORD_COST if log is _METADATA else cost_beside_bytes(record))
+                if log is _METADATA:
+                    cost += length + RECORD_COST
+                else:
+                    cost += length + cost_beside_bytes(record)
+                    if log is _GROUPS:
+                        size += BATCH_OVERHEAD_BYTES_MAX
+                        writes_groups = True
                 encoded.append((record, log, parts))
+            if writes_groups:
+                levels.require_group_log(overlay)
             if size > DECISION_BYTES_MAX:
                 self.refuse(request, DecisionTooLarge(size))
                 return True
             beside = self.cost + cost > ENTRY_COST_MAX + OVERSHOOT_COST_MAX
             if self.cost and (beside or self.bytes + size > DECISION_BYTES_MAX):
                 return False
-            replay_records(overlay, records)
+            replay_records(overlay, records, self._ends[_GROUPS])
         except HALTING:
             raise
+        except UnsupportedVersion as too_low:  # of ``require_group_log``: nothing is replayed yet
+            self.refuse(request, too_low)
+            return True
         except Exception as error:  # noqa: BLE001 - around one request's decision
             overlay.undo()
             self._violated(request, error)
@@ -154,12 +172,19 @@ class Draft:
 
     def batches(self, now_ms: int) -> tuple[tuple[Log, bytes], ...]:
         """As they go into the entry."""
-        return tuple(
-            (log, encode_batch(self._parts[log], timestamp_ms=now_ms)) for log in LOGS if self._parts[log]
-        )
+        batches = [
+            (log, encode_batch(self._parts[log], timestamp_ms=now_ms))
+            for log in _ONE_BATCH_LOGS
+            if self._parts[log]
+        ]
+        if self._parts[_GROUPS]:
+            records = cast(list[GroupRecord], self._records[_GROUPS])
+            encoded = encode_group_batches(records, self._parts[_GROUPS], now_ms)
+            batches += [(_GROUPS, batch) for batch in encoded]
+        return tuple(batches)
 
     def logged(self) -> tuple[LoggedBatch, ...]:
-        """The same, as apply takes them."""
+        """The records, as apply takes them. Those of a log are one batch here: it counts them only."""
         return tuple(
             LoggedBatch(log, False, tuple(self._records[log]), len(self._records[log]))
             for log in LOGS

@@ -37,6 +37,7 @@ from fencepost.quorum.quarantine import Quarantine
 from fencepost.quorum.raft_log import APPLY_S_MAX, LEADER, RaftLog
 from fencepost.quorum.readmission import Readmission
 from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.quorum.skipped_records import warn_of_skipped
 from fencepost.quorum.snapshotter import Snapshotter
 from fencepost.quorum.succession import Succession
 from fencepost.quorum.transport import PeerTransport, Send
@@ -223,13 +224,13 @@ class Replica:
         if proposer.must_resign:
             proposer.must_resign = False
             self.raft.resign()
-        if self._leaves_rest(until_s):
+        if self._clock() > until_s and self._leaves_rest():
             self._answers_deferred = proposer.answers_due
             return True
         self._answers_deferred = proposer.answers_due and proposer.has_batch
         if not self._answers_deferred:
             proposer.answer()
-            if self._leaves_rest(until_s):
+            if self._clock() > until_s and self._leaves_rest():
                 return True
         self._rest_is_left = False
         proposer.pump()
@@ -237,9 +238,9 @@ class Replica:
         more = self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
         return more or self._save_is_due
 
-    def _leaves_rest(self, until_s: float) -> bool:
+    def _leaves_rest(self) -> bool:
         """The turn has no time left: what follows is the next one's, whatever that one's first steps take."""
-        if self._rest_is_left or self._clock() <= until_s:
+        if self._rest_is_left:
             return False
         self._rest_is_left = True
         return True
@@ -314,6 +315,8 @@ class Replica:
         overlay.header = self.store.image.header
         outcome = apply(overlay, entry, batches, replayed=decided is not None)
         if isinstance(outcome, Applied):
+            if decided is None:
+                warn_of_skipped(batches, self.log)
             may_raise_level = overlay.has_written(FEATURES)
             overlay.write_to(self.store.image)
             self.archiver.applied(entry, outcome.before, self.store.image.header)

@@ -24,7 +24,8 @@ class ReplicaConfig:
     snapshot_entries: int = 50_000
     snapshot_bytes: int = 16 * 1024 * 1024
     segment_bytes: int = 64 * 1024 * 1024
-    archive_bytes_max: int = -1  # retention of the archive per log; -1: unlimited
+    archive_bytes_max: int = -1  # retention of the archive of each log but the next one; -1: unlimited
+    group_archive_bytes_max: int = -1  # the same, of ``__consumer_offsets``
     log_level_max: int = LEVEL_MAX  # the highest that this node reads
     log_level_formatted: int = 0  # at which the cluster of ``initial_voters`` is born
     sync: bool = True  # False: simulations, which lose unflushed writes by abandoning the transaction

@@ -45,6 +45,7 @@ HEADERS_MAX: Final = 1024  # of one record; Kafka has no limit, its clients set 
 _BASE_OFFSET: Final = field("base_offset")
 _LEADER_EPOCH: Final = field("leader_epoch")
 _CRC: Final = fields_of("crc")
+_LAST_OFFSET_DELTA: Final = fields_of("last_offset_delta")
 _MAX_TIMESTAMP: Final = fields_of("max_timestamp_ms")
 _NULL: Final = signed(-1)
 
@@ -258,6 +259,11 @@ def stamped_ms(batch: bytes) -> int:
     return int(_MAX_TIMESTAMP.unpack_from(batch)[0])
 
 
+def record_count(batch: bytes) -> int:
+    """How many offsets a batch takes that was decoded before, or that this node encoded."""
+    return int(_LAST_OFFSET_DELTA.unpack_from(batch)[0]) + 1
+
+
 def stamp(batch: bytes, base_offset: Offset, leader_epoch: Term) -> bytes:
     """The same batch at another place in a log, under another leader. Neither is under the CRC."""
     return b"".join(
@@ -281,13 +287,14 @@ def _encode_records(records: Sequence[RecordParts]) -> bytes:
     append = parts.append
     varints = SIGNED
     for delta, (key, value, headers) in enumerate(records):
-        if key is None and value is not None and not headers and delta < SIGNED_KNOWN and len(value) < 8000:
-            # attributes and timestamp delta, both 0; key length -1; no headers
-            offset, size = varints[delta], varints[len(value)]
-            length = len(offset) + len(size) + len(value) + 4
-            append(b"%b\0\0%b\x01%b%b\0" % (varints[length], offset, size, value))
-        else:
+        if value is None or headers or delta >= SIGNED_KNOWN or len(value) + len(key or b"") >= 8000:
             append(_encode_record(delta, key, value, headers))
+            continue
+        # attributes and timestamp delta, both 0; key; value; no headers
+        offset, size = varints[delta], varints[len(value)]
+        sized_key = _NULL if key is None else varints[len(key)] + key
+        length = len(offset) + len(sized_key) + len(size) + len(value) + 3
+        append(b"%b\0\0%b%b%b%b\0" % (varints[length], offset, sized_key, size, value))
     return b"".join(parts)
 
 
@@ -322,9 +329,15 @@ def decode_records(
         else:
             length, position = read_signed(raw, position)
         end = position + length
-        if raw[position + 1] == 0 and raw[position + 2] < 0x80 and raw[position + 3] == 1:  # as by most
-            time_delta, delta, key = 0, (raw[position + 2] >> 1) ^ -(raw[position + 2] & 1), None
+        size = raw[position + 3]
+        if raw[position + 1] == 0 and raw[position + 2] < 0x80 > size and (size == 1 or not size & 1):
+            # The same time, a delta of one byte, and no key or a short one, as almost always.
+            time_delta, delta = 0, (raw[position + 2] >> 1) ^ -(raw[position + 2] & 1)
             position += 4
+            if size == 1:
+                key = None
+            else:
+                key, position = raw[position : position + (size >> 1)], position + (size >> 1)
         else:
             time_delta, position = read_signed(raw, position + 1)
             delta, position = read_signed(raw, position)

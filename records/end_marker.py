@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.records.batch import Batch, encode_batch
+from fencepost.records.batch import Batch, Header, encode_batch
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
@@ -41,11 +41,8 @@ class EndMarker:
 
 def encode_end_marker(marker: EndMarker, *, base_offset: Offset, leader_epoch: Term, now_ms: int) -> bytes:
     """The control batch. Inverse: ``end_marker(decode_batch(...))``."""
-    version = marker.version
-    headers = ((VERSION_HEADER, _VERSION.pack(version)),) if version != NO_VERSION else ()
-    key = _KEY.pack(0, _COMMIT if marker.committed else _ABORT)
     return encode_batch(
-        ((key, _VALUE.pack(0, marker.coordinator_epoch), headers),),
+        (marker_parts(marker),),
         timestamp_ms=now_ms,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
@@ -54,6 +51,14 @@ def encode_end_marker(marker: EndMarker, *, base_offset: Offset, leader_epoch: T
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
     )
+
+
+def marker_parts(marker: EndMarker) -> tuple[bytes, bytes, tuple[Header, ...]]:
+    """Key, value and headers of the record in the control batch."""
+    version = marker.version
+    headers = ((VERSION_HEADER, _VERSION.pack(version)),) if version != NO_VERSION else ()
+    key = _KEY.pack(0, _COMMIT if marker.committed else _ABORT)
+    return key, _VALUE.pack(0, marker.coordinator_epoch), headers
 
 
 def end_marker(batch: Batch) -> EndMarker | None:

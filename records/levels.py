@@ -6,17 +6,21 @@ level from which on it is written; what was written below it is read for ever.
 
   0   what the first version wrote; there is no row.
   1   LeaderChange records have version 0, the one that Apache Kafka reads.
+  2   ``__consumer_offsets`` is written, in entries of a layout of their own (records/entry.py).
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 1
+LEVEL_MAX: Final = 2
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
 """From this level on a LeaderChange is written in version 0."""
+
+GROUP_LOG: Final = 2
+"""From this level on ``__consumer_offsets`` is written, and an entry may hold several batches of it."""
 
 
 class LevelTooHigh(Exception):

@@ -48,6 +48,7 @@ NO_EPOCH: Final = -1
 
 _I16: Final = struct.Struct(">h")
 _KEY_PREFIX: Final = struct.Struct(">hh")  # version, length of the id
+_KEY_VERSION_PREFIX: Final = _I16.pack(KEY_VERSION)
 _VALUE_PREFIX: Final = _I16.pack(VALUE_VERSION)
 
 
@@ -145,15 +146,15 @@ def decode_transaction(
     """
     if key is None or len(key) < _I16.size:
         raise CorruptData(f"a transaction record with key {key!r}, expected a version and an id")
-    if _I16.unpack_from(key)[0] != KEY_VERSION:
+    if not key.startswith(_KEY_VERSION_PREFIX):
         return None
     transactional_id = _decode_key(key)
     if value is None:
         return TransactionForgotten(transactional_id)
-    if len(value) < _I16.size:
-        raise CorruptData(f"a transaction value of {len(value)} bytes")
-    version = _I16.unpack_from(value)[0]
-    if version != VALUE_VERSION:
+    if not value.startswith(_VALUE_PREFIX):
+        if len(value) < _I16.size:
+            raise CorruptData(f"a transaction value of {len(value)} bytes")
+        version = _I16.unpack_from(value)[0]
         raise CorruptData(f"transaction value version {version}, expected {VALUE_VERSION}")
     values = read_value(value, _I16.size) or read_value_generally(value, _I16.size)
     return TransactionStateRecord(transactional_id=transactional_id, **values)

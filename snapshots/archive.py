@@ -189,15 +189,17 @@ class Archive:
         self._save_holes((*kept, Hole(first, offset)))
         self.end = self._written_end = self.durable_end = offset
 
-    def retain(self, bytes_max: int) -> Offset:
+    def retain(self, bytes_max: int, below: Offset) -> Offset:
         """Delete the oldest segments while all of them together are larger than ``bytes_max``.
 
-        Only flushed, full segments go. Returns ``start``: what lies before it is history lost, not state.
+        Only flushed, full segments go, and of those only what lies before ``below``, the newest snapshot's
+        place: the snapshot and the archive behind it make the state. Returns ``start``: what lies before it
+        is history lost, not state.
         """
         sizes = [segment.path.stat().st_size for segment in self._segments]
         total = sum(sizes)
-        for segment, size in zip(tuple(self._segments), sizes, strict=True):
-            if total <= bytes_max or not segment.sealed or segment is self._segments[-1]:
+        for segment, following, size in zip(tuple(self._segments), self._segments[1:], sizes, strict=False):
+            if total <= bytes_max or not segment.sealed or following.base > below:
                 break
             segment.path.unlink()
             with self._lock:

@@ -18,30 +18,33 @@ from fencepost.controller import (
     topics,
     voters,
 )
+from fencepost.controller.groups.offset_tables import OFFSET_TABLES
+from fencepost.controller.groups.tables import MEMBERSHIP_TABLES
 from fencepost.controller.transactions.states import TRANSACTION_TABLES
 from fencepost.controller.view import ImageHeader, Table
 from fencepost.records.invariant import InvariantViolation
 
-TABLES: Final[dict[str, Table[Any, Any]]] = {
-    table.name: table
-    for table in (
-        brokers.BROKERS,
-        cluster_version.CLUSTER_VERSION,
-        features.FEATURES,
-        migration_phase.MIGRATION,
-        producer_ids.PRODUCER_IDS,
-        topics.COLLIDING,
-        topics.HOSTED,
-        topics.PARTITIONS,
-        topics.TOPICS,
-        topics.TOPIC_NAMES,
-        voters.QUORUM,
-        *TRANSACTION_TABLES,
-    )
-}
+_TABLES: Final[tuple[Table[Any, Any], ...]] = (
+    brokers.BROKERS,
+    cluster_version.CLUSTER_VERSION,
+    features.FEATURES,
+    migration_phase.MIGRATION,
+    producer_ids.PRODUCER_IDS,
+    topics.COLLIDING,
+    topics.HOSTED,
+    topics.PARTITIONS,
+    topics.TOPICS,
+    topics.TOPIC_NAMES,
+    voters.QUORUM,
+    *MEMBERSHIP_TABLES,
+    *OFFSET_TABLES,
+    *TRANSACTION_TABLES,
+)
+TABLES: Final[dict[str, Table[Any, Any]]] = {table.name: table for table in _TABLES}
 
 Row = tuple[str, bytes, bytes]  # table name, encoded key, encoded value
 
+_GENERATION: Final = struct.Struct(">I")
 _PREFIX: Final = struct.Struct(">IB")  # generation, length of the table's name
 
 
@@ -57,6 +60,13 @@ def scan_rows(txn: Any, db: Any, prefix: bytes, after: bytes | None = None) -> I
             return
         yield key[len(prefix) :], bytes(cursor.value())
         found = cursor.next()
+
+
+def scan_generation(txn: Any, db: Any, generation: int) -> Iterator[tuple[tuple[str, bytes], bytes]]:
+    """((table name, encoded key), encoded value) of every row of a generation; ``txn`` is lmdb's."""
+    for key, value in scan_rows(txn, db, _GENERATION.pack(generation)):
+        end = 1 + key[0]  # of the table's name
+        yield (key[1:end].decode(), key[end:]), value
 
 
 def as_bytes(found: bytes | memoryview | None) -> bytes | None:

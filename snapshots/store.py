@@ -20,17 +20,27 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import lmdb
 import msgspec
 
-from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader, Overlay, Table
+from fencepost.controller.view import DELETED, KEY_BYTES_MAX, ImageHeader, Overlay, Table
 from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.logged import ENTRY_COST_MAX
 from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
-from fencepost.snapshots.rows import TABLES, Row, as_bytes, decode_header, row_key, scan_rows, table_prefix
+from fencepost.snapshots.rows import (
+    TABLES,
+    Row,
+    as_bytes,
+    decode_header,
+    row_key,
+    scan_generation,
+    scan_rows,
+    table_prefix,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -220,6 +230,7 @@ class _Rows:
     def __init__(self, store: "Store", header: ImageHeader) -> None:
         self._store = store
         self._cache: OrderedDict[tuple[str, Any], Any] = OrderedDict()  # the one read first is first
+        self._prefixes: dict[str, bytes] = {}  # of this generation's keys, by table
         self.header = header
         self.room = ENTRY_COST_MAX
 
@@ -250,20 +261,28 @@ class _Rows:
                 return
             at = page[-1][0]
 
-    def put(self, table: Table[K, V], key: K, value: V) -> None:
-        """Implements ``MutableView.put``."""
-        self._store.txn.put(self._key(table, key), table.encode_value(value), db=self._store.image_db)
-        self._remember((table.name, key), value)
-
-    def delete(self, table: Table[K, V], key: K) -> None:
-        """Implements ``MutableView.delete``."""
-        self._store.txn.delete(self._key(table, key), db=self._store.image_db)
-        self._remember((table.name, key), None)
+    def take(self, rows: dict[Table[Any, Any], dict[Any, Any]]) -> None:
+        """Write what an overlay holds, in the order of tables and keys. Each key is encoded once."""
+        txn, db = self._store.txn, self._store.image_db
+        for table in sorted(rows, key=attrgetter("name")):
+            written, name, encode_value = rows[table], table.name, table.encode_value
+            for at, key in sorted([(self._key(table, key), key) for key in written], key=itemgetter(0)):
+                value = written[key]
+                if value is DELETED:
+                    txn.delete(at, db=db)
+                    self._cache.pop((name, key), None)  # most are of indexes, and never looked for again
+                else:
+                    txn.put(at, encode_value(value), db=db)
+                    self._remember((name, key), value)
 
     def _key(self, table: Table[K, V], key: K) -> bytes:
         encoded = table.encode_key(key)
-        invariant(len(encoded) <= KEY_BYTES_MAX, "key too long", table=table.name, bytes=len(encoded))
-        return row_key(self._store.generation, table.name, encoded)
+        if len(encoded) > KEY_BYTES_MAX:
+            invariant(False, "key too long", table=table.name, bytes=len(encoded))
+        prefix = self._prefixes.get(table.name)
+        if prefix is None:
+            prefix = self._prefixes[table.name] = table_prefix(self._store.generation, table.name)
+        return prefix + encoded
 
     def _remember(self, at: tuple[str, Any], value: Any) -> None:
         if len(self._cache) >= CACHED_ROWS_MAX:
@@ -279,31 +298,42 @@ class Image(Overlay):
     half as many pages.
     """
 
-    __slots__ = ("_saved", "_store")
+    __slots__ = ("_saved", "_store", "_stored")
 
     def __init__(self, store: "Store", header: ImageHeader | None = None) -> None:
         self._store = store
         self._saved: ImageHeader | None = None
-        super().__init__(_Rows(store, header or decode_header(store.meta_get("header"))))
+        self._stored = _Rows(store, header or decode_header(store.meta_get("header")))
+        super().__init__(self._stored)
 
     @property
     def rows_unsaved(self) -> int:
         """Rows that were written since the last ``save``."""
         return sum(map(len, self._rows.values()))
 
+    def encoded_rows(self) -> Iterator[Row]:
+        """Every row, saved or not, in the order of table names and encoded keys. All are read first."""
+        store = self._store
+        rows = dict(scan_generation(store.txn, store.image_db, store.generation))
+        for table, written in self._rows.items():
+            for key, value in written.items():
+                at = table.name, table.encode_key(key)
+                if value is DELETED:
+                    rows.pop(at, None)
+                else:
+                    rows[at] = table.encode_value(value)
+        return ((name, key, rows[name, key]) for name, key in sorted(rows))
+
     def save(self) -> None:
         """Rows and header into the open transaction, together."""
         if self.header is not self._saved:
-            self.write_to(self._base)  # type: ignore[arg-type]  # _Rows is a MutableView
+            self._stored.take(self._rows)
+            self._rows.clear()
+            self._stored.header = self.header
             self._store.meta_put("header", msgspec.msgpack.encode(self.header))
             self._saved = self.header
 
 
 def image_digest(store: Store) -> str:
     """Digest of the image as it is now, saved or not (tests, simulations). Changes nothing."""
-    rows = (
-        (name, TABLES[name].encode_key(key), TABLES[name].encode_value(value))
-        for name in sorted(TABLES)
-        for key, value in store.image.items(TABLES[name])
-    )
-    return digest_of(store.image.header, rows)
+    return digest_of(store.image.header, store.image.encoded_rows())

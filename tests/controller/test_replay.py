@@ -81,7 +81,7 @@ def test_fence(one: Entry, takes_effect: bool) -> None:
 
 
 def test_of_two_decisions_on_one_version_one_applies() -> None:
-    """I5. Both gave out [0, 1000); the second changes nothing, and its proposer answers nobody with it."""
+    """I5. Both gave out [0, 1000); the second changes nothing, and its proposer answers no client with it."""
     view = at(5, 2)
     first = entry(allocated(1000), base=5, epoch=2, proposal=1)
     second = entry(allocated(1500), base=5, epoch=2, proposal=2)
@@ -162,7 +162,7 @@ def test_replay_is_deterministic_wherever_a_restart_falls(history: list[Step], r
 
 @given(histories)
 def test_what_decide_decides_replay_accepts(history: list[Step]) -> None:
-    """A committed record always applies: nothing that a decision wrote halts anybody."""
+    """A committed record always applies: nothing that a decision wrote halts a node."""
     live_through(image(), history)
 
 

@@ -186,7 +186,9 @@ entries = st.builds(
     controller_epoch=st.integers(0, 2**32 - 1),
     proposer=int32,
     proposal=st.integers(0, 2**64 - 1),
-    batches=st.dictionaries(st.sampled_from(Log), metadata_batches).map(
-        lambda each: tuple(sorted(each.items()))
+    batches=st.builds(
+        lambda single, groups: (*sorted(single.items()), *[(Log.CONSUMER_OFFSETS, each) for each in groups]),
+        st.dictionaries(st.sampled_from([Log.METADATA, Log.TRANSACTION_STATE]), metadata_batches),
+        st.lists(metadata_batches, max_size=4),
     ),
 )

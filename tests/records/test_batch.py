@@ -305,7 +305,7 @@ def test_a_header_is_read_without_its_body() -> None:
 
 
 def test_a_batch_of_no_records_is_read() -> None:
-    """Kafka's compaction leaves such batches; nobody here writes one."""
+    """Kafka's compaction leaves such batches; no code here writes one."""
     batch, size = decode_batch(one("", 0))
     assert (batch.records, size) == ((), HEADER_BYTES)
 

@@ -18,9 +18,11 @@ from fencepost.records.entry import (
     decode_records,
     encode_entry,
     holds_controls,
+    placed,
 )
+from fencepost.records.group_log import encode_group_batches, encode_group_record
 from fencepost.records.invariant import CorruptData, InvariantViolation
-from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.levels import GROUP_LOG, LEVEL_MAX, LevelTooHigh
 from fencepost.records.schema import AllocateProducerIdsRecord, MetadataRecord, NoOpRecord
 from fencepost.records.types import (
     BrokerEpoch,
@@ -32,9 +34,11 @@ from fencepost.records.types import (
     ProposalNumber,
     Term,
 )
+from tests.controller.notes import marker
 from tests.records.strategies import batch_of, control_records, entries, metadata_records
 
 HEAD = "fe 0000000000000001 00000002 00000003 0000000000000004"
+LATER_HEAD = "fd 0002 0000000000000001 00000002 00000003 0000000000000004"
 FIRST = AllocateProducerIdsRecord(
     broker_id=BrokerId(1), broker_epoch=BrokerEpoch(7), producer_id_end=ProducerId(1000)
 )
@@ -48,12 +52,31 @@ def entry_of(*batches: tuple[Log, bytes]) -> Entry:
 def test_round_trip(entry: Entry) -> None:
     raw = encode_entry(entry)
     assert decode_entry(raw) == entry
-    assert len(raw) == 26 + sum(5 + len(batch) for _, batch in entry.batches)
+    header = 29 if any(log is Log.CONSUMER_OFFSETS for log, _ in entry.batches) else 26
+    assert len(raw) == header + sum(5 + len(batch) for _, batch in entry.batches)
 
 
-def test_the_layout_is_the_documented_one() -> None:
-    entry = entry_of((Log.METADATA, b"abc"), (Log.CONSUMER_OFFSETS, b"d"))
-    assert encode_entry(entry) == bytes.fromhex(HEAD + "02 00 00000003 616263 02 00000001 64")
+LAYOUTS = [
+    pytest.param([], HEAD + "00", id="a-barrier"),
+    pytest.param([(Log.METADATA, b"abc")], HEAD + "01 00 00000003 616263", id="one-log"),
+    pytest.param(
+        [(Log.METADATA, b"abc"), (Log.TRANSACTION_STATE, b"d")],
+        HEAD + "02 00 00000003 616263 01 00000001 64",
+        id="two-logs",
+    ),
+    pytest.param([(Log.CONSUMER_OFFSETS, b"d")], LATER_HEAD + "0001 02 00000001 64", id="groups"),
+    pytest.param(
+        [(Log.METADATA, b"abc"), *[(Log.CONSUMER_OFFSETS, each) for each in (b"d", b"", b"ef")]],
+        LATER_HEAD + "0004 00 00000003 616263 02 00000001 64 02 00000000 02 00000002 6566",
+        id="several-batches-of-groups",
+    ),
+]
+
+
+@pytest.mark.parametrize(("batches", "raw"), LAYOUTS)
+def test_the_layout_is_the_documented_one(batches: list[tuple[Log, bytes]], raw: str) -> None:
+    assert encode_entry(entry_of(*batches)) == bytes.fromhex(raw)
+    assert decode_entry(bytes.fromhex(raw)) == entry_of(*batches)
 
 
 def test_a_barrier_is_an_entry_without_batches() -> None:
@@ -73,9 +96,9 @@ def test_an_entry_of_a_later_level_is_no_damage(level: int, rest: bytes) -> None
     assert not issubclass(LevelTooHigh, CorruptData)
 
 
-@pytest.mark.parametrize("level", range(LEVEL_MAX + 1))
-def test_a_later_layout_of_a_level_that_is_known_is_damage(level: int) -> None:
-    with pytest.raises(CorruptData, match="entry magic 0xfd"):
+@pytest.mark.parametrize("level", range(GROUP_LOG))
+def test_a_later_layout_of_a_level_without_one_is_damage(level: int) -> None:
+    with pytest.raises(CorruptData, match=f"layout of log level {level}, which has none"):
         decode_entry(struct.pack(">BH", LATER_MAGIC, level) + b"\0" * 60)
 
 
@@ -85,8 +108,8 @@ def test_metadata_records_come_back(records: list[MetadataRecord]) -> None:
     assert decode_records(entry) == (LoggedBatch(Log.METADATA, False, tuple(records), len(records)),)
 
 
-@given(control_records, st.sampled_from(Log))
-def test_control_records_come_back_from_any_log(record: LeaderChange, log: Log) -> None:
+@given(control_records, st.sampled_from([Log.METADATA, Log.TRANSACTION_STATE]))
+def test_control_records_come_back(record: LeaderChange, log: Log) -> None:
     raw = encode_batch([BatchRecord(*encode_control(record))], timestamp_ms=0, control=True)
     assert decode_records(entry_of((log, raw))) == (LoggedBatch(log, True, (record,), 1),)
 
@@ -94,9 +117,12 @@ def test_control_records_come_back_from_any_log(record: LeaderChange, log: Log) 
 @given(st.lists(metadata_records, min_size=1, max_size=2), control_records)
 def test_a_peek_tells_controls_from_records(records: list[MetadataRecord], record: LeaderChange) -> None:
     control = encode_batch([BatchRecord(*encode_control(record))], timestamp_ms=0, control=True)
-    assert holds_controls(encode_entry(entry_of((Log.METADATA, control))))
-    assert not holds_controls(encode_entry(entry_of((Log.METADATA, batch_of(*records)))))
-    assert not holds_controls(encode_entry(entry_of()))
+    (marked,) = encode_group_batches([marker(7)], [encode_group_record(marker(7))], 0)
+    nothing: list[tuple[Log, bytes]] = []
+    for behind in (nothing, [(Log.CONSUMER_OFFSETS, marked)]):
+        assert holds_controls(encode_entry(entry_of((Log.METADATA, control), *behind)))
+        assert not holds_controls(encode_entry(entry_of((Log.METADATA, batch_of(*records)), *behind)))
+        assert not holds_controls(encode_entry(entry_of(*behind)))
 
 
 def test_an_unknown_control_record_is_skipped_but_uses_its_offset() -> None:
@@ -130,7 +156,7 @@ UNREADABLE = [
         "unknown metadata record key 99",
         id="unknown-record",
     ),
-    pytest.param(Log.CONSUMER_OFFSETS, batch_of(FIRST), "no record of", id="data-in-another-log"),
+    pytest.param(Log.CONSUMER_OFFSETS, batch_of(FIRST), "group record with key", id="no-group-key"),
     pytest.param(Log.TRANSACTION_STATE, batch_of(FIRST), "transaction record with key", id="null-key"),
     pytest.param(
         Log.METADATA,
@@ -158,6 +184,19 @@ WRONG = [
     pytest.param(HEAD + "00 00", "1 bytes after the last batch", id="trailing-byte"),
     pytest.param(HEAD + "01 03 00000000", "log 3 after log -1", id="unknown-log"),
     pytest.param(HEAD + "02 01 00000000 01 00000000", "log 1 after log 1", id="log-twice"),
+    pytest.param(HEAD + "01 02 00000000", "magic 0xfe whose last batch is of log 2", id="groups-at-level-0"),
+    pytest.param("fd 0002", "3 bytes, expected 29", id="level-2-cut"),
+    pytest.param("fd 00", "2 bytes, expected 29", id="level-cut"),
+    pytest.param(LATER_HEAD + "0000", "magic 0xfd whose last batch is of log -1", id="level-2-barrier"),
+    pytest.param(
+        LATER_HEAD + "0001 00 00000000", "0xfd whose last batch is of log 0", id="level-2-no-groups"
+    ),
+    pytest.param(LATER_HEAD + "0002 02 00000000", "inside a batch header", id="level-2-count-too-high"),
+    pytest.param(LATER_HEAD + "0001 02 00000000 02 00000000", "5 bytes after", id="level-2-count-too-low"),
+    pytest.param(LATER_HEAD + "0002 02 00000000 01 00000000", "log 1 after log 2", id="level-2-out-of-order"),
+    pytest.param(LATER_HEAD + "0003 01 00000000 01 00000000 02 00000000", "log 1 after", id="level-2-twice"),
+    pytest.param(LATER_HEAD + "0001 03 00000000", "log 3 after log -1", id="level-2-unknown-log"),
+    pytest.param(LATER_HEAD + "ffff 02 00000000", "inside a batch header", id="65535-batches"),
     pytest.param(HEAD + "02 01 00000000 00 00000000", "log 0 after log 1", id="logs-out-of-order"),
     pytest.param(HEAD + "ff" + "00 00000000", "ends inside|after log", id="255-batches"),
 ]
@@ -176,12 +215,46 @@ def test_a_cut_entry_is_corrupt(entry: Entry, data: st.DataObject) -> None:
         decode_entry(raw[: data.draw(st.integers(0, len(raw) - 1))])
 
 
-@given(st.binary(max_size=100))
-def test_decoding_is_total(raw: bytes) -> None:
+@given(st.binary(max_size=100), st.sampled_from(["", HEAD, LATER_HEAD, LATER_HEAD + "0001 02"]))
+def test_decoding_is_total(raw: bytes, head: str) -> None:
     try:
-        decode_records(decode_entry(raw))
-    except CorruptData:
+        decode_records(decode_entry(bytes.fromhex(head) + raw))
+    except (CorruptData, LevelTooHigh):
         pass
+
+
+@given(entries, st.data())
+def test_damage_is_named_or_is_another_entry(entry: Entry, data: st.DataObject) -> None:
+    """One entry has one encoding: what decodes at all is what its bytes say."""
+    raw = bytearray(encode_entry(entry))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, min(len(raw) - 1, 60)) | st.integers(0, len(raw) - 1))
+        match data.draw(st.sampled_from(["change", "insert", "delete"])):
+            case "change":
+                raw[at] = data.draw(st.integers(0, 255))
+            case "insert":
+                raw.insert(at, data.draw(st.integers(0, 255)))
+            case _ if len(raw) > 1:
+                del raw[at]
+    try:
+        decoded = decode_entry(bytes(raw))
+    except (CorruptData, LevelTooHigh):
+        return
+    assert encode_entry(decoded) == raw
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_batches_of_groups_get_consecutive_offsets(count: int) -> None:
+    """The first of a log where the log ends, each other behind the one before it."""
+    first = batch_of(FIRST, NoOpRecord())
+    sizes = list(range(1, count + 1))
+    groups = [batch_of(*[NoOpRecord()] * size) for size in sizes]
+    entry = entry_of((Log.METADATA, first), *[(Log.CONSUMER_OFFSETS, each) for each in groups])
+    bases = [100 + sum(sizes[:number]) for number in range(count)]
+    assert list(placed(entry, (5, 6, 100))) == [
+        (Log.METADATA, 5, first),
+        *[(Log.CONSUMER_OFFSETS, base, batch) for base, batch in zip(bases, groups, strict=True)],
+    ]
 
 
 @pytest.mark.parametrize("over", [0, 1])
@@ -201,10 +274,12 @@ def test_the_size_of_an_entry_is_bounded_on_both_sides(over: int) -> None:
     [
         pytest.param([Log.TRANSACTION_STATE, Log.METADATA], id="out-of-order"),
         pytest.param([Log.METADATA, Log.METADATA], id="one-log-twice"),
+        pytest.param([Log.CONSUMER_OFFSETS, Log.METADATA], id="groups-first"),
+        pytest.param([Log.CONSUMER_OFFSETS, Log.METADATA, Log.CONSUMER_OFFSETS], id="groups-around"),
     ],
 )
 def test_batches_out_of_order_are_our_bug(logs: list[Log]) -> None:
-    with pytest.raises(InvariantViolation, match="one batch per log"):
+    with pytest.raises(InvariantViolation, match="batches by log"):
         encode_entry(entry_of(*((log, b"") for log in logs)))
 
 

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.records import transaction_bytes
 from fencepost.records.invariant import CorruptData
-from fencepost.records.transaction_bytes import read_value, write_value
+from fencepost.records.transaction_bytes import (
+    CACHED_IDS_MAX,
+    TAGS_CACHED_MAX,
+    TOPICS_CACHED_MAX,
+    read_value,
+    write_value,
+)
 from fencepost.records.transaction_log import (
     Fence,
     TopicPartitions,
@@ -100,3 +107,45 @@ def test_a_value_that_is_no_value_is_corrupt() -> None:
     key, _ = encode_transaction(ORDINARY)
     with pytest.raises(CorruptData):
         decode_transaction(key, b"\x00\x01" + b"\xff" * 40)
+
+
+def test_what_is_read_is_the_callers_own() -> None:
+    buffer = write_value_generally(ORDINARY)
+    first = read_value(buffer, 0)
+    assert first is not None
+    wanted = dict(first)
+    first.clear()
+    assert read_value(buffer, 0) == wanted
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    for number in range(max(TOPICS_CACHED_MAX, TAGS_CACHED_MAX) + 1):
+        topic = TopicPartitions(f"topic-{number}", (0,))
+        record = msgspec.structs.replace(ORDINARY, partitions=(topic,), previous_producer_id=number)
+        value = write_value(record)
+        assert value is not None
+        read_value(value, 0)
+    sizes = [
+        (each.cache_info().currsize, bound)
+        for each, bound in (
+            (transaction_bytes._read_topic, TOPICS_CACHED_MAX),
+            (transaction_bytes._write_topic, TOPICS_CACHED_MAX),
+            (transaction_bytes._read_tags, TAGS_CACHED_MAX),
+            (transaction_bytes._write_numbers, TAGS_CACHED_MAX),
+        )
+    ]
+    assert [size for size, _ in sizes] == [bound for _, bound in sizes]
+
+
+@pytest.mark.parametrize("count", [CACHED_IDS_MAX, CACHED_IDS_MAX + 1], ids=["at", "one-past"])
+def test_a_wide_topic_is_not_remembered(count: int) -> None:
+    transaction_bytes._write_topic.cache_clear()
+    transaction_bytes._read_topic.cache_clear()
+    topic = TopicPartitions("wide", tuple(range(count)))
+    record = msgspec.structs.replace(ORDINARY, partitions=(topic,))
+    value = write_value(record)
+    assert value == write_value_generally(record)
+    read_value(value, 0)
+    remembered = int(count <= CACHED_IDS_MAX)
+    assert transaction_bytes._write_topic.cache_info().currsize == remembered
+    assert transaction_bytes._read_topic.cache_info().currsize == remembered

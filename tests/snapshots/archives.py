@@ -9,6 +9,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, Log, Offset, Producer
 from fencepost.snapshots.archive import Archive
 
 BATCH_BYTES = 92  # one allocation
+ALL = Offset(2**62)  # the newest snapshot has everything
 
 
 def batch(offset: int, records: int = 1, epoch: int = 1) -> bytes:

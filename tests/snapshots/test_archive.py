@@ -11,7 +11,7 @@ from fencepost.records.batch import BatchRecord, decode_batch, encode_batch, sta
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import BUFFERED_BYTES_MAX, Archive
-from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, offsets, opened, segment
+from tests.snapshots.archives import ALL, BATCH_BYTES, batch, files, filled, offsets, opened, segment
 
 
 def test_batches_lie_in_kafkas_segment_files(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ class TestWriting:
                 if offset % 5 == 0:
                     archive.write()
                 if offset % 50 == 49:
-                    archive.retain(30 * BATCH_BYTES)
+                    archive.retain(30 * BATCH_BYTES, ALL)
         finally:
             done.set()
             thread.join(30)

@@ -1,6 +1,7 @@
 """The archive after a crash: cut at any byte, appended again; nothing flushed is ever lost."""
 
 import os
+import shutil
 from pathlib import Path
 from random import Random
 from unittest import mock
@@ -12,49 +13,69 @@ from hypothesis import strategies as st
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive import Archive
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
+from tests.together import Together
+
+
+def copied(folder: Path, number: int) -> Path:
+    """Another archive like that in ``folder / "whole"``."""
+    root = folder / str(number)
+    shutil.copytree(folder / "whole", root)
+    return root
 
 
 class TestCrash:
     """Opening after a crash cuts to the last whole batch; what is appended again makes it whole."""
 
-    @pytest.mark.parametrize("kept", range(4 * BATCH_BYTES + 1))
-    def test_cut_at_any_byte_of_the_tail_and_appended_again(self, tmp_path: Path, kept: int) -> None:
-        filled(tmp_path, 8).close()
-        path = segment(tmp_path, 4)
-        os.truncate(path, kept)
+    @pytest.mark.parametrize("whole", range(5), ids="{} batches are whole".format)
+    def test_cut_at_any_byte_of_the_tail_and_appended_again(self, tmp_path: Path, whole: int) -> None:
+        filled(tmp_path / "whole", 8).close()
+        with Together() as cases:
+            for torn in range(BATCH_BYTES if whole < 4 else 1):
+                with cases.case(f"cut at byte {torn}"):
+                    self.cut_and_appended_again(copied(tmp_path, torn), whole, torn)
 
-        archive = opened(tmp_path)
-        whole = kept // BATCH_BYTES
+    def cut_and_appended_again(self, root: Path, whole: int, torn: int) -> None:
+        path = segment(root, 4)
+        os.truncate(path, whole * BATCH_BYTES + torn)
+        archive = opened(root)
         assert archive.end == archive.durable_end == 4 + whole
-        if kept % BATCH_BYTES:
+        if torn:
             assert archive.cut is not None
-            assert archive.cut[:3] == (path, whole * BATCH_BYTES, kept % BATCH_BYTES)
+            assert archive.cut[:3] == (path, whole * BATCH_BYTES, torn)
             assert "the file ends" in archive.cut.reason
         else:
             assert archive.cut is None
         for offset in range(archive.end, 12):
             archive.append(batch(offset))
         archive.close()
-        assert offsets(tmp_path) == list(range(12))
+        assert offsets(root) == list(range(12))
 
-    @pytest.mark.parametrize("position", range(4 * BATCH_BYTES))
-    def test_a_flipped_byte_in_the_tail_cuts_before_its_batch(self, tmp_path: Path, position: int) -> None:
+    @pytest.mark.parametrize("number", range(4), ids="batch-{}".format)
+    def test_a_flipped_byte_in_the_tail_cuts_before_its_batch(self, tmp_path: Path, number: int) -> None:
         """Also where the CRC does not look: a base offset or an epoch out of order shows itself.
 
         The epoch of the very last batch does not: nothing stands after it yet.
         """
-        filled(tmp_path, 8).close()
-        flip(segment(tmp_path, 4), position)
-        archive = opened(tmp_path)
-        unseen = 3 * BATCH_BYTES + 12 <= position < 3 * BATCH_BYTES + 16
-        assert archive.end == (8 if unseen else 4 + position // BATCH_BYTES)
+        filled(tmp_path / "whole", 8).close()
+        with Together() as cases:
+            for byte in range(BATCH_BYTES):
+                with cases.case(f"byte {byte}"):
+                    self.flipped(copied(tmp_path, byte), number, byte)
+
+    def flipped(self, root: Path, number: int, byte: int) -> None:
+        flip(segment(root, 4), number * BATCH_BYTES + byte)
+        archive = opened(root)
+        unseen = number == 3 and 12 <= byte < 16
+        assert archive.end == (8 if unseen else 4 + number)
         assert (archive.cut is None) == unseen
         for offset in range(archive.end, 12):
             archive.append(batch(offset))
         archive.close()
-        assert opened(tmp_path).cut is None
+        again = opened(root)
+        assert again.cut is None
+        again.close()
         if not unseen:
-            assert offsets(tmp_path) == list(range(12))
+            assert offsets(root) == list(range(12))
 
     def test_zeros_after_a_power_loss_are_cut(self, tmp_path: Path) -> None:
         filled(tmp_path, 6).close()

@@ -10,7 +10,7 @@ from fencepost.records.types import Log, Offset
 from fencepost.snapshots import archive as archive_module
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import HOLES_FILE, HOLES_MAX, Hole, load_holes
-from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
+from tests.snapshots.archives import ALL, BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
 
 
 class TestHoles:
@@ -149,7 +149,7 @@ class TestRetention:
     )
     def test_the_oldest_segments_go(self, tmp_path: Path, bytes_max: int, start: int) -> None:
         archive = filled(tmp_path, 10)
-        assert archive.retain(bytes_max) == archive.start == start
+        assert archive.retain(bytes_max, ALL) == archive.start == start
         archive.append(batch(10))
         archive.close()
         assert offsets(tmp_path) == list(range(start, 11))
@@ -157,14 +157,31 @@ class TestRetention:
         assert (again.start, again.end) == (start, 11)
         again.close()
 
+    @pytest.mark.parametrize(
+        ("below", "start"),
+        [
+            pytest.param(0, 0, id="none"),
+            pytest.param(3, 0, id="within-the-first"),
+            pytest.param(4, 4, id="behind-the-first"),
+            pytest.param(7, 4, id="within-the-second"),
+            pytest.param(8, 8, id="behind-the-second"),
+            pytest.param(100, 8, id="behind-all"),
+        ],
+    )
+    def test_what_is_not_in_the_newest_snapshot_stays(self, tmp_path: Path, below: int, start: int) -> None:
+        """Of the segments [0, 4), [4, 8) and the last one, only what a snapshot at ``below`` stands for."""
+        archive = filled(tmp_path, 10)
+        assert archive.retain(0, Offset(below)) == start
+        archive.close()
+
     def test_what_is_not_flushed_stays(self, tmp_path: Path) -> None:
         archive = opened(tmp_path)
         for offset in range(10):
             archive.append(batch(offset))
         archive.write()
-        assert archive.retain(0) == 0
+        assert archive.retain(0, ALL) == 0
         archive.sync()
-        assert archive.retain(0) == 8
+        assert archive.retain(0, ALL) == 8
         archive.close()
 
     def test_holes_before_the_start_are_forgotten(self, tmp_path: Path) -> None:
@@ -174,7 +191,7 @@ class TestRetention:
             archive.append(batch(offset))
         archive.write()
         archive.sync()
-        assert archive.retain(7 * BATCH_BYTES) == 24
+        assert archive.retain(7 * BATCH_BYTES, ALL) == 24
         assert archive.holes() == () == load_holes(tmp_path / Log.METADATA.directory)
         archive.close()
 
@@ -184,8 +201,8 @@ class TestRetention:
         archive.append(batch(20))
         archive.write()
         archive.sync()
-        assert archive.retain(5 * BATCH_BYTES) == 4
+        assert archive.retain(5 * BATCH_BYTES, ALL) == 4
         assert archive.holes() == (Hole(Offset(8), Offset(20)),)
-        assert archive.retain(BATCH_BYTES) == 20
+        assert archive.retain(BATCH_BYTES, ALL) == 20
         assert archive.holes() == ()
         archive.close()

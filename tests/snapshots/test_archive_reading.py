@@ -9,7 +9,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Log
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import TornTail
-from tests.snapshots.archives import BATCH_BYTES, batch, filled, flip, offsets, opened, segment
+from tests.snapshots.archives import ALL, BATCH_BYTES, batch, filled, flip, offsets, opened, segment
 
 
 class TestReading:
@@ -91,7 +91,7 @@ class TestReading:
         archive = filled(tmp_path, 12)
         reading = Archive.read_only(tmp_path, Log.METADATA).read()
         assert next(reading).header.base_offset == 0
-        archive.retain(bytes_max=0)
+        archive.retain(0, ALL)
         assert [stored.header.base_offset for stored in reading] == [1, 2, 3, 8, 9, 10, 11]
         archive.close()
 

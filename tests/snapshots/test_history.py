@@ -16,7 +16,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, Log, NodeId, Offset, 
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
 from fencepost.snapshots.segments import Hole
-from tests.snapshots.archives import BATCH_BYTES, batch, flip, opened, segment
+from tests.snapshots.archives import ALL, BATCH_BYTES, batch, flip, opened, segment
 
 
 def node(directory: Path, *runs: tuple[int, int], per_segment: int = 4) -> Path:
@@ -131,7 +131,7 @@ def test_the_record_says_who_when_and_in_which_epoch(tmp_path: Path) -> None:
 def test_retention_leaves_a_hole_at_the_beginning(tmp_path: Path) -> None:
     node(tmp_path, (0, 10))
     archive = opened(tmp_path / ARCHIVE_FOLDER)
-    archive.retain(5 * BATCH_BYTES)
+    archive.retain(5 * BATCH_BYTES, ALL)
     archive.close()
     assert list(producer_id_history([tmp_path])) == told((0, 8), 8, 9)
 

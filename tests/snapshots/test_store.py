@@ -229,6 +229,22 @@ def test_a_full_cache_loses_one_row_for_each_that_it_takes(
     ]
 
 
+def test_a_deleted_row_is_gone_from_the_cache_too(store: Store) -> None:
+    for version, names in enumerate((("kept", "gone"), ("kept",), ("kept", "gone")), 1):
+        for name in ("kept", "gone"):
+            if name in names:
+                store.image.put(FEATURES, name, FeatureLevel(version))
+            else:
+                store.image.delete(FEATURES, name)
+        store.image.header = header(version)
+        store.flush()
+        expected = FeatureLevel(version) if "gone" in names else None
+        assert (store.image.get(FEATURES, "gone"), store.image.get(FEATURES, "kept")) == (
+            expected,
+            FeatureLevel(version),
+        )
+
+
 def test_a_walk_may_be_written_under(store: Store) -> None:
     for number in range(3):
         store.image.put(FEATURES, f"f{number}", FeatureLevel(number))
