@@ -101,7 +101,7 @@ def creation_parts(request: CreateTopics, rules: TopicRules) -> tuple[tuple[Crea
 
     What is only validated stays whole: a part would not see the topics before it. Raises PolicyViolation.
     """
-    twice = _require_count(request)
+    twice = require_count(request)
     if request.validate_only:
         return ((request, Earlier(twice=twice)),)
     parts: list[tuple[CreateTopics, Earlier]] = []
@@ -139,7 +139,7 @@ def decide_create(
     Raises PolicyViolation if the request is too large as a whole.
     """
     if earlier is None:
-        earlier = Earlier(twice=_require_count(request))
+        earlier = Earlier(twice=require_count(request))
     creation = _Creation(view, rules, partitions_max, earlier)
     records: list[MetadataRecord] = []
     answers: dict[str, TopicCreated] = {}
@@ -168,7 +168,7 @@ def decide_create(
     return Decision(() if request.validate_only else tuple(records), answer)
 
 
-def _require_count(request: CreateTopics) -> frozenset[str]:
+def require_count(request: CreateTopics) -> frozenset[str]:
     """The names that the request has more than once. Raises PolicyViolation if it has too many topics."""
     if len(request.topics) > TOPICS_PER_REQUEST_MAX:
         raise PolicyViolation(

@@ -52,9 +52,7 @@ def decide_delete(view: View, request: DeleteTopics, rules: TopicRules) -> Decis
     """
     if not rules.delete_topics:
         raise TopicDeletionDisabled("delete.topic.enable=false: topics cannot be deleted here")
-    requested = len(request.names) + len(request.ids)
-    if requested > TOPICS_PER_REQUEST_MAX:
-        raise PolicyViolation(f"{requested} topics in one request, at most {TOPICS_PER_REQUEST_MAX}")
+    require_count(request)
     found: list[tuple[str | None, uuid.UUID, Topic | None]] = []
     found += [(name, _NO_ID, find(view, name)) for name in dict.fromkeys(request.names)]
     found += [(None, topic_id, find_by_id(view, topic_id)) for topic_id in dict.fromkeys(request.ids)]
@@ -79,6 +77,13 @@ def decide_delete(view: View, request: DeleteTopics, rules: TopicRules) -> Decis
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         answers.append(TopicDeleted(topic.name, topic.topic_id))
     return Decision(tuple(records), DeleteTopicsAnswer(tuple(answers)), extra_cost=ROW_COST * partitions)
+
+
+def require_count(request: DeleteTopics) -> None:
+    """Raises PolicyViolation if the request has too many topics."""
+    requested = len(request.names) + len(request.ids)
+    if requested > TOPICS_PER_REQUEST_MAX:
+        raise PolicyViolation(f"{requested} topics in one request, at most {TOPICS_PER_REQUEST_MAX}")
 
 
 def _repeated(view: View, request: DeleteTopics) -> list[uuid.UUID]:

@@ -8,13 +8,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fencepost.controller import topics
+from fencepost.controller import levels, topics
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ConcurrentTransactions, ErrorCode, InvalidRequest
+from fencepost.controller.groups.offset_messages import AddOffsets
+from fencepost.controller.transactions.ending import OFFSETS_PARTITION
 from fencepost.controller.transactions.fencing import find, require_current
 from fencepost.controller.transactions.states import PREPARED_STATES, State, Transaction, record_of
 from fencepost.controller.view import View
-from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.transaction_log import TopicPartitions, TransactionStateRecord
 from fencepost.records.types import ProducerId
 
 PARTITIONS_MAX: Final = 10_000  # of one transaction
@@ -72,13 +74,30 @@ def decide_add_partitions(view: View, request: AddPartitions, *, now_ms: int) ->
     missing = _missing(view, request)
     if missing is not None:
         return Decision((), missing)
+    records = _added(view, request, now_ms)
+    return Decision(records, same_for_all(request, ErrorCode.NONE))
+
+
+def decide_add_offsets(view: View, request: AddOffsets, *, now_ms: int) -> Decision[None]:
+    """The transaction will commit offsets of a group: as if its partition of the log of groups were added.
+
+    The group is not looked at: it need not exist, and who may commit is decided with each commit.
+    Raises   UnsupportedVersion (the log level is too low), and what ``decide_add_partitions`` raises.
+    """
+    levels.require_group_log(view)
+    adding = AddPartitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, (OFFSETS_PARTITION,)
+    )
+    return Decision(_added(view, adding, now_ms), None)
+
+
+def _added(view: View, request: AddPartitions, now_ms: int) -> tuple[TransactionStateRecord, ...]:
     row = find(view, request.transactional_id)
     require_current(row, request.producer_id, request.producer_epoch)
     _require_not_ending(row)
-    added = same_for_all(request, ErrorCode.NONE)
     united = _united(row.partitions, request.topics)
     if row.state is State.ONGOING and united == row.partitions:
-        return Decision((), added)
+        return ()
     count = sum(len(each.partition_ids) for each in united)
     if count > PARTITIONS_MAX or len(united) > TOPICS_MAX:
         raise InvalidRequest(
@@ -92,7 +111,7 @@ def decide_add_partitions(view: View, request: AddPartitions, *, now_ms: int) ->
         updated_ms=now_ms,
         started_ms=row.started_ms if row.state is State.ONGOING else now_ms,
     )
-    return Decision((record_of(ongoing),), added)
+    return (record_of(ongoing),)
 
 
 def decide_verify(view: View, request: AddPartitions) -> AddDecision:

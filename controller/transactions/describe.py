@@ -13,6 +13,7 @@ import msgspec
 import re2
 
 from fencepost.controller.errors import ErrorCode, InvalidRegularExpression
+from fencepost.controller.transactions.ending import with_markers
 from fencepost.controller.transactions.states import (
     DEADLINES,
     PREPARED_STATES,
@@ -97,7 +98,7 @@ def describe(
         return DescribedTransaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     partitions = row.partitions
     if marked is not None and row.state in PREPARED_STATES:
-        partitions = without(partitions, marked(transactional_id))
+        partitions = without(with_markers(partitions), marked(transactional_id))
     return DescribedTransaction(
         transactional_id=transactional_id,
         state=row.state.wire_name,

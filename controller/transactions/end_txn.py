@@ -19,6 +19,7 @@ from fencepost.controller.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
+from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
     find,
@@ -38,22 +39,26 @@ from fencepost.controller.view import View
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from fencepost.records.types import ProducerId
 
-ABORTED_FROM: Final = 4
-"""From this version on an abort after the timeout is answered as what it is, done. The Java client (3.8 and
-later) would count on this transaction's partitions in its next one, and add none, if it were answered with an
-error; it bumps its epoch then. So does librdkafka (version 1) after 59; kafka-python (3) cannot, and ends."""
-BUMPING_VERSION: Final = 5  # of EndTxn: from it on the sender uses transactions V2
 TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of such a sender; 0 of any other
 
 
 class EndTxn(msgspec.Struct, frozen=True):
-    """API key 26. ``version`` of the request: from 5 on each end bumps the epoch (KIP-890)."""
+    """API key 26.
+
+    ``knows_abortable``    the client knows TRANSACTION_ABORTABLE. Its abort after the timeout is answered as
+                           what it is, done: the Java client (3.8 and later) would count on this transaction's
+                           partitions in its next one, and add none, if it were answered with an error; it
+                           bumps its epoch then. So does librdkafka (version 1) after 59; kafka-python (3)
+                           cannot, and ends.
+    ``bumps_epoch``        the client uses transactions V2: each end bumps the epoch (KIP-890).
+    """
 
     transactional_id: str
     producer_id: ProducerId
     producer_epoch: int
     committed: bool
-    version: int = 4
+    knows_abortable: bool = True
+    bumps_epoch: bool = False
 
 
 class EndTxnAnswer(msgspec.Struct, frozen=True):
@@ -69,26 +74,26 @@ EndDecision: TypeAlias = Decision[EndTxnAnswer | None]
 def decide_end_txn(
     view: View, request: EndTxn, *, now_ms: int, fresh: ProducerId | None = None
 ) -> EndDecision:
-    """The open transaction ends so, from now on for ever. Version 5 is answered with the next pair.
+    """The open transaction ends so, from now on for ever. One that bumps is answered with the next pair.
 
     ``fresh``: see ``needs_producer_id_at_end``.
     Raises   InvalidRequest, InvalidProducerIdMapping, ProducerFenced, TransactionTimedOut, InvalidTxnState,
              ConcurrentTransactions (its markers are being written), CoordinatorLoadInProgress (no fresh id).
     """
     row = find(view, request.transactional_id)
-    if request.version >= BUMPING_VERSION:
-        return _decide_bumping(row, request, now_ms, fresh)
+    if request.bumps_epoch:
+        return _decide_bumping(view, row, request, now_ms, fresh)
     try:
         require_current(row, request.producer_id, request.producer_epoch)
     except TransactionTimedOut:
-        if request.committed or request.version < ABORTED_FROM:
+        if request.committed or not request.knows_abortable:
             raise
         if row.state is State.PREPARE_ABORT:
             raise _still_ending(row) from None
         return Decision((), None)
     if row.state is State.ONGOING:
         prepared = _prepared(row, request, now_ms, client_transaction_version=0)
-        return Decision((record_of(prepared),), None)
+        return Decision(records_of_end(view, prepared), None, extra_cost=cost_of_end(view, prepared))
     ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
     if row.state is ended:
         return Decision((), None)  # a retry
@@ -121,7 +126,7 @@ def _wrong_state(row: Transaction, request: EndTxn) -> ApiError:
 
 def needs_producer_id_at_end(view: View, request: EndTxn) -> bool:
     """Whether the decision will want a fresh producer id: a V2 end at the last epoch, or a retry past it."""
-    if request.version < BUMPING_VERSION:
+    if not request.bumps_epoch:
         return False
     try:
         row = find(view, request.transactional_id)
@@ -132,7 +137,9 @@ def needs_producer_id_at_end(view: View, request: EndTxn) -> bool:
         return False
 
 
-def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:
+def _decide_bumping(
+    view: View, row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None
+) -> EndDecision:
     if not _bumps(row, request):
         return _again(row, request, now_ms, fresh)
     bumped = msgspec.structs.replace(
@@ -147,7 +154,7 @@ def _decide_bumping(row: Transaction, request: EndTxn, now_ms: int, fresh: Produ
     if row.producer_epoch >= CLIENT_EPOCH_MAX:
         answer = EndTxnAnswer(allocated(fresh), 0)
         bumped = msgspec.structs.replace(bumped, next_producer_id=answer.producer_id, next_producer_epoch=0)
-    return Decision((record_of(bumped),), answer)
+    return Decision(records_of_end(view, bumped), answer, extra_cost=cost_of_end(view, bumped))
 
 
 def _again(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:

@@ -17,6 +17,7 @@ import msgspec
 
 from fencepost.controller import clocks
 from fencepost.controller.decision import Decision
+from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
     fenced,
@@ -31,15 +32,13 @@ from fencepost.controller.transactions.states import (
     FenceCause,
     State,
     Transaction,
-    record_of,
 )
 from fencepost.controller.view import View
-from fencepost.records.logged import cost_of, encode_record
+from fencepost.records.logged import StateRecord, cost_of, encode_record
 from fencepost.records.transaction_log import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     TransactionForgotten,
-    TransactionStateRecord,
 )
 
 TIMEOUTS_MAX: Final = 100  # found by one look; as many are aborted at once as an entry has room for
@@ -123,21 +122,23 @@ def decide_timeouts(
 
     The response says which, and whether some are left over.
     """
-    records: list[TransactionStateRecord] = []
+    records: list[StateRecord] = []
     aborted: list[str] = []
-    room = view.room
+    room, extra = view.room, 0
     for transactional_id in transactional_ids:
         row = view.get(TRANSACTIONS, transactional_id)
         if row is None or not _is_due(view, row, now_ms, activated_ms):
             continue
-        record = record_of(timed_out(row, now_ms))
-        cost = cost_of(record, encode_record(record)[1])
+        aborting = timed_out(row, now_ms)
+        ending, moving = records_of_end(view, aborting), cost_of_end(view, aborting)
+        cost = moving + sum([cost_of(each, encode_record(each)[1]) for each in ending])
         if records and cost > room:
-            return Decision(tuple(records), TimedOut(tuple(aborted), more=True))
+            return Decision(tuple(records), TimedOut(tuple(aborted), more=True), extra_cost=extra)
         room -= cost
-        records.append(record)
+        extra += moving
+        records += ending
         aborted.append(transactional_id)
-    return Decision(tuple(records), TimedOut(tuple(aborted)))
+    return Decision(tuple(records), TimedOut(tuple(aborted)), extra_cost=extra)
 
 
 def timed_out(row: Transaction, now_ms: int) -> Transaction:

@@ -34,6 +34,7 @@ from fencepost.controller.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
 )
+from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     fenced,
     is_current,
@@ -63,7 +64,8 @@ class InitProducerId(msgspec.Struct, frozen=True):
     """API key 22. Of ``producer_id`` and ``producer_epoch`` both are -1, or neither.
 
     ``transactional_id`` None: idempotent only; its timeout then means nothing (librdkafka sends -1).
-    ``version``          of the request: it tells what the instance understands later (row 588.2).
+    ``init_version``     logged with the instance, as ``client_id`` is; what it means is read from the row
+                         (row 588.2: from ``RECOVERY_INIT_VERSION`` on the client can name its epoch later).
     ``client_id``        of the request's header, for the history of fences.
     """
 
@@ -71,7 +73,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
     transaction_timeout_ms: int
     producer_id: ProducerId = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
-    version: int = 4
+    init_version: int = 4
     client_id: str = ""
 
 
@@ -133,7 +135,7 @@ def decide_init_producer_id(
         come_back = ConcurrentTransactions(
             f"the open transaction of {row.transactional_id!r} is being aborted"
         )
-        return Decision((record_of(aborting),), come_back)
+        return Decision(records_of_end(view, aborting), come_back, extra_cost=cost_of_end(view, aborting))
     if case is _Case.ROTATE:
         return _written(_rotated(row, request, allocated(fresh), now_ms))
     if case is _Case.GIVE_OUT:
@@ -236,7 +238,7 @@ def _instance(row: Transaction, request: InitProducerId, now_ms: int) -> Transac
         next_producer_epoch=NO_EPOCH,
         client_transaction_version=0,
         instance_epoch=first,
-        init_version=request.version,
+        init_version=request.init_version,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from fencepost.controller.decision import Decision
 from fencepost.controller.transactions.end_txn import completed
+from fencepost.controller.transactions.ending import with_markers
 from fencepost.controller.transactions.states import (
     PREPARED,
     PREPARED_STATES,
@@ -66,7 +67,7 @@ def _marker(view: View, row: Transaction) -> Marker:
         row.producer_id,
         row.producer_epoch,
         row.state is State.PREPARE_COMMIT,
-        row.partitions,
+        with_markers(row.partitions),
         view.header.controller_epoch,
         row.prepared_version,
     )

@@ -22,7 +22,7 @@ from fencepost.records.transaction_log import (
     TransactionForgotten,
     TransactionStateRecord,
 )
-from fencepost.records.types import ImageVersion, ProducerId, Term
+from fencepost.records.types import ImageVersion, Log, ProducerId, Term
 
 TRANSACTIONAL_ID_BYTES_MAX: Final = 400  # UTF-8; with a time before it, it is still a key of the image
 EPOCH_MAX: Final = 32767  # int16; reserved, so that the coordinator can always fence
@@ -47,6 +47,8 @@ class State(enum.IntEnum):
         return _WIRE_NAMES[self]
 
 
+_ONGOING: Final = State.ONGOING  # a global is found sooner than a member of an enumeration
+_STATES: Final = tuple(State)  # by number, as their ids are: EnumType.__call__ takes six times as long
 _WIRE_NAMES: Final = {state: state.name.title().replace("_", "") for state in State}
 STATE_OF_NAME: Final = {name: state for state, name in _WIRE_NAMES.items()}
 
@@ -114,16 +116,18 @@ def _decode_timed_key(key: bytes) -> tuple[int, str]:
     return decode_int_key(key[:8]), key[8:].decode()
 
 
-TRANSACTIONS: Final[Table[str, Transaction]] = Table("transactions", Transaction, str.encode, bytes.decode)
+TRANSACTIONS: Final[Table[str, Transaction]] = Table(
+    "transactions", Transaction, str.encode, bytes.decode, log=Log.TRANSACTION_STATE
+)
 DEADLINES: Final[Table[tuple[int, str], int]] = Table(
-    "transaction_deadlines", int, _encode_timed_key, _decode_timed_key
+    "transaction_deadlines", int, _encode_timed_key, _decode_timed_key, log=Log.TRANSACTION_STATE
 )
 """When each open transaction times out; the value is when it began."""
 UPDATES: Final[Table[tuple[int, str], bool]] = Table(
-    "transaction_updates", bool, _encode_timed_key, _decode_timed_key
+    "transaction_updates", bool, _encode_timed_key, _decode_timed_key, log=Log.TRANSACTION_STATE
 )
 PREPARED: Final[Table[str, ImageVersion]] = Table(
-    "transactions_prepared", ImageVersion, str.encode, bytes.decode
+    "transactions_prepared", ImageVersion, str.encode, bytes.decode, log=Log.TRANSACTION_STATE
 )
 TRANSACTION_TABLES: Final = (TRANSACTIONS, DEADLINES, UPDATES, PREPARED)
 
@@ -178,34 +182,17 @@ def replay(view: MutableView, record: TransactionStateRecord) -> None:
     """Total. Only legal transitions are in the log, and no pair comes back."""
     before = view.get(TRANSACTIONS, record.transactional_id)
     _require_legal(before, record)
-    state = State(record.status)
+    state = _STATES[record.status]
     version, started_epoch = ImageVersion(0), Term(0)
     if state in PREPARED_STATES:
         version = ImageVersion(view.header.version + 1)  # the entry's: the header is still the one before it
     if record.started_ms >= 0:
         began = before is None or before.started_ms < 0 or before.state in EXPIRABLE_STATES
         started_epoch = view.header.controller_epoch if before is None or began else before.started_epoch
-    row = Transaction(
-        transactional_id=record.transactional_id,
-        producer_id=record.producer_id,
-        producer_epoch=record.producer_epoch,
-        transaction_timeout_ms=record.transaction_timeout_ms,
-        state=state,
-        partitions=record.partitions or (),
-        updated_ms=record.updated_ms,
-        started_ms=record.started_ms,
-        previous_producer_id=record.previous_producer_id,
-        next_producer_id=record.next_producer_id,
-        client_transaction_version=record.client_transaction_version,
-        next_producer_epoch=record.next_producer_epoch,
-        instance_epoch=record.instance_epoch,
-        last_producer_epoch=record.last_producer_epoch,
-        init_version=record.init_version,
-        fences=record.fences,
-        timed_out=record.timed_out,
-        prepared_version=version,
-        started_epoch=started_epoch,
-    )
+    # By position, for both have the same fields in the same order: a third of the time of 19 keywords.
+    whose, pid, epoch, timeout_ms, _, partitions, *times_and_tags = msgspec.structs.astuple(record)
+    tail = (*times_and_tags, version, started_epoch)
+    row = Transaction(whose, pid, epoch, timeout_ms, state, partitions or (), *tail)
     if before is not None:
         _unindex(view, before)
     view.put(TRANSACTIONS, row.transactional_id, row)
@@ -232,7 +219,7 @@ def _require_legal(before: Transaction | None, record: TransactionStateRecord) -
 
 
 def _index(view: MutableView, row: Transaction) -> None:
-    if row.state is State.ONGOING:
+    if row.state is _ONGOING:
         view.put(DEADLINES, (row.deadline_ms, row.transactional_id), row.started_ms)
     elif row.state in PREPARED_STATES:
         view.put(PREPARED, row.transactional_id, row.prepared_version)
@@ -241,7 +228,7 @@ def _index(view: MutableView, row: Transaction) -> None:
 
 
 def _unindex(view: MutableView, row: Transaction) -> None:
-    if row.state is State.ONGOING:
+    if row.state is _ONGOING:
         view.delete(DEADLINES, (row.deadline_ms, row.transactional_id))
     elif row.state in PREPARED_STATES:
         view.delete(PREPARED, row.transactional_id)

@@ -43,7 +43,7 @@ def test_brokers_do_not_share_a_bucket() -> None:
 def test_who_waits_as_told_gets_the_rate_and_the_burst_and_no_more(
     pauses_ms: list[int], rate: int, burst: int
 ) -> None:
-    """A client that stays muted as long as it was told takes at most burst + rate x time."""
+    """A client that stays muted as long as the reply says takes at most burst + rate x time."""
     quota = AllocationQuota(rate, burst)
     now_ms = 0
     for taken, pause_ms in enumerate(pauses_ms):

@@ -109,7 +109,7 @@ lives = st.integers(1, 4).map(lambda number: uuid.UUID(int=number))
 
 
 def _register(broker_id: BrokerId, incarnation: uuid.UUID, directory: uuid.UUID) -> Step:
-    heartbeats = HeartbeatTracker(0, 1)  # nobody lives: any directory may take over
+    heartbeats = HeartbeatTracker(0, 1)  # no broker lives: any directory may take over
 
     def decide(view: View, now_ms: int) -> Decision[object]:
         request = registration(broker_id, incarnation=incarnation, directory=directory)

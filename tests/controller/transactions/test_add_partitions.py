@@ -63,7 +63,7 @@ REFUSALS = [
 def test_a_pair_that_is_not_current(
     verify: bool, row: dict[str, object], given: tuple[int, int], refusal: type[ApiError], state: State
 ) -> None:
-    """Rows 588.2 and 588.4, in every state: whoever is not the producer is told so before anything else."""
+    """Rows 588.2 and 588.4, in every state: any other producer is refused before anything else."""
     coordinator = Coordinator(transaction(state, **row))  # type: ignore[arg-type]
     with pytest.raises(refusal) as refused:
         (coordinator.verify if verify else coordinator.add)(*given, partitions(ORDERS, 0))

@@ -1,4 +1,4 @@
-"""What tools are told of transactions: one id, all that match, in slices."""
+"""What tools read of transactions: one id, all that match, in slices."""
 
 import msgspec
 import pytest

@@ -32,19 +32,19 @@ V1: dict[State, tuple[Outcome, Outcome]] = {
 }
 
 
-@pytest.mark.parametrize("version", range(5), ids="v{}".format)
+@pytest.mark.parametrize("knows_abortable", [False, True], ids=["v3", "v4"])
 @pytest.mark.parametrize("committed", [COMMIT, ABORT], ids=["commit", "abort"])
 @pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
-def test_the_table_of_v1(state: State, committed: bool, version: int) -> None:
+def test_the_table_of_v1(state: State, committed: bool, knows_abortable: bool) -> None:
     expected = V1[state][0 if committed else 1]
     coordinator = Coordinator(transaction(state))
     before = coordinator.row()
     if isinstance(expected, type):
         with pytest.raises(expected):
-            coordinator.end(42, 5, committed=committed, version=version)
+            coordinator.end(42, 5, committed=committed, knows_abortable=knows_abortable)
         assert coordinator.written == []
         return
-    assert coordinator.end(42, 5, committed=committed, version=version) is None
+    assert coordinator.end(42, 5, committed=committed, knows_abortable=knows_abortable) is None
     after = coordinator.row()
     if expected is None:
         assert coordinator.written == []
@@ -81,32 +81,32 @@ def test_a_pair_that_is_not_current(
     coordinator = Coordinator(transaction(state, **row))
     for committed in (COMMIT, ABORT):
         with pytest.raises(refusal) as refused:
-            coordinator.end(*given, committed=committed, version=3)
+            coordinator.end(*given, committed=committed, knows_abortable=False)
         assert type(refused.value) is refusal
     assert coordinator.written == []
 
 
 @pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
 def test_an_abort_after_the_timeout_is_done_already(state: State) -> None:
-    """The Java client's, from version 4 on; a commit is told what happened, whatever its version."""
+    """The Java client's, from version 4 on; a commit is answered with what happened, whatever its version."""
     coordinator = Coordinator(transaction(state, **TIMED_OUT))
     if state is State.PREPARE_ABORT:
         with pytest.raises(ConcurrentTransactions):
-            coordinator.end(42, 5, committed=ABORT, version=4)
+            coordinator.end(42, 5, committed=ABORT)
     else:
-        assert coordinator.end(42, 5, committed=ABORT, version=4) is None
+        assert coordinator.end(42, 5, committed=ABORT) is None
     with pytest.raises(TransactionTimedOut):
-        coordinator.end(42, 5, committed=COMMIT, version=4)
+        coordinator.end(42, 5, committed=COMMIT)
     assert coordinator.written == []
 
 
-@pytest.mark.parametrize("version", [1, 4, 5], ids="v{}".format)
-def test_an_id_that_there_is_not(version: int) -> None:
+@pytest.mark.parametrize("bumps_epoch", [False, True], ids=["v4", "v5"])
+def test_an_id_that_there_is_not(bumps_epoch: bool) -> None:
     coordinator = Coordinator(transaction())
     with pytest.raises(InvalidRequest):
-        coordinator.end(42, 5, committed=COMMIT, of="", version=version)
+        coordinator.end(42, 5, committed=COMMIT, of="", bumps_epoch=bumps_epoch)
     with pytest.raises(InvalidProducerIdMapping):
-        coordinator.end(42, 5, committed=COMMIT, of="nobody", version=version)
+        coordinator.end(42, 5, committed=COMMIT, of="unknown", bumps_epoch=bumps_epoch)
 
 
 @pytest.mark.parametrize("committed", [COMMIT, ABORT], ids=["commit", "abort"])
@@ -145,10 +145,10 @@ def test_the_table_of_v2(state: State, column: int) -> None:
     before = coordinator.row()
     if isinstance(expected, type):
         with pytest.raises(expected):
-            coordinator.end(42, epoch, committed=committed, version=5)
+            coordinator.end(42, epoch, committed=committed, bumps_epoch=True)
         assert coordinator.written == []
         return
-    answer = coordinator.end(42, epoch, committed=committed, version=5)
+    answer = coordinator.end(42, epoch, committed=committed, bumps_epoch=True)
     after = coordinator.row()
     if expected is None:
         assert (answer, coordinator.written) == ((42, 5), [])
@@ -177,22 +177,22 @@ def test_an_end_of_v2_at_the_last_epochs(
     completed: tuple[int, ...],
 ) -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=epoch))
-    assert coordinator.end(42, epoch, committed=committed, version=5) == answer
+    assert coordinator.end(42, epoch, committed=committed, bumps_epoch=True) == answer
     row = coordinator.row()
     assert (row.producer_id, row.producer_epoch, row.next_producer_id, row.next_producer_epoch) == prepared
     with pytest.raises(ConcurrentTransactions):
-        coordinator.end(42, epoch, committed=committed, version=5)
+        coordinator.end(42, epoch, committed=committed, bumps_epoch=True)
     assert coordinator.complete()
     row = coordinator.row()
     assert (row.producer_id, row.producer_epoch, row.previous_producer_id) == completed
     assert (row.next_producer_id, row.next_producer_epoch) == (-1, -1)
-    assert coordinator.end(42, epoch, committed=committed, version=5) == answer, "the answer was lost"
+    assert coordinator.end(42, epoch, committed=committed, bumps_epoch=True) == answer, "the answer was lost"
     assert len(coordinator.claimed) == (1 if epoch == 32766 else 0)
 
 
 def test_a_rotation_without_a_fresh_producer_id_is_told_to_come_back() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766))
-    request = EndTxn(ID, ProducerId(42), 32766, COMMIT, 5)
+    request = EndTxn(ID, ProducerId(42), 32766, COMMIT, bumps_epoch=True)
     assert needs_producer_id_at_end(coordinator.view, request)
     with pytest.raises(CoordinatorLoadInProgress):
         decide_end_txn(coordinator.view, request, now_ms=NOW_MS, fresh=None)
@@ -201,9 +201,9 @@ def test_a_rotation_without_a_fresh_producer_id_is_told_to_come_back() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        pytest.param(EndTxn(ID, ProducerId(42), 32766, COMMIT, 4), id="v1-never-rotates"),
-        pytest.param(EndTxn(ID, ProducerId(42), 32765, COMMIT, 5), id="a-refused-one"),
-        pytest.param(EndTxn("nobody", ProducerId(42), 32766, COMMIT, 5), id="an-unknown-id"),
+        pytest.param(EndTxn(ID, ProducerId(42), 32766, COMMIT), id="v1-never-rotates"),
+        pytest.param(EndTxn(ID, ProducerId(42), 32765, COMMIT, bumps_epoch=True), id="a-refused-one"),
+        pytest.param(EndTxn("nobody", ProducerId(42), 32766, COMMIT, bumps_epoch=True), id="an-unknown-id"),
     ],
 )
 def test_who_needs_no_producer_id(request_: EndTxn) -> None:
@@ -219,4 +219,4 @@ def test_who_was_fenced_by_a_new_instance_retries_nothing(row: dict[str, int]) -
     coordinator = Coordinator(transaction(State.COMPLETE_ABORT, **row))
     for epoch in (5, 32766):
         with pytest.raises(ProducerFenced):
-            coordinator.end(42, epoch, committed=ABORT, version=5)
+            coordinator.end(42, epoch, committed=ABORT, bumps_epoch=True)

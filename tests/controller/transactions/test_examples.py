@@ -33,7 +33,7 @@ def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
     coordinator.add(42, MAX - 1, partitions(ORDERS, 0))
     assert fields(coordinator) == (State.ONGOING, 42, MAX - 1, -1, -1, -1)
 
-    assert coordinator.end(42, MAX - 1, committed=True, version=5) == (85, 0)
+    assert coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True) == (85, 0)
     assert fields(coordinator) == (State.PREPARE_COMMIT, 42, MAX, -1, 85, 0)
 
     assert coordinator.complete()
@@ -42,12 +42,12 @@ def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
 
     # "if the commit operation times out and the client retries with the previous ProducerId and ProducerEpoch
     # we can detect the retry and return success" (row 939.5)
-    assert coordinator.end(42, MAX - 1, committed=True, version=5) == (85, 0)
+    assert coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True) == (85, 0)
     assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 0, 42, -1, -1)
 
     # The next transaction of the new pair: at most one of the extra fields is ever set.
     coordinator.add(85, 0, partitions(ORDERS, 1))
-    assert coordinator.end(85, 0, committed=True, version=5) == (85, 1)
+    assert coordinator.end(85, 0, committed=True, bumps_epoch=True) == (85, 1)
     assert fields(coordinator) == (State.PREPARE_COMMIT, 85, 1, -1, -1, -1)
     coordinator.complete()
     assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 1, -1, -1, -1)
@@ -55,16 +55,16 @@ def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
 
 def test_kip_939_the_retry_while_the_markers_are_written_waits() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, 42, MAX - 1), next_producer_id=85)
-    coordinator.end(42, MAX - 1, committed=True, version=5)
+    coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True)
     with pytest.raises(ConcurrentTransactions):
-        coordinator.end(42, MAX - 1, committed=True, version=5)
+        coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True)
     assert coordinator.claimed == [85], "a retry wastes no producer id"
 
 
 def test_kip_939_who_lost_the_answer_may_ask_who_it_is_instead() -> None:
     """The pair before the rotation is recognised by InitProducerId, too."""
     coordinator = Coordinator(transaction(State.ONGOING, 42, MAX - 1), next_producer_id=85)
-    coordinator.end(42, MAX - 1, committed=True, version=5)
+    coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True)
     coordinator.complete()
     assert coordinator.init(42, MAX - 1) == (85, 0)
     with pytest.raises(ProducerFenced):

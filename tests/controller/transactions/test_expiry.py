@@ -1,4 +1,4 @@
-"""Timeouts and what a producer is told and given after one; ids that nobody uses; clocks that differ."""
+"""Timeouts and what a producer is answered and given after one; ids without use; clocks that differ."""
 
 import msgspec
 import pytest
@@ -80,7 +80,7 @@ def test_the_producer_that_timed_out_is_told_so(complete: bool) -> None:
         coordinator.complete()
     for request in (
         lambda: coordinator.end(42, 5, committed=True),
-        lambda: coordinator.end(42, 5, committed=False, version=3),
+        lambda: coordinator.end(42, 5, committed=False, knows_abortable=False),
         lambda: coordinator.add(42, 5, partitions(AUDIT, 0)),
         lambda: coordinator.verify(42, 5, partitions(ORDERS, 0)),
     ):
@@ -144,7 +144,7 @@ def test_two_timeouts_in_a_row() -> None:
 
 
 def test_a_new_instance_after_a_timeout_fences_who_timed_out() -> None:
-    """Row 588.4: a really fenced producer is told so."""
+    """Row 588.4: a really fenced producer gets the code that says so."""
     coordinator = opened()
     coordinator.time_out(TIMEOUT_MS)
     coordinator.complete()
@@ -248,7 +248,7 @@ def test_those_of_another_clock_are_walked_in_portions(monkeypatch: pytest.Monke
     assert found == [f"p-{number}" for number in range(5)]
 
 
-# -- ids that nobody uses --------------------------------------------------------------------------------
+# -- ids without use ------------------------------------------------------------------------------------
 
 
 def expire_slice(coordinator: Coordinator, after: tuple[int, str] | None = None) -> Decision[Expired]:

@@ -124,7 +124,7 @@ def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own() -> None
 
 def test_before_a_rotation_it_says_what_comes() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766), next_producer_id=85)
-    coordinator.end(42, 32766, committed=True, version=5)
+    coordinator.end(42, 32766, committed=True, bumps_epoch=True)
     assert told(coordinator) == (
         "the transaction was committed 0.0 s ago; markers are being written to 2 partitions; "
         "its next transaction has producer id 85."

@@ -141,7 +141,7 @@ class Walk:
         known = get(self.coordinator.view, of) is not None
         written = len(self.coordinator.written)
         try:
-            answer = self.coordinator.init(*pair, of=of, version=self.rng.choice((0, 2, 3, 4, 5)))
+            answer = self.coordinator.init(*pair, of=of, init_version=self.rng.choice((0, 2, 3, 4, 5)))
         except ConcurrentTransactions:
             if len(self.coordinator.written) > written:  # it aborts what is open
                 self.accept(of, pair, begins=pair == NONE)
@@ -178,7 +178,10 @@ class Walk:
 
     def end(self, of: str) -> None:
         pair, version = self.pair(of), self.rng.choice((0, 1, 2, 3, 4, 4, 4, 5))
-        answer = self.coordinator.end(*pair, committed=self.rng.random() < 0.5, of=of, version=version)
+        committed = self.rng.random() < 0.5
+        answer = self.coordinator.end(
+            *pair, committed=committed, of=of, knows_abortable=version >= 4, bumps_epoch=version >= 5
+        )
         self.accept(of, pair)
         if answer is not None:
             self.answered(of, answer)
@@ -313,7 +316,9 @@ def test_a_record_of_the_version_before_heals() -> None:
         pytest.param(lambda coordinator: coordinator.verify(42, 32767, partitions(ORDERS, 0)), id="verify"),
         pytest.param(lambda coordinator: coordinator.end(42, 32767, committed=True), id="commit"),
         pytest.param(lambda coordinator: coordinator.end(42, 32767, committed=False), id="abort"),
-        pytest.param(lambda coordinator: coordinator.end(42, 32767, committed=False, version=5), id="v2"),
+        pytest.param(
+            lambda coordinator: coordinator.end(42, 32767, committed=False, bumps_epoch=True), id="v2"
+        ),
         pytest.param(lambda coordinator: coordinator.init(42, 32767), id="init"),
     ],
 )

@@ -31,8 +31,8 @@ def test_the_epoch_of_an_abort_is_refused_until_it_is_given_out(cause: str) -> N
         lambda at: at.add(42, 6),
         lambda at: at.verify(42, 6, partitions(ORDERS, 0)),
         lambda at: at.end(42, 6, committed=False),
-        lambda at: at.end(42, 6, committed=True, version=1),
-        lambda at: at.end(42, 6, committed=False, version=5),
+        lambda at: at.end(42, 6, committed=True, knows_abortable=False),
+        lambda at: at.end(42, 6, committed=False, bumps_epoch=True),
         lambda at: at.init(42, 6),
     )
     for ask in asks:
@@ -63,7 +63,7 @@ def test_once_asked_for_it_is_the_producers(cause: str, given: Pair) -> None:
 def test_an_end_of_v2_that_is_tried_again_after_a_timeout_gives_out_the_epoch() -> None:
     coordinator = aborted_by("timeout")
     for _ in range(2):
-        assert coordinator.end(42, 5, committed=False, version=5) == (42, 6)
+        assert coordinator.end(42, 5, committed=False, bumps_epoch=True) == (42, 6)
     coordinator.add(42, 6)
 
 
@@ -73,7 +73,7 @@ def test_an_end_of_v2_that_is_tried_again_after_a_timeout_at_32766_has_a_new_pro
     coordinator.time_out(TIMEOUT_MS)
     coordinator.complete()
     for _ in range(2):
-        assert coordinator.end(42, 32766, committed=False, version=5) == (1000, 0)
+        assert coordinator.end(42, 32766, committed=False, bumps_epoch=True) == (1000, 0)
     assert coordinator.claimed == [1000]
     coordinator.add(1000, 0)
 
@@ -82,11 +82,11 @@ def test_an_end_of_v2_that_is_tried_again_after_a_timeout_at_32766_has_a_new_pro
 def test_the_pair_after_a_rotation_waits_for_the_markers(committed: bool) -> None:
     """A V2 end answers with it before they are written; it was refused as unknown or fenced."""
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766))
-    following = coordinator.end(42, 32766, committed=committed, version=5)
+    following = coordinator.end(42, 32766, committed=committed, bumps_epoch=True)
     for ask in (
         lambda: coordinator.add(*following),
         lambda: coordinator.init(*following),
-        lambda: coordinator.end(*following, committed=True, version=5),
+        lambda: coordinator.end(*following, committed=True, bumps_epoch=True),
     ):
         with pytest.raises(ConcurrentTransactions):
             ask()

@@ -201,7 +201,7 @@ def test_an_open_transaction_is_aborted_first(
         coordinator.init(*ask)
     assert coordinator.complete()
     assert coordinator.init(*ask) == then
-    assert len(coordinator.row().fences) == 1, "an epoch that nobody held is not fenced"
+    assert len(coordinator.row().fences) == 1, "an epoch that no producer held is not fenced"
     if given is None:
         with pytest.raises(ProducerFenced):
             coordinator.init(42, epoch)
@@ -235,7 +235,7 @@ def test_a_restarted_producers_first_request_aborts_what_was_open() -> None:
 def test_an_unknown_id_is_begun_with_a_new_producer_id(given: tuple[int, int]) -> None:
     """Rows 360.1 and 360.4; row 6 of B2."""
     coordinator = Coordinator()
-    assert coordinator.init(*given, version=3, timeout_ms=123) == (1000, 0)
+    assert coordinator.init(*given, init_version=3, timeout_ms=123) == (1000, 0)
     row = coordinator.row()
     assert row == Transaction(
         ID,

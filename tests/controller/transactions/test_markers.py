@@ -85,7 +85,7 @@ def test_the_end(state: State) -> None:
 
 @pytest.mark.parametrize("difference", [-1, 1])
 def test_another_transactions_markers_do_not_end_this_one(difference: int) -> None:
-    """A late answer of an earlier PrepareX, or one that nobody wrote."""
+    """A late answer of an earlier PrepareX, or one that no node wrote."""
     coordinator = Coordinator(transaction(State.PREPARE_COMMIT))
     version = ImageVersion(coordinator.row().prepared_version + difference)
     assert coordinator.applied(decide_complete(coordinator.view, ID, version, now_ms=NOW_MS)) is False

@@ -102,10 +102,10 @@ class Coordinator:
         *,
         of: str | None = ID,
         timeout_ms: int = TIMEOUT_MS,
-        version: int = 4,
+        init_version: int = 4,
         client_id: str = "",
     ) -> tuple[int, int]:
-        request = InitProducerId(of, timeout_ms, ProducerId(producer_id), epoch, version, client_id)
+        request = InitProducerId(of, timeout_ms, ProducerId(producer_id), epoch, init_version, client_id)
         fresh = self.claim() if needs_producer_id(self.view, request, self.now_ms) else None
         answer: InitProducerIdAnswer = self.applied(
             decide_init_producer_id(
@@ -130,8 +130,17 @@ class Coordinator:
         answer: AddPartitionsAnswer = self.applied(decide_verify(self.view, request))
         return answer
 
-    def end(self, producer_id: int, epoch: int, *, committed: bool, of: str = ID, version: int = 4) -> Any:
-        request = EndTxn(of, ProducerId(producer_id), epoch, committed, version)
+    def end(
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        committed: bool,
+        of: str = ID,
+        knows_abortable: bool = True,
+        bumps_epoch: bool = False,
+    ) -> Any:
+        request = EndTxn(of, ProducerId(producer_id), epoch, committed, knows_abortable, bumps_epoch)
         fresh = self.claim() if needs_producer_id_at_end(self.view, request) else None
         answer = self.applied(decide_end_txn(self.view, request, now_ms=self.now_ms, fresh=fresh))
         return None if answer is None else (answer.producer_id, answer.producer_epoch)
