@@ -22,6 +22,7 @@ from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from fencepost.wire.k60_describe_cluster import CONTROLLERS, DESCRIBE_CLUSTER, DescribeCluster
 from fencepost.wire.secret_proof import BROKER, ClusterSecret, prove
+from fencepost.wire.stalls import Stalls
 
 __all__ = ["Address", "Connection", "ConnectionLost", "ControllerClient", "NotConnected", "RequestTimeout"]
 
@@ -54,6 +55,7 @@ class ControllerClient:
         client_id: str = CLIENT_ID,
         attempt_timeout_s: float = 1.0,
         secret: ClusterSecret | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._learned: tuple[Address, ...] = ()
@@ -63,6 +65,7 @@ class ControllerClient:
         self._client_id = client_id
         self._attempt_timeout_s = attempt_timeout_s
         self._secret = secret
+        self._stalls = stalls
         self._connection: Connection | None = None
         self._suspect: Address | None = None  # the last one that failed: tried last
         self._finding = asyncio.Lock()
@@ -183,7 +186,12 @@ class ControllerClient:
     async def _open(self, address: Address) -> Connection:
         host, port = address
         connection = await Connection.open(
-            host, port, sasl=self._sasl, timeout_s=OPEN_TIMEOUT_S, client_id=self._client_id
+            host,
+            port,
+            sasl=self._sasl,
+            timeout_s=OPEN_TIMEOUT_S,
+            client_id=self._client_id,
+            stalls=self._stalls,
         )
         if self._secret is None:
             return connection

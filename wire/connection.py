@@ -4,6 +4,8 @@ Outcome     ``NotConnected``: the request was never sent. ``ConnectionLost`` and
             have been done; the outcome is unknown. An ApiError: the response of the other side.
 Versions    ApiVersions is sent first; a call uses the newest version that both sides serve.
 Speed       ``ask`` and ``send_nowait`` take no Task, Future or timer per request; ``call`` is for coroutines.
+Steps       a large response is decoded in steps of the event loop, those behind it after it. What each takes
+            is counted in the node's stalls as ``NAME response``, what a request takes as ``NAME request``.
 """
 
 import asyncio
@@ -21,6 +23,8 @@ from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, ApiVersionsAnswer
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
+from fencepost.wire.stalls import Stalls
+from fencepost.wire.steps import Steps
 
 CALLS_MAX: Final = 10_000  # in flight on one connection
 CLIENT_ID: Final = "fencepost"
@@ -52,11 +56,13 @@ class _Call(NamedTuple):
 class Connection(asyncio.Protocol):
     """One connection to a listener. Make it with ``open``; calls may overlap."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, stalls: Stalls | None = None) -> None:
         self._client_id = client_id
+        self._stalls = stalls or Stalls()
         self._transport: asyncio.Transport | None = None
         self._splitter = framing.Splitter()
         self._calls: deque[_Call] = deque()
+        self._decoding: tuple[_Call, Steps[Any]] | None = None  # a response that takes several steps
         self._next_correlation_id = 0
         self._lost: str | None = None
         self._retired = False
@@ -73,12 +79,13 @@ class Connection(asyncio.Protocol):
         sasl: tuple[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         client_id: str = CLIENT_ID,
+        stalls: Stalls | None = None,
     ) -> "Connection":
         """Connect, learn the versions, and authenticate if ``sasl`` gives (user, password).
 
-        Raises NotConnected, and the ApiError of a refused authentication.
+        ``stalls``: the node's. Raises NotConnected, and the ApiError of a refused authentication.
         """
-        connection = cls(client_id)
+        connection = cls(client_id, stalls)
         connection.peer = (host, port)
         loop = asyncio.get_running_loop()
         try:
@@ -163,13 +170,13 @@ class Connection(asyncio.Protocol):
     def abandon(self) -> None:
         """Close now, without an outcome for the callers."""
         self._calls.clear()
+        self._decoding = None
         self._fail("closed by us")
 
     def retire(self) -> None:
         """Send no more calls; close as soon as those in flight are answered."""
         self._retired = True
-        if not self._calls:
-            self.close()
+        self._close_if_over()
 
     # What the transport tells us
 
@@ -182,34 +189,82 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Implements ``asyncio.Protocol.data_received``."""
         self._splitter.feed(data)
-        try:
-            while (frame := self._splitter.next_frame()) is not None:
-                self._take(frame)
-        except CorruptData as error:
-            self._fail(f"unreadable answer: {error}")
+        self._advance()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Implements ``asyncio.Protocol.connection_lost``."""
         self._fail(str(error) if error else "closed by the other side")
 
-    def _take(self, frame: bytes | bytearray) -> None:
+    def _advance(self) -> None:
+        """Take the responses that are here, up to one that takes another step."""
+        stalls = self._stalls
+        try:
+            while self._decoding is None:
+                begun = stalls.begin()
+                frame = self._splitter.next_frame()
+                if frame is None:
+                    break
+                name = self._take(frame)
+                stalls.end(f"{name} response", begun)
+        except CorruptData as error:
+            self._fail(f"unreadable answer: {error}")
+
+    def _take(self, frame: bytes | bytearray) -> str:
+        """Decode a response, or begin to. Returns the request's name."""
         if not self._calls:
             raise CorruptData("an answer to no request")
-        call = self._calls.popleft()
-        tagged = call.api.has_tagged_response_header(call.version)
+        call = self._calls[0]
+        api = call.api
+        tagged = api.has_tagged_response_header(call.version)
         correlation_id, start = framing.parse_response_header(frame, tagged=tagged)
         if correlation_id != call.correlation_id:
-            self._calls.appendleft(call)
             raise CorruptData(f"correlation id {correlation_id}, expected {call.correlation_id}")
+        body = memoryview(frame).toreadonly()[start:]
+        if api.decode_steps is not None:
+            self._decoding = call, api.decode_steps(call.version, body)
+            self._decode(*self._decoding)
+            return api.name
         outcome: Any
         try:
-            outcome = call.api.decode_response(call.version, memoryview(frame).toreadonly()[start:])
+            outcome = api.decode_response(call.version, body)
         except ApiError as error:
             outcome = error
-        except CorruptData:
-            self._calls.appendleft(call)
-            raise
+        self._reply(call, outcome)
+        return api.name
+
+    def _decode(self, call: _Call, steps: Steps[Any]) -> None:
+        """Decode up to the next pause. Raises CorruptData."""
+        outcome: Any
+        try:
+            next(steps)
+        except StopIteration as ended:
+            outcome = ended.value
+        except ApiError as error:
+            outcome = error
+        else:
+            asyncio.get_running_loop().call_soon(self._go_on)
+            return
+        self._decoding = None
+        self._reply(call, outcome)
+
+    def _go_on(self) -> None:
+        if self._decoding is None:  # the connection ended meanwhile
+            return
+        call, steps = self._decoding
+        begun = self._stalls.begin()
+        try:
+            self._decode(call, steps)
+        except CorruptData as error:
+            self._fail(f"unreadable answer: {error}")
+        self._stalls.end(f"{call.api.name} response", begun)
+        self._advance()
+
+    def _reply(self, call: _Call, outcome: Any) -> None:
+        self._calls.popleft()
         call.on_reply(outcome)
+        self._close_if_over()
+
+    def _close_if_over(self) -> None:
         if self._retired and not self._calls:
             self.close()
 
@@ -217,6 +272,7 @@ class Connection(asyncio.Protocol):
         if self._lost is not None:
             return
         self._lost = reason
+        self._decoding = None
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -237,7 +293,9 @@ class Connection(asyncio.Protocol):
         """Send a request. Returns its version and correlation id."""
         if version is None:
             version = self.version_for(api)
+        begun = self._stalls.begin()
         body = api.encode_request(version, request)
+        self._stalls.end(f"{api.name} request", begun)
         transport = self._transport
         if self._lost is not None or transport is None:
             raise NotConnected(f"{self.address}: {self._lost or 'not connected'}")

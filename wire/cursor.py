@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from fencepost.records.invariant import CorruptData
 from fencepost.records.varint import read_unsigned, unsigned
 from fencepost.wire.schema import ELEMENTS_MAX, Buffer
+from fencepost.wire.steps import Steps
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -58,7 +59,9 @@ class Reader:
 
     def int16(self) -> int:
         """Read a signed 16-bit number, big-endian."""
-        value: int = self.fields(_INT16)[0]
+        position = self.position
+        self.position = position + 2
+        value: int = _INT16.unpack_from(self._buffer, position)[0]
         return value
 
     def int32(self) -> int:
@@ -70,7 +73,9 @@ class Reader:
 
     def int64(self) -> int:
         """Read a signed 64-bit number, big-endian."""
-        value: int = self.fields(_INT64)[0]
+        position = self.position
+        self.position = position + 8
+        value: int = _INT64.unpack_from(self._buffer, position)[0]
         return value
 
     def uuid(self) -> uuid.UUID | None:
@@ -124,7 +129,9 @@ class Reader:
         count = self._varint() - 1 if self.flexible else self.int32()
         if count < 0:
             return None
-        self._spend(count)
+        self._left -= count
+        if self._left < 0:
+            self._spend(0)
         return count
 
     def int32s(self) -> tuple[int, ...]:
@@ -201,10 +208,21 @@ def read(name: str, reader: Reader, decode: Callable[[Reader], T]) -> T:
     """What ``decode`` makes of the message. Raises CorruptData for bytes that are not what they claim."""
     try:
         return decode(reader)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise CorruptData(f"{name}, at byte {reader.position}: {error}") from error
-    except CorruptData as error:
-        raise CorruptData(f"{name}: {error}") from error
+    except (struct.error, IndexError, UnicodeDecodeError, CorruptData) as error:
+        raise _corrupt(name, reader, error) from error
+
+
+def read_in_steps(name: str, reader: Reader, steps: Steps[T]) -> Steps[T]:
+    """The same of a message that is decoded in steps."""
+    try:
+        return (yield from steps)
+    except (struct.error, IndexError, UnicodeDecodeError, CorruptData) as error:
+        raise _corrupt(name, reader, error) from error
+
+
+def _corrupt(name: str, reader: Reader, error: Exception) -> CorruptData:
+    where = "" if isinstance(error, CorruptData) else f", at byte {reader.position}"
+    return CorruptData(f"{name}{where}: {error}")
 
 
 class Writer:

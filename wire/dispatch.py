@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from fencepost.controller.errors import ApiError
 from fencepost.wire.schema import Buffer
+from fencepost.wire.steps import Steps
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -47,6 +48,8 @@ class Api(Generic[Q, R]):
     decode_response   (version, body) -> response; raises CorruptData, and the ApiError it carries.
     frame_response    (version, correlation id, response, throttle_ms) -> the whole frame, where that is
                       worth a codec of its own; equal to what encode_response and the framing give.
+    encode_steps      as encode_response, where a response may be too large to be written in one step.
+    decode_steps      as decode_response, likewise.
     served_from       versions below it are advertised, read, and refused with UNSUPPORTED_VERSION.
     unanswered        (request, response or ApiError) -> None if it is to be sent, as almost always.
     """
@@ -63,6 +66,8 @@ class Api(Generic[Q, R]):
     encode_request: Callable[[int, Q], bytes]
     decode_response: Callable[[int, Buffer], R]
     frame_response: Callable[[int, int, R, int], bytes] | None = None
+    encode_steps: Callable[[int, R, int], Steps[bytes]] | None = None
+    decode_steps: Callable[[int, Buffer], Steps[R]] | None = None
     served_from: int = 0
     unanswered: Callable[[Q, R | ApiError], Unanswered | None] | None = None
 

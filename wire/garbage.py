@@ -6,14 +6,14 @@ collection of the middle generation (of some 7,000 objects) is moved to where no
 their reference counts.
 
 Bounded     garbage in cycles that survived such a collection stays until there are BLOCKS_MIN more blocks of
-            memory than twice as many as the last full collection left: then the next one is full again.
+            memory than twice as many as the last full collection left: then a full one is due. It is done by
+            ``collect_if_due`` alone, which a timer calls: never in the middle of a request.
 Counting    an object has one to three blocks. To count blocks takes 0.2 ms for two million objects; to count
             the objects that are frozen takes 15 ms, and several times that if they are in no cache.
 """
 
 import gc
 import sys
-from collections.abc import Callable
 from typing import Final
 
 BLOCKS_MIN: Final = 4_000_000
@@ -22,37 +22,42 @@ BLOCKS_MIN: Final = 4_000_000
 COUNTED_EVERY: Final = 64  # collections
 
 _MIDDLE: Final = 1
-_OLDEST: Final = 2
 
 
-def spare_long_lived(blocks_min: int = BLOCKS_MIN) -> Callable[[], None]:
-    """From now on, in this process; what is alive now is never visited either. Returns what undoes it."""
-    gc.collect()
-    gc.freeze()
-    limit = 2 * sys.getallocatedblocks() + blocks_min
-    count = 0
-    full_is_due = False
+class LongLived:
+    """Spares what lives long, from now on, in this process; what is alive now is never visited either."""
 
-    def on_collection(phase: str, collection: dict[str, int]) -> None:
-        nonlocal limit, count, full_is_due
-        generation = collection["generation"]
-        if phase == "start" or generation < _MIDDLE:
+    def __init__(self, blocks_min: int = BLOCKS_MIN) -> None:
+        self._blocks_min = blocks_min
+        self._count = 0
+        self.full_is_due = False
+        gc.collect()
+        gc.freeze()
+        self._limit = self._next_limit()
+        gc.callbacks.append(self._on_collection)
+
+    def collect_if_due(self) -> None:
+        """Collect all garbage, if there may be much: for a second or so nothing else runs."""
+        if not self.full_is_due:
             return
-        if generation == _OLDEST:
-            gc.freeze()
-            if full_is_due:
-                full_is_due = False
-                limit = 2 * sys.getallocatedblocks() + blocks_min
-        elif not full_is_due:
-            gc.freeze()
-            count += 1
-            if count % COUNTED_EVERY == 0 and sys.getallocatedblocks() > limit:
-                gc.unfreeze()
-                full_is_due = True
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self.full_is_due = False
+        self._limit = self._next_limit()
 
-    def undo() -> None:
-        gc.callbacks.remove(on_collection)
+    def undo(self) -> None:
+        """Collect as Python does again."""
+        gc.callbacks.remove(self._on_collection)
         gc.unfreeze()
 
-    gc.callbacks.append(on_collection)
-    return undo
+    def _next_limit(self) -> int:
+        return 2 * sys.getallocatedblocks() + self._blocks_min
+
+    def _on_collection(self, phase: str, collection: dict[str, int]) -> None:
+        if phase == "start" or collection["generation"] < _MIDDLE:
+            return
+        gc.freeze()
+        self._count += 1
+        if self._count % COUNTED_EVERY == 0 and sys.getallocatedblocks() > self._limit:
+            self.full_is_due = True

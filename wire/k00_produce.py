@@ -31,13 +31,18 @@ class PartitionData(msgspec.Struct, frozen=True):
 
 
 class Produce(msgspec.Struct, frozen=True):
-    """``acks`` 0: nothing is answered; 1: the leader has it; -1: all in-sync replicas have it."""
+    """``acks`` 0: nothing is answered; 1: the leader has it; -1: all in-sync replicas have it.
+
+    ``knows_timed_out``    the client aborts and goes on after UNKNOWN_PRODUCER_ID, as librdkafka does.
+    ``knows_abortable``    the client knows TRANSACTION_ABORTABLE.
+    """
 
     transactional_id: str | None
     acks: int
     timeout_ms: int
     partitions: tuple[PartitionData, ...]
-    version: int
+    knows_timed_out: bool = True
+    knows_abortable: bool = True
 
 
 class RecordError(msgspec.Struct, frozen=True):
@@ -69,7 +74,12 @@ class ProduceAnswer(msgspec.Struct, frozen=True):
 _VERSIONS: Final = range(12)
 _SERVED_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 9
+_TIMED_OUT_FROM: Final = 10
+"""From this version on a timed-out epoch is UNKNOWN_PRODUCER_ID (59): librdkafka aborts and goes on with it;
+kafkajs and aiokafka (below) take INVALID_PRODUCER_ID_MAPPING (49) for abortable (docs/kafka-notes.md E3)."""
 _ABORTABLE_FROM: Final = 11
+"""From this version on TRANSACTION_ABORTABLE says it: 59 is to the Java client the loss of the log's start,
+and it sends the batch again until its delivery timeout, two minutes."""
 _REQUEST_ELEMENTS_MAX: Final = 10_000  # topics and partitions: read in some 10 ms, and answered in as many
 _ACKS: Final = struct.Struct(">hi")  # acks | timeout ms
 _ROW: Final = struct.Struct(">ihq")  # index | error | base offset
@@ -91,7 +101,14 @@ def _read_request(version: int, reader: Reader) -> Produce:
             reader.skip_tags()
         reader.skip_tags()
     reader.skip_tags()
-    return Produce(transactional_id, acks, timeout_ms, tuple(partitions), version)
+    return Produce(
+        transactional_id,
+        acks,
+        timeout_ms,
+        tuple(partitions),
+        knows_timed_out=version >= _TIMED_OUT_FROM,
+        knows_abortable=version >= _ABORTABLE_FROM,
+    )
 
 
 def _encode_request(version: int, request: Produce) -> bytes:

@@ -49,7 +49,6 @@ class Fetch:
     session_id: int
     session_epoch: int
     partitions: tuple[FetchPartition, ...]
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,6 @@ def _read_request(version: int, reader: Reader) -> Fetch:
         session_id,
         session_epoch,
         tuple(partitions),
-        version,
     )
 
 

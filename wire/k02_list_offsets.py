@@ -5,11 +5,12 @@
 10  timeout      11  -6 (earliest pending upload)
 """
 
+import struct
 from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
-from fencepost.wire.cursor import grouped
+from fencepost.wire.cursor import Writer, grouped
 from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
@@ -58,6 +59,9 @@ class ListOffsetsAnswer:
     partitions: tuple[OffsetFound, ...]
 
 
+_EPOCH_FROM: Final = 4
+_FLEXIBLE_FROM: Final = 6
+_FOUND: Final = struct.Struct(">ihqq")  # partition | error | timestamp | offset
 _REQUEST: Final = Message(2, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(2, "response")
 
@@ -104,25 +108,23 @@ def _encode_request(version: int, request: ListOffsets) -> bytes:
 
 
 def _encode_response(version: int, answer: ListOffsetsAnswer, throttle_ms: int) -> bytes:
+    """By hand: a request may have thousands of partitions."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= 2:
+        writer.int32(throttle_ms)
     topics = grouped(answer.partitions, lambda each: each.topic)
-    message = {
-        "throttle_time_ms": throttle_ms,
-        "topics": tuple(
-            {"name": topic, "partitions": tuple(_row(each) for each in partitions)}
-            for topic, partitions in topics.items()
-        ),
-    }
-    return _RESPONSE.encode(version, message)
-
-
-def _row(found: OffsetFound) -> dict[str, int]:
-    return {
-        "partition_index": found.index,
-        "error_code": found.error_code,
-        "timestamp": found.timestamp_ms,
-        "offset": found.offset,
-        "leader_epoch": found.leader_epoch,
-    }
+    writer.count(len(topics))
+    for topic, partitions in topics.items():
+        writer.string(topic)
+        writer.count(len(partitions))
+        for each in partitions:
+            writer.pack(_FOUND, each.index, each.error_code, each.timestamp_ms, each.offset)
+            if version >= _EPOCH_FROM:
+                writer.int32(each.leader_epoch)
+            writer.no_tags()
+        writer.no_tags()
+    writer.no_tags()
+    return writer.message()
 
 
 def _refusal(version: int, request: ListOffsets | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -152,7 +154,7 @@ LIST_OFFSETS: Final[Api[ListOffsets, ListOffsetsAnswer]] = Api(
     key=2,
     name="ListOffsets",
     versions=range(1, 12),
-    flexible_from=6,
+    flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER,),
     request_bytes_max=TOPIC_LISTS,
     decode_request=_decode_request,

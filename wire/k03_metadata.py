@@ -14,15 +14,22 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from fencepost.controller.errors import ApiError, InvalidRequest
-from fencepost.wire.cursor import Reader, Writer, read
+from fencepost.wire.cursor import Reader, Writer, read, read_in_steps
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import TOPIC_NAMES
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
+from fencepost.wire.steps import Steps, completed
 
 OPERATIONS_OMITTED: Final = -(2**31)  # Kafka's "authorized operations were not requested"
 BY_TOPIC_ID_FROM: Final = 12
+
+ROWS_AT_ONCE_MAX: Final = 2_000
+"""Partitions that are written or read in one step of the loop, besides those of the topic that passes it."""
+TOPIC_ROWS: Final = 5  # what a topic costs beside its partitions, in partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +60,8 @@ class BrokerNode:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMetadata:
-    """One partition. ``leader_epoch`` -1 if unknown."""
+class PartitionMetadata(Struct, frozen=True, kw_only=True, gc=False):
+    """One partition. ``leader_epoch`` -1 if unknown. A Struct, as a cluster may have 100,000 of them."""
 
     partition_index: int
     error_code: int = 0
@@ -66,8 +72,7 @@ class PartitionMetadata:
     offline_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicMetadata:
+class TopicMetadata(Struct, frozen=True, kw_only=True):
     """One topic, or why it cannot be had. ``name`` None only if it was requested by an unknown id."""
 
     name: str | None
@@ -76,6 +81,11 @@ class TopicMetadata:
     is_internal: bool = False
     partitions: tuple[PartitionMetadata, ...] = ()
     topic_authorized_operations: int = OPERATIONS_OMITTED
+
+    @property
+    def rows(self) -> int:
+        """What it takes to describe, write or read the topic, in partitions."""
+        return TOPIC_ROWS + len(self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +117,30 @@ _IS_INTERNAL: Final = struct.Struct(">?")
 
 
 def _decode_request(version: int, body: Buffer) -> Metadata:
-    message = _REQUEST.decode(version, body)
-    topics = message["topics"]
+    """Bytes after it are left unread: librdkafka 2.16 sends three too many with version 9 and up."""
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=LOOKED_UP_ELEMENTS_MAX)
+    return read(f"Metadata v{version}", reader, lambda reader: _read_request(version, reader))
+
+
+def _read_request(version: int, reader: Reader) -> Metadata:
+    count = reader.nullable_count()
+    topics = None if count is None else tuple([_read_query(version, reader) for _ in range(count)])
     if version == 0 and not topics:
         topics = None
-    if topics is not None:
-        topics = tuple(TopicQuery(each["name"], each.get("topic_id")) for each in topics)
-        if version < BY_TOPIC_ID_FROM and any(each.name is None or each.topic_id for each in topics):
-            raise InvalidRequest(f"topics by id need version {BY_TOPIC_ID_FROM}, this is {version}")
-    return Metadata(
-        topics,
-        allow_auto_topic_creation=message.get("allow_auto_topic_creation", True),
-        include_cluster_authorized_operations=message.get("include_cluster_authorized_operations", False),
-        include_topic_authorized_operations=message.get("include_topic_authorized_operations", False),
-    )
+    if topics and version < BY_TOPIC_ID_FROM and any(each.name is None or each.topic_id for each in topics):
+        raise InvalidRequest(f"topics by id need version {BY_TOPIC_ID_FROM}, this is {version}")
+    creates = reader.int8() != 0 if version >= 4 else True
+    of_cluster = reader.int8() != 0 if version in _CLUSTER_OPERATIONS_IN else False
+    of_topics = reader.int8() != 0 if version >= 8 else False
+    reader.skip_tags()
+    return Metadata(topics, creates, of_cluster, of_topics)
+
+
+def _read_query(version: int, reader: Reader) -> TopicQuery:
+    topic_id = reader.uuid() if version >= 10 else None
+    name = reader.nullable_string() if version >= 10 else reader.string()
+    reader.skip_tags()
+    return TopicQuery(name, topic_id)
 
 
 def _encode_request(version: int, request: Metadata) -> bytes:
@@ -137,6 +157,10 @@ def _encode_request(version: int, request: Metadata) -> bytes:
 
 
 def _encode_response(version: int, answer: MetadataAnswer, throttle_ms: int) -> bytes:
+    return completed(_encode_steps(version, answer, throttle_ms))
+
+
+def _encode_steps(version: int, answer: MetadataAnswer, throttle_ms: int) -> Steps[bytes]:
     return _encode(version, answer, throttle_ms, error_code=answer.error_code)
 
 
@@ -146,12 +170,11 @@ def _refusal(version: int, request: Metadata | None, error: ApiError, throttle_m
     topics = tuple(
         TopicMetadata(name=each.name or "", topic_id=each.topic_id, error_code=error.code) for each in queries
     )
-    return _encode(
-        version, MetadataAnswer(cluster_id=None, topics=topics), throttle_ms, error_code=error.code
-    )
+    answer = MetadataAnswer(cluster_id=None, topics=topics)
+    return completed(_encode(version, answer, throttle_ms, error_code=error.code))
 
 
-def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_code: int) -> bytes:
+def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_code: int) -> Steps[bytes]:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 3:
         writer.int32(throttle_ms)
@@ -168,8 +191,13 @@ def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_cod
     if version >= 1:
         writer.int32(answer.controller_id)
     writer.count(len(answer.topics))
+    rows = 0
     for topic in answer.topics:
+        if rows >= ROWS_AT_ONCE_MAX:
+            rows = 0
+            yield
         _write_topic(version, writer, topic)
+        rows += topic.rows
     if version in _CLUSTER_OPERATIONS_IN:
         writer.int32(answer.cluster_authorized_operations)
     if version >= 13:
@@ -226,21 +254,32 @@ def _write_plain(writer: Writer, partition: PartitionMetadata) -> None:
 
 
 def _decode_response(version: int, body: Buffer) -> MetadataAnswer:
+    return completed(_decode_steps(version, body))
+
+
+def _decode_steps(version: int, body: Buffer) -> Steps[MetadataAnswer]:
     reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=_ANSWER_ELEMENTS_MAX)
-    error_code, answer = read(
-        f"Metadata answer v{version}", reader, lambda reader: _read_response(version, reader)
+    error_code, answer = yield from read_in_steps(
+        f"Metadata answer v{version}", reader, _read_response(version, reader)
     )
     raise_for(error_code)
     return answer
 
 
-def _read_response(version: int, reader: Reader) -> tuple[int, MetadataAnswer]:
+def _read_response(version: int, reader: Reader) -> Steps[tuple[int, MetadataAnswer]]:
     if version >= 3:
         reader.int32()
     brokers = tuple(_read_broker(version, reader) for _ in range(reader.count()))
     cluster_id = reader.nullable_string() if version >= 2 else None
     controller_id = reader.int32() if version >= 1 else -1
-    topics = tuple(_read_topic(version, reader) for _ in range(reader.count()))
+    topics: list[TopicMetadata] = []
+    rows = 0
+    for _ in range(reader.count()):
+        if rows >= ROWS_AT_ONCE_MAX:
+            rows = 0
+            yield
+        topics.append(_read_topic(version, reader))
+        rows += topics[-1].rows
     operations = reader.int32() if version in _CLUSTER_OPERATIONS_IN else OPERATIONS_OMITTED
     error_code = reader.int16() if version >= 13 else 0
     reader.skip_tags()
@@ -249,7 +288,7 @@ def _read_response(version: int, reader: Reader) -> tuple[int, MetadataAnswer]:
         cluster_id=cluster_id,
         controller_id=controller_id,
         brokers=brokers,
-        topics=topics,
+        topics=tuple(topics),
         cluster_authorized_operations=operations,
     )
 
@@ -268,7 +307,7 @@ def _read_topic(version: int, reader: Reader) -> TopicMetadata:
     name = reader.nullable_string() if version >= BY_TOPIC_ID_FROM else reader.string()
     topic_id = reader.uuid() if version >= 10 else None
     is_internal = reader.fields(_IS_INTERNAL)[0] if version >= 1 else False
-    partitions = tuple(_read_partition(version, reader) for _ in range(reader.count()))
+    partitions = _read_partitions(version, reader, reader.count())
     operations = reader.int32() if version >= 8 else OPERATIONS_OMITTED
     reader.skip_tags()
     return TopicMetadata(
@@ -281,12 +320,25 @@ def _read_topic(version: int, reader: Reader) -> TopicMetadata:
     )
 
 
-def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
+def _read_partitions(version: int, reader: Reader, count: int) -> tuple[PartitionMetadata, ...]:
+    found = _read_plain(reader, count) if version >= _FLEXIBLE_FROM else []
+    while len(found) < count:
+        found.append(_read_partition(version, reader))
+    return tuple(found)
+
+
+def _read_plain(reader: Reader, count: int) -> list[PartitionMetadata]:
+    """Plain partitions, up to the first one that is not."""
     start = reader.position
-    if version >= _FLEXIBLE_FROM and reader.bytes_left >= _PLAIN.size:
-        error, index, leader, epoch, replicas, replica, isr, in_sync, offline, tags = reader.fields(_PLAIN)
-        if (replicas, isr, offline, tags) == _PLAIN_LENGTHS:
-            return PartitionMetadata(
+    found: list[PartitionMetadata] = []
+    whole = min(count, reader.bytes_left // _PLAIN.size)
+    for error, index, leader, epoch, replicas, replica, isr, in_sync, offline, tags in _PLAIN.iter_unpack(
+        reader.take(whole * _PLAIN.size)
+    ):
+        if (replicas, isr, offline, tags) != _PLAIN_LENGTHS:
+            break
+        found.append(
+            PartitionMetadata(
                 partition_index=index,
                 error_code=error,
                 leader_id=leader,
@@ -294,7 +346,12 @@ def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
                 replica_nodes=(replica,),
                 isr_nodes=(in_sync,),
             )
-        reader.position = start
+        )
+    reader.position = start + len(found) * _PLAIN.size
+    return found
+
+
+def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
     error_code, partition_index, leader_id = reader.fields(_PARTITION)
     leader_epoch = reader.int32() if version >= 7 else -1
     replica_nodes = reader.int32s()
@@ -324,4 +381,6 @@ METADATA: Final[Api[Metadata, MetadataAnswer]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    encode_steps=_encode_steps,
+    decode_steps=_decode_steps,
 )

@@ -8,7 +8,7 @@ Each topic has its own error; versions before 5 say only that.
 
 import struct
 import uuid
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.errors import ApiError
 from fencepost.controller.topics import (
@@ -18,11 +18,12 @@ from fencepost.controller.topics import (
     TopicConfig,
     TopicCreated,
 )
+from fencepost.records.invariant import CorruptData
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
 from fencepost.wire.request_limits import TOPIC_LISTS
-from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, NAMED_ELEMENTS_MAX, Buffer
 
 _NO_ID: Final = uuid.UUID(int=0)
 _FLEXIBLE_FROM: Final = 5
@@ -30,7 +31,7 @@ _IDS_FROM: Final = 7
 _REQUEST_ELEMENTS_MAX: Final = 10_000
 """Topics, partitions with assigned brokers, those brokers, and settings: read in some 20 ms. A request for
 2,000 partitions, each assigned to three brokers, has 8,001."""
-_REQUEST: Final = Message(19, "request")
+_TOPICS_MAX: Final = NAMED_ELEMENTS_MAX  # of them
 _COUNTS: Final = struct.Struct(">ih")  # partitions | replication factor
 
 
@@ -40,7 +41,10 @@ def _decode_request(version: int, body: Buffer) -> CreateTopics:
 
 
 def _read_request(reader: Reader) -> CreateTopics:
-    topics = tuple(_read_topic(reader) for _ in range(reader.count()))
+    count = reader.count()
+    if count > _TOPICS_MAX:
+        raise CorruptData(f"more than {_TOPICS_MAX} topics in one message")
+    topics = tuple(_read_topic(reader) for _ in range(count))
     timeout_ms, validate_only = reader.int32(), reader.int8() != 0
     reader.skip_tags()
     return CreateTopics(topics, validate_only, timeout_ms)
@@ -62,25 +66,27 @@ def _read_topic(reader: Reader) -> NewTopic:
 
 
 def _encode_request(version: int, request: CreateTopics) -> bytes:
-    topics = tuple(_requested(each) for each in request.topics)
-    message = {
-        "topics": topics,
-        "timeout_ms": request.timeout_ms,
-        "validate_only": request.validate_only,
-    }
-    return _REQUEST.encode(version, message)
-
-
-def _requested(topic: NewTopic) -> dict[str, Any]:
-    return {
-        "name": topic.name,
-        "num_partitions": topic.partition_count,
-        "replication_factor": topic.replication_factor,
-        "assignments": tuple(
-            {"partition_index": index, "broker_ids": brokers} for index, brokers in topic.assignments
-        ),
-        "configs": tuple({"name": name, "value": value} for name, value in topic.configs),
-    }
+    """By hand: every broker forwards such requests, and their largest take a tenth of the time so."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.count(len(request.topics))
+    for topic in request.topics:
+        writer.string(topic.name)
+        writer.pack(_COUNTS, topic.partition_count, topic.replication_factor)
+        writer.count(len(topic.assignments))
+        for index, brokers in topic.assignments:
+            writer.int32(index)
+            writer.int32s(brokers)
+            writer.no_tags()
+        writer.count(len(topic.configs))
+        for name, value in topic.configs:
+            writer.string(name)
+            writer.string(value)
+            writer.no_tags()
+        writer.no_tags()
+    writer.int32(request.timeout_ms)
+    writer.int8(request.validate_only)
+    writer.no_tags()
+    return writer.message()
 
 
 def _encode_response(version: int, answer: CreateTopicsAnswer, throttle_ms: int) -> bytes:
@@ -168,7 +174,7 @@ CREATE_TOPICS: Final[Api[CreateTopics, CreateTopicsAnswer]] = Api(
     versions=range(2, 8),
     flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER, CONTROLLER),
-    request_bytes_max=TOPIC_LISTS,  # 10,000 topics, or fewer with replicas and configs
+    request_bytes_max=TOPIC_LISTS,  # 2,500 topics, or fewer with replicas and configs
     decode_request=_decode_request,
     encode_response=_encode_response,
     refusal=_refusal,

@@ -31,12 +31,29 @@ class FenceExplained(msgspec.Struct, frozen=True):
     client_id: str = ""
 
 
+class PendingOffset(msgspec.Struct, frozen=True):
+    """An offset that becomes a group's committed one if the transaction commits."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+
+
+class PendingOffsets(msgspec.Struct, frozen=True):
+    """The first offsets of a transaction, and how many it has."""
+
+    offsets: tuple[PendingOffset, ...]
+    count: int
+
+
 class Explanation(msgspec.Struct, frozen=True):
-    """What the coordinator says about it."""
+    """What the coordinator says about it. ``pending``: left out where there is none, as by older nodes."""
 
     explanation: str
     fences: tuple[FenceExplained, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    pending: PendingOffsets | msgspec.UnsetType = msgspec.UNSET
 
 
 EXPLAIN_TRANSACTION: Final[Api[ExplainTransaction, Explanation]] = private_api(

@@ -4,19 +4,21 @@
 """
 
 import uuid
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.errors import ApiError, InvalidRequest, UnsupportedVersion
 from fencepost.controller.topics import DeleteTopics, DeleteTopicsAnswer, TopicDeleted
+from fencepost.wire.cursor import Writer
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, message_of, raise_if_elsewhere
 from fencepost.wire.request_limits import TOPIC_NAMES
-from fencepost.wire.schema import Buffer, Message
+from fencepost.wire.schema import NAMED_ELEMENTS_MAX, Buffer, Message
 
+_FLEXIBLE_FROM: Final = 4
+_MESSAGE_FROM: Final = 5
 _BY_TOPIC_ID_FROM: Final = 6
 _NO_ID: Final = uuid.UUID(int=0)
-_REQUEST_ELEMENTS_MAX: Final = 10_000  # topics: one decision deletes 1,000
-_REQUEST: Final = Message(20, "request", elements_max=_REQUEST_ELEMENTS_MAX)
+_REQUEST: Final = Message(20, "request", elements_max=NAMED_ELEMENTS_MAX)
 _RESPONSE: Final = Message(20, "response")
 
 
@@ -49,17 +51,20 @@ def _encode_request(version: int, request: DeleteTopics) -> bytes:
 
 
 def _encode_response(version: int, answer: DeleteTopicsAnswer, throttle_ms: int) -> bytes:
-    rows = tuple(_row(version, each) for each in answer.topics)
-    return _RESPONSE.encode(version, {"throttle_time_ms": throttle_ms, "responses": rows})
-
-
-def _row(version: int, deleted: TopicDeleted) -> dict[str, Any]:
-    return {
-        "name": deleted.name if version >= _BY_TOPIC_ID_FROM else deleted.name or "",
-        "topic_id": None if deleted.topic_id == _NO_ID else deleted.topic_id,
-        "error_code": deleted.error_code,
-        "error_message": deleted.error_message,
-    }
+    """By hand: a refusal names each topic of the request."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.int32(throttle_ms)
+    writer.count(len(answer.topics))
+    for each in answer.topics:
+        writer.string(each.name if version >= _BY_TOPIC_ID_FROM else each.name or "")
+        if version >= _BY_TOPIC_ID_FROM:
+            writer.uuid(each.topic_id)
+        writer.int16(each.error_code)
+        if version >= _MESSAGE_FROM:
+            writer.string(each.error_message)
+        writer.no_tags()
+    writer.no_tags()
+    return writer.message()
 
 
 def _refusal(version: int, request: DeleteTopics | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -88,7 +93,7 @@ DELETE_TOPICS: Final[Api[DeleteTopics, DeleteTopicsAnswer]] = Api(
     key=20,
     name="DeleteTopics",
     versions=range(1, 7),
-    flexible_from=4,
+    flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER, CONTROLLER),
     request_bytes_max=TOPIC_NAMES,
     decode_request=_decode_request,

@@ -3,11 +3,12 @@
 2   current_leader_epoch, throttle_time      3   replica_id      4   flexible
 """
 
+import struct
 from dataclasses import dataclass
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
-from fencepost.wire.cursor import grouped
+from fencepost.wire.cursor import Writer, grouped
 from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.request_limits import TOPIC_LISTS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX, Buffer, Message
@@ -51,6 +52,8 @@ class OffsetForLeaderEpochAnswer:
     partitions: tuple[EpochEnd, ...]
 
 
+_FLEXIBLE_FROM: Final = 4
+_END: Final = struct.Struct(">hiiq")  # error | partition | leader epoch | end offset
 _REQUEST: Final = Message(23, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(23, "response")
 
@@ -88,24 +91,20 @@ def _encode_request(version: int, request: OffsetForLeaderEpoch) -> bytes:
 
 
 def _encode_response(version: int, answer: OffsetForLeaderEpochAnswer, throttle_ms: int) -> bytes:
+    """By hand: a request may have thousands of partitions."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.int32(throttle_ms)
     topics = grouped(answer.partitions, lambda each: each.topic)
-    message = {
-        "throttle_time_ms": throttle_ms,
-        "topics": tuple(
-            {"topic": topic, "partitions": tuple(_row(each) for each in partitions)}
-            for topic, partitions in topics.items()
-        ),
-    }
-    return _RESPONSE.encode(version, message)
-
-
-def _row(found: EpochEnd) -> dict[str, int]:
-    return {
-        "error_code": found.error_code,
-        "partition": found.index,
-        "leader_epoch": found.leader_epoch,
-        "end_offset": found.end_offset,
-    }
+    writer.count(len(topics))
+    for topic, partitions in topics.items():
+        writer.string(topic)
+        writer.count(len(partitions))
+        for each in partitions:
+            writer.pack(_END, each.error_code, each.index, each.leader_epoch, each.end_offset)
+            writer.no_tags()
+        writer.no_tags()
+    writer.no_tags()
+    return writer.message()
 
 
 def _refusal(version: int, request: OffsetForLeaderEpoch | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -130,7 +129,7 @@ OFFSET_FOR_LEADER_EPOCH: Final[Api[OffsetForLeaderEpoch, OffsetForLeaderEpochAns
     key=23,
     name="OffsetForLeaderEpoch",
     versions=range(2, 5),
-    flexible_from=4,
+    flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER,),
     request_bytes_max=TOPIC_LISTS,
     decode_request=_decode_request,

@@ -20,16 +20,17 @@ from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxnAnswer,
     same_for_all,
 )
-from fencepost.records.invariant import invariant
+from fencepost.records.invariant import CorruptData, invariant
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of, gated, raise_for
 from fencepost.wire.request_limits import TRANSACTION_LISTS
-from fencepost.wire.schema import Buffer
+from fencepost.wire.schema import NAMED_ELEMENTS_MAX, Buffer
 
 _FLEXIBLE_FROM: Final = 3
 _BATCHED_FROM: Final = 4
+_TOPICS_MAX: Final = NAMED_ELEMENTS_MAX  # of one transaction
 _FENCED_FROM: Final = 2
 _ABORTABLE_FROM: Final = 5
 _PRODUCER: Final = struct.Struct(">qh")  # producer id | producer epoch
@@ -58,7 +59,10 @@ def _read_transaction(version: int, reader: Reader) -> AddPartitions:
     else:
         producer_id, producer_epoch, verify_only = reader.fields(_PRODUCER_VERIFIED)
     topics: list[TopicPartitions] = []
-    for _ in range(reader.count()):
+    count = reader.count()
+    if count > _TOPICS_MAX:
+        raise CorruptData(f"more than {_TOPICS_MAX} topics in one transaction")
+    for _ in range(count):
         topics.append(TopicPartitions(reader.string(), reader.int32s()))
         reader.skip_tags()
     reader.skip_tags()

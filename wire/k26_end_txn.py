@@ -20,6 +20,7 @@ from fencepost.wire.schema import Buffer
 _FLEXIBLE_FROM: Final = 3
 _FENCED_FROM: Final = 2
 _ABORTABLE_FROM: Final = 4
+_BUMPING_FROM: Final = 5  # from it on the sender uses transactions V2
 _END: Final = struct.Struct(">qh?")  # producer id | producer epoch | committed
 _ANSWER: Final = struct.Struct(">ih")  # throttle ms | error
 _TAGGED_ANSWER: Final = struct.Struct(">ihB")
@@ -34,7 +35,14 @@ def _read(version: int, reader: Reader) -> EndTxn:
     transactional_id = reader.string()
     producer_id, producer_epoch, committed = reader.fields(_END)
     reader.skip_tags()
-    return EndTxn(transactional_id, producer_id, producer_epoch, committed, version)
+    return EndTxn(
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        committed,
+        knows_abortable=version >= _ABORTABLE_FROM,
+        bumps_epoch=version >= _BUMPING_FROM,
+    )
 
 
 def _encode_request(version: int, request: EndTxn) -> bytes:

@@ -8,14 +8,15 @@ Each resource has its own error.
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.controller.errors import ApiError
+from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.controller.topics import TopicConfig
 from fencepost.wire.cursor import Writer
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import message_of, raise_if_elsewhere
 from fencepost.wire.request_limits import TOPIC_LISTS
-from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
+RESOURCES_MAX: Final = 1_000  # of one request: each is answered with a dozen settings
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 
@@ -36,6 +37,12 @@ class DescribeConfigs:
     resources: tuple[ConfigResource, ...]
 
 
+def require_count(request: DescribeConfigs) -> None:
+    """Raises InvalidRequest if the request has too many resources."""
+    if len(request.resources) > RESOURCES_MAX:
+        raise InvalidRequest(f"{len(request.resources)} resources; at most {RESOURCES_MAX} at once")
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigsDescribed:
     """What one resource has, or the number of the error in its place."""
@@ -54,7 +61,7 @@ class DescribeConfigsAnswer:
     results: tuple[ConfigsDescribed, ...]
 
 
-_REQUEST: Final = Message(32, "request")
+_REQUEST: Final = Message(32, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
 _RESPONSE: Final = Message(32, "response", elements_max=ANSWER_ELEMENTS_MAX)
 _FLEXIBLE_FROM: Final = 4
 _TYPE_FROM: Final = 3  # the type and the documentation of a setting

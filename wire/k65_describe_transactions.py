@@ -14,10 +14,10 @@ from fencepost.wire.cursor import Writer
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import code_of
 from fencepost.wire.request_limits import TRANSACTION_LISTS
-from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
+from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX, Buffer, Message
 
 _TIMES: Final = struct.Struct(">iqqh")  # timeout ms | start ms | producer id | epoch
-_REQUEST: Final = Message(65, "request")
+_REQUEST: Final = Message(65, "request", elements_max=2 * LOOKED_UP_ELEMENTS_MAX)  # a refusal names each
 _RESPONSE: Final = Message(65, "response", elements_max=ANSWER_ELEMENTS_MAX)
 
 

@@ -24,3 +24,5 @@ TOPIC_NAMES: Final = 6 * 1024 * 1024
 """ELEMENTS_MAX topics of the longest names, by name and id."""
 TRANSACTION_LISTS: Final = 8 * 1024 * 1024
 """ELEMENTS_MAX transactional ids of the longest kind."""
+GROUP_MEMBERS: Final = 4 * 1024 * 1024
+"""What a group's members may have, assignments included (3 MiB), and their ids."""

@@ -40,7 +40,7 @@ class ServerConnection(asyncio.Protocol):
     """One client. The next request waits while the connection is busy, muted, write-paused or closing."""
 
     def __init__(self, listener: "Acceptor[ServerConnection]", loop: asyncio.AbstractEventLoop) -> None:
-        self._listener, self._loop = listener, loop
+        self._listener, self.loop = listener, loop
         self._apis = listener.apis
         self._transport: asyncio.Transport | None = None
         self._sasl: PlainServer | None = None
@@ -157,7 +157,7 @@ class ServerConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         transport.close()
-        self._timer = self._loop.call_later(LINGER_S, transport.abort)
+        self._timer = self.loop.call_later(LINGER_S, transport.abort)
         self._let_go()
 
     def close_because(self, reason: str) -> None:
@@ -196,7 +196,7 @@ class ServerConnection(asyncio.Protocol):
     def _go_on(self, throttle_ms: int) -> None:
         if throttle_ms > 0:
             self._muted = True
-            self._timer = self._loop.call_later(throttle_ms / 1000, self._unmute)
+            self._timer = self.loop.call_later(throttle_ms / 1000, self._unmute)
         self._advance()
 
     def _unmute(self) -> None:
@@ -219,7 +219,7 @@ class ServerConnection(asyncio.Protocol):
                     end_s = begun[0] + TURN_S
                 elif begun[0] > end_s:
                     self._muted = True
-                    self._loop.call_soon(self._unmute)
+                    self.loop.call_soon(self._unmute)
                     break
                 frame = splitter.next_frame()
                 if frame is None:
@@ -388,7 +388,7 @@ class ServerConnection(asyncio.Protocol):
             return
         self._splitter.clear()
         self._busy, self._muted = False, True  # it may be closed for another one meanwhile
-        self._timer = self._loop.call_later(delay_ms / 1000, refuse)
+        self._timer = self.loop.call_later(delay_ms / 1000, refuse)
 
     def _adopt_principal(self, sasl: PlainServer) -> None:
         if sasl.expects is not Expects.NOTHING:

@@ -1,5 +1,7 @@
 """The one reply to one request, on its way into the bytes of a connection."""
 
+import asyncio
+from functools import partial
 from typing import Any, Protocol
 
 from fencepost.controller.errors import ApiError
@@ -8,12 +10,14 @@ from fencepost.wire import frame as framing
 from fencepost.wire.dispatch import Api
 from fencepost.wire.isolation import Isolation
 from fencepost.wire.stalls import Stalls
+from fencepost.wire.steps import Steps
 
 
 class Answers(Protocol):
     """The connection that the request came on."""
 
     is_advancing: bool
+    loop: asyncio.AbstractEventLoop
     stalls: Stalls
     isolation: Isolation
 
@@ -72,21 +76,42 @@ class ServerReply:
             if silence is not None:
                 connection.stay_silent(api.name, silence.failure, throttle_ms)
                 return
+        if api.encode_steps is not None and not isinstance(outcome, ApiError):
+            self._advance(api.encode_steps(self.version, outcome, throttle_ms), throttle_ms)
+            return
         try:
-            if api.frame_response is not None and not isinstance(outcome, ApiError):
-                framed = api.frame_response(self.version, self._correlation_id, outcome, throttle_ms)
+            version = self.version
+            if isinstance(outcome, ApiError):
+                framed = self._framed(api.refusal(version, self.request, outcome, throttle_ms))
+            elif api.frame_response is not None:
+                framed = api.frame_response(version, self._correlation_id, outcome, throttle_ms)
             else:
-                framed = self._framed(outcome, throttle_ms)
+                framed = self._framed(api.encode_response(version, outcome, throttle_ms))
         except Exception as error:  # noqa: BLE001 - around one request's reply
             connection.close_because(str(connection.isolation.failure(api.name, error)))
             return
         connection.answer(framed, throttle_ms)
 
-    def _framed(self, outcome: Any, throttle_ms: int) -> bytes:
-        api, version = self._api, self.version
-        if isinstance(outcome, ApiError):
-            body = api.refusal(version, self.request, outcome, throttle_ms)
+    def _advance(self, encoding: Steps[bytes], throttle_ms: int) -> None:
+        """Encode up to the next pause; after the last one, send."""
+        connection, api = self._connection, self._api
+        try:
+            next(encoding)
+        except StopIteration as ended:
+            framed = self._framed(ended.value)
+        except Exception as error:  # noqa: BLE001 - around one request's reply
+            self.close(str(connection.isolation.failure(api.name, error)))
+            return
         else:
-            body = api.encode_response(version, outcome, throttle_ms)
-        tagged = api.has_tagged_response_header(version)
+            connection.loop.call_soon(partial(self._go_on, encoding, throttle_ms))
+            return
+        connection.answer(framed, throttle_ms)
+
+    def _go_on(self, encoding: Steps[bytes], throttle_ms: int) -> None:
+        begun = self._connection.stalls.begin()
+        self._advance(encoding, throttle_ms)
+        self._connection.stalls.end(self._api.name, begun)
+
+    def _framed(self, body: bytes) -> bytes:
+        tagged = self._api.has_tagged_response_header(self.version)
         return framing.response_frame(self._correlation_id, body, tagged=tagged)

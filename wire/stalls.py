@@ -56,8 +56,8 @@ class Stalls:
     def begin(self) -> Begun:
         """A piece of work begins, perhaps inside another one, whose time it is then, too."""
         now_s = self._clock()
-        if now_s - self._read_at_s > CPU_READ_S:
-            self._read_cpu(now_s)
+        if now_s - self._read_at_s > CPU_READ_S:  # as _read_cpu: most of an idle node's work gets here
+            self._cpu_s, self._read_at_s = self._cpu_clock() - self._flushed_cpu_s, now_s
         return now_s - self._flushed_s, self._cpu_s
 
     def end(self, work: str, begun: Begun) -> None:

@@ -25,7 +25,7 @@ NAME: Final = "n" * 243
 ID: Final = "i" * 394
 MANY: Final = (1, 500, 5_000, 9_990)
 TEXT_SIZES: Final = (249, 400, 401, 31_000, 32_767)
-LOOKED_UP: Final = (1, 500, 2_490)  # topics with a partition each, in requests that look each of them up
+LOOKED_UP: Final = (1, 500, 2_490)  # topics, in requests that look up or name each of them
 
 
 class Largest(NamedTuple):
@@ -116,6 +116,27 @@ def _k3(sample: Any) -> Iterator[Largest]:
     yield Largest("all topics", changed(sample, topics=None))
 
 
+def _commits(sample: Any) -> Iterator[Largest]:
+    one = sample.offsets[0]
+    for count in LOOKED_UP:
+        offsets = tuple(changed(one, topic=topic(n), metadata="m" * 1_300) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, offsets=offsets))
+    wide = tuple(changed(one, partition=n) for n in range(4_990))
+    yield Largest("4990 partitions", changed(sample, offsets=wide))
+    for size in TEXT_SIZES:
+        yield Largest(f"a group id of {size}", changed(sample, group_id="g" * size))
+
+
+def _k9(sample: Any) -> Iterator[Largest]:
+    one = sample.groups[0]
+    for count in LOOKED_UP:
+        wanted = tuple((topic(n), 0) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, groups=(changed(one, partitions=wanted),)))
+    for count in (500, 4_990):
+        groups = tuple(changed(one, group_id=topic(n), partitions=None) for n in range(count))
+        yield Largest(f"{count} groups", changed(sample, groups=groups))
+
+
 def _k10(sample: Any) -> Iterator[Largest]:
     for count in (*LOOKED_UP, 4_990):
         keys = tuple(transactional_id(n) for n in range(count))
@@ -127,6 +148,18 @@ def _k36(sample: Any) -> Iterator[Largest]:
         yield Largest(f"a token of {size}", changed(sample, token=bytes(size)))
     user, password = b"u" * (TOKEN_BYTES_MAX // 2), b"p" * (TOKEN_BYTES_MAX // 2 - 2)
     yield Largest("a long login", changed(sample, token=b"\0" + user + b"\0" + password))
+
+
+def _k42(sample: Any) -> Iterator[Largest]:
+    for count in (*LOOKED_UP, 4_990):
+        yield Largest(f"{count} groups", changed(sample, group_ids=tuple(topic(n) for n in range(count))))
+
+
+def _k47(sample: Any) -> Iterator[Largest]:
+    for count in LOOKED_UP:
+        wanted = tuple((topic(n), 0) for n in range(count))
+        yield Largest(f"{count} topics", changed(sample, partitions=wanted))
+    yield Largest("4990 partitions", changed(sample, partitions=tuple((topic(0), n) for n in range(4_990))))
 
 
 def _k55(sample: Any) -> Iterator[Largest]:
@@ -164,7 +197,7 @@ def _k18(sample: Any) -> Iterator[Largest]:
 
 
 def _k19(sample: Any) -> Iterator[Largest]:
-    for count, partitions in ((500, 4), (10_000, 1), (1, 2_000), (1, 10_000), (1, 2**31 - 1)):
+    for count, partitions in ((500, 4), (2_490, 1), (1, 2_000), (1, 10_000), (1, 2**31 - 1)):
         topics = tuple(NewTopic(topic(n), partitions, 1) for n in range(count))
         request = changed(sample, topics=topics, validate_only=False, timeout_ms=30_000)
         yield Largest(f"{count} topics of {partitions}", request)
@@ -175,7 +208,7 @@ def _k19(sample: Any) -> Iterator[Largest]:
 
 
 def _k20(sample: Any) -> Iterator[Largest]:
-    for count in MANY:
+    for count in LOOKED_UP:
         yield Largest(f"{count} names", changed(sample, names=tuple(topic(n) for n in range(count))))
 
 
@@ -195,11 +228,11 @@ def _k27(sample: Any) -> Iterator[Largest]:
 
 
 def _k32(sample: Any) -> Iterator[Largest]:
-    for count in (1, 1_000, 1_001, 9_000):
+    for count in (1, 1_000, 1_001, 4_990):
         resources = tuple(ConfigResource(TOPIC_RESOURCE, topic(n), None) for n in range(count))
         yield Largest(f"{count} resources", changed(sample, resources=resources))
-    keys = tuple(f"key.{n}" for n in range(19_000))
-    yield Largest("19000 keys", changed(sample, resources=(ConfigResource(2, "orders", keys),)))
+    keys = tuple(f"key.{n}" for n in range(4_990))
+    yield Largest("4990 keys", changed(sample, resources=(ConfigResource(2, "orders", keys),)))
 
 
 def _k61(sample: Any) -> Iterator[Largest]:
@@ -216,7 +249,7 @@ def _k62(sample: Any) -> Iterator[Largest]:
 
 
 def _k65(sample: Any) -> Iterator[Largest]:
-    for count in (*MANY[:3], 5_001, 19_000):
+    for count in (*MANY[:3], 5_001, 9_990):
         ids = tuple(transactional_id(n) for n in range(count))
         yield Largest(f"{count} ids", changed(sample, transactional_ids=ids))
 
@@ -237,7 +270,7 @@ def _k20024(sample: Any) -> Iterator[Largest]:
 def _add_partitions(sample: Any) -> Iterator[Largest]:
     one = sample.transactions[0]
     kind = type(one.topics[0])
-    for count, each in ((1, 10_000), (1, 15_000), (9_990, 1), (5_000, 2), (500, 20)):
+    for count, each in ((1, 10_000), (1, 15_000), (2_490, 1), (2_490, 4), (500, 20)):
         topics = tuple(kind(topic(n), tuple(range(each))) for n in range(count))
         alone = changed(one, transactional_id="transfers", topics=topics)
         for version in (3, 4):
@@ -259,6 +292,8 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     1: _k1,
     2: _k2,
     3: _k3,
+    8: _commits,
+    9: _k9,
     10: _k10,
     18: _k18,
     19: _k19,
@@ -266,8 +301,11 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     23: _k23,
     24: _add_partitions,
     27: _k27,
+    28: _commits,
     32: _k32,
     36: _k36,
+    42: _k42,
+    47: _k47,
     55: _k55,
     61: _k61,
     62: _k62,

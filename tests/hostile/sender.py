@@ -18,7 +18,7 @@ from tests.hostile.messages import Messages
 AT_ONCE: Final = 128  # connections: most of them wait for QUIET_S
 STRANGERS_AT_ONCE: Final = 24  # below what a Raft port takes of the unauthenticated
 FRAMES_MAX: Final = 8  # of one connection
-QUIET_S: Final = 0.25  # without a byte from the other side: then it is told that no more will come
+QUIET_S: Final = 0.25  # without a byte from the other side: then the sender says that no more will come
 CONNECTION_S_MAX: Final = 30.0
 
 Address = tuple[str, int]

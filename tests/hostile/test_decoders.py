@@ -180,7 +180,7 @@ def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool)
 
 @pytest.mark.parametrize("api", EVERY_API, ids=lambda api: api.name)
 def test_hostile_responses_are_corrupt_or_an_error_or_read(api: Api[Any, Any]) -> None:
-    """Of a broker that anybody registered, or of whoever listens at its address."""
+    """Of a broker that any client registered, or of what listens at its address."""
     rng = random.Random(api.key)
     messages = Messages(rng)
     for version in range(max(api.versions[0], api.served_from), api.versions[-1] + 1):

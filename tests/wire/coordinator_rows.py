@@ -133,7 +133,7 @@ END = Row(
     END_TXN,
     EndTxn("transfers", ProducerId(77), 3, True),
     None,
-    lambda version, said: replace(said, version=version),
+    lambda version, said: replace(said, knows_abortable=version >= 4),
 )
 
 

@@ -14,7 +14,7 @@ from tests.wire.row import ID_A, Row, ms
 
 
 def visible_produce(version: int, said: k00.Produce) -> k00.Produce:
-    return msgspec.structs.replace(said, version=version)
+    return msgspec.structs.replace(said, knows_timed_out=version >= 10, knows_abortable=version >= 11)
 
 
 def visible_produced(version: int, said: k00.ProduceAnswer) -> k00.ProduceAnswer:
@@ -37,7 +37,8 @@ def flat_produce(version: int, entity: Any) -> k00.Produce:
         for topic in entity.topic_data
         for each in topic.partition_data
     )
-    return k00.Produce(entity.transactional_id, entity.acks, ms(entity.timeout), partitions, version)
+    sent = k00.Produce(entity.transactional_id, entity.acks, ms(entity.timeout), partitions)
+    return visible_produce(version, sent)
 
 
 def flat_produced(version: int, entity: Any) -> k00.ProduceAnswer:
@@ -73,7 +74,6 @@ PRODUCE = Row(
             k00.PartitionData("orders", 4, None),
             k00.PartitionData("payments", 0, b""),
         ),
-        9,
     ),
     k00.ProduceAnswer(
         (
@@ -108,7 +108,7 @@ def visible_fetch(version: int, said: k01.Fetch) -> k01.Fetch:
     )
     session_id, session_epoch = (said.session_id, said.session_epoch) if version >= 7 else (0, -1)
     return dataclasses.replace(
-        said, partitions=partitions, session_id=session_id, session_epoch=session_epoch, version=version
+        said, partitions=partitions, session_id=session_id, session_epoch=session_epoch
     )
 
 
@@ -150,7 +150,6 @@ def flat_fetch(version: int, entity: Any) -> k01.Fetch:
         getattr(entity, "session_id", 0),
         getattr(entity, "session_epoch", -1),
         partitions,
-        version,
     )
 
 
@@ -193,7 +192,6 @@ FETCH = Row(
             k01.FetchPartition("orders", ID_A, 9, -1, 0, -1, -1, 100),
             k01.FetchPartition("payments", None, 1, 6, 2, 3, 4, 5),
         ),
-        12,
     ),
     k01.FetchAnswer(
         0,

@@ -180,7 +180,7 @@ def test_empty_records_of_a_fetch_are_no_bytes_and_not_null() -> None:
 def test_a_fetch_of_a_topic_by_name_cannot_be_said_by_id() -> None:
     partition = FetchPartition(None, ID_A, 0, -1, 0, -1, -1, 1)
     with pytest.raises(VersionRefused):
-        FETCH.encode_request(12, Fetch(-1, 0, 0, 0, 0, 0, -1, (partition,), 12))
+        FETCH.encode_request(12, Fetch(-1, 0, 0, 0, 0, 0, -1, (partition,)))
 
 
 def test_a_topic_is_deleted_by_id_from_version_6() -> None:

@@ -8,6 +8,7 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
@@ -39,6 +40,8 @@ from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
+from tests.wire.group_rows import GROUP_ROWS
+from tests.wire.offset_api_rows import OFFSET_ROWS
 from tests.wire.partition_rows import PARTITION_ROWS
 from tests.wire.row import Row, codes_in
 from tests.wire.topic_rows import TOPIC_ROWS
@@ -59,7 +62,7 @@ def _metadata_answer(version: int, said: k03.MetadataAnswer) -> k03.MetadataAnsw
     topics = []
     for topic in said.topics:
         partitions = [
-            dataclasses.replace(
+            msgspec.structs.replace(
                 each,
                 leader_epoch=each.leader_epoch if version >= 7 else -1,
                 offline_replicas=each.offline_replicas if version >= 5 else (),
@@ -67,7 +70,7 @@ def _metadata_answer(version: int, said: k03.MetadataAnswer) -> k03.MetadataAnsw
             for each in topic.partitions
         ]
         topics.append(
-            dataclasses.replace(
+            msgspec.structs.replace(
                 topic,
                 partitions=tuple(partitions),
                 topic_id=topic.topic_id if version >= 10 else None,
@@ -283,6 +286,8 @@ ROWS = [
     *PARTITION_ROWS,
     *TOPIC_ROWS,
     *COORDINATOR_ROWS,
+    *GROUP_ROWS,
+    *OFFSET_ROWS,
 ]
 CASES = [
     pytest.param(row, version, id=f"{row.api.name}-v{version}") for row in ROWS for version in row.versions

@@ -218,7 +218,7 @@ def test_frames_are_small_until_the_principal_is_known() -> None:
             client.send(handshake() + token() + large)
             for _ in range(2):
                 assert await client.frame() is not None
-            client.finish()  # it waits for the rest of the large frame, and is told that there is none
+            client.finish()  # it waits for the rest of the large frame, and learns that there is none
             assert await client.frame() is None
             assert events[1]["reason"] == "it ended inside a frame"
             await client.close()

@@ -21,7 +21,9 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire import k00_produce as k00
 from fencepost.wire import k01_fetch as k01
+from fencepost.wire import k02_list_offsets as k02
 from fencepost.wire import k03_metadata as k03
+from fencepost.wire import k23_offset_for_leader_epoch as k23
 from fencepost.wire import k27_write_txn_markers as k27
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.frame import response_frame
@@ -86,7 +88,6 @@ FETCH = st.builds(
     by_topic(st.tuples(NAMED_IDS, INT32, INT32, INT64, INT32, INT64, INT32)).map(
         lambda rows: tuple(k01.FetchPartition(topic, *row) for topic, row in rows)
     ),
-    st.just(0),
 )
 FETCHED = st.builds(
     k01.FetchAnswer,
@@ -153,6 +154,16 @@ CREATED = st.lists(
 ).map(lambda rows: t.CreateTopicsAnswer(tuple(rows)))
 
 
+DELETED = st.lists(st.builds(t.TopicDeleted, TEXT, NAMED_IDS, CODE, st.none() | TEXT), max_size=3).map(
+    lambda rows: t.DeleteTopicsAnswer(tuple(rows))
+)
+OFFSETS = by_topic(st.tuples(INT32, CODE, INT64, INT64, INT32)).map(
+    lambda rows: k02.ListOffsetsAnswer(tuple(k02.OffsetFound(topic, *row) for topic, row in rows))
+)
+EPOCH_ENDS = by_topic(st.tuples(INT32, CODE, INT32, INT64)).map(
+    lambda rows: k23.OffsetForLeaderEpochAnswer(tuple(k23.EpochEnd(topic, *row) for topic, row in rows))
+)
+
 NODES = st.lists(INT32, max_size=2).map(tuple)
 BROKERS = st.lists(st.builds(k03.BrokerNode, INT32, TEXT, INT32, st.none() | TEXT), max_size=2).map(tuple)
 
@@ -190,15 +201,24 @@ def metadata(version: int) -> st.SearchStrategy[k03.MetadataAnswer]:
 
 
 def metadata_requests(version: int) -> st.SearchStrategy[k03.Metadata]:
-    return st.builds(k03.Metadata, st.none())
+    """What a version can say; no topics mean all of them in version 0."""
+    by_name = st.builds(k03.TopicQuery, TEXT)
+    query = by_name
+    if version >= 10:
+        query |= st.builds(k03.TopicQuery, TEXT, NAMED_IDS) if version >= k03.BY_TOPIC_ID_FROM else by_name
+    if version >= k03.BY_TOPIC_ID_FROM:
+        query |= st.builds(k03.TopicQuery, st.none(), NAMED_IDS)
+    topics = st.lists(query, min_size=1 if version == 0 else 0, max_size=3).map(tuple)
+    return st.builds(
+        k03.Metadata,
+        st.none() | topics,
+        st.booleans() if version >= 4 else st.just(True),
+        st.booleans() if 8 <= version <= 10 else st.just(False),
+        st.booleans() if version >= 8 else st.just(False),
+    )
 
 
-METADATA = Row(
-    k03.METADATA,
-    None,
-    None,
-    lambda version, said: k03.Metadata(None),
-)
+METADATA = Row(k03.METADATA, None, None)
 
 
 def adds(version: int) -> st.SearchStrategy[AddPartitionsToTxn]:
@@ -230,6 +250,13 @@ BY_HAND: list[tuple[Row, Any, Any]] = [
         _constant(st.none()),
     ),
     (topic_rows.CREATE, _constant(CREATE), _constant(CREATED)),
+    (topic_rows.DELETE, _constant(st.just(t.DeleteTopics(("a",)))), _constant(DELETED)),
+    (partition_rows.LIST_OFFSETS, _constant(st.just(k02.ListOffsets(()))), _constant(OFFSETS)),
+    (
+        partition_rows.OFFSET_FOR_LEADER_EPOCH,
+        _constant(st.just(k23.OffsetForLeaderEpoch(()))),
+        _constant(EPOCH_ENDS),
+    ),
     (partition_rows.WRITE_TXN_MARKERS, _constant(MARKERS), _constant(MARKED)),
 ]
 EXAMPLES = 10

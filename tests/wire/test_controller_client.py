@@ -146,7 +146,7 @@ def test_a_leader_that_dies_is_replaced() -> None:
             await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
             dead = them.nodes[2].listener
             assert dead is not None
-            await dead.stop()  # and for a while everybody believes it leads
+            await dead.stop()  # and for a while every node believes it leads
             calls = [
                 asyncio.create_task(client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)) for _ in range(8)
             ]
@@ -211,28 +211,33 @@ def test_an_attempt_that_may_have_been_done_is_never_forgotten() -> None:
         async with quorum(attempt_timeout_s=0.05) as (them, client):
             await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
             them.nodes[2].silent = True
-            call = asyncio.create_task(client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.5))
+            call = asyncio.create_task(client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.2))
             await asyncio.sleep(0.01)
             them.lead(-1)
-            with pytest.raises(RequestTimeout):  # though the last word was "nobody leads"
+            with pytest.raises(RequestTimeout):  # though the last word was that no node leads
                 await call
 
     asyncio.run(story())
 
 
+LONG_ENOUGH_S = 1.0  # for a first attempt to be refused, on a machine that does much else
+
+
 def test_what_first_stood_in_the_way_is_what_the_caller_hears() -> None:
     """Not that time ran out, and never that a negative time did."""
 
+    async def call(seed: int, timeout_s: float) -> None:
+        alone = ControllerClient([("127.0.0.1", 1)], rng=random.Random(seed))
+        with pytest.raises(NotConnected) as caught:
+            await alone.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=timeout_s)
+        assert " -" not in str(caught.value)
+        if timeout_s >= LONG_ENOUGH_S:
+            assert "no connection to 127.0.0.1:1: " in str(caught.value)
+            assert "refused" in str(caught.value).lower() or "111" in str(caught.value)
+
     async def story() -> None:
-        for seed in range(20):
-            for timeout_s in (-1.0, 0.0, 0.001, 0.02, 0.05):
-                alone = ControllerClient([("127.0.0.1", 1)], rng=random.Random(seed))
-                with pytest.raises(NotConnected) as caught:
-                    await alone.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=timeout_s)
-                assert " -" not in str(caught.value)
-                if timeout_s >= 0.02:
-                    assert "no connection to 127.0.0.1:1: " in str(caught.value)
-                    assert "refused" in str(caught.value).lower() or "111" in str(caught.value)
+        for timeout_s in (-1.0, 0.0, 0.001, 0.02, LONG_ENOUGH_S):
+            await asyncio.gather(*(call(seed, timeout_s) for seed in range(20)))
 
     asyncio.run(story())
 
@@ -240,17 +245,17 @@ def test_what_first_stood_in_the_way_is_what_the_caller_hears() -> None:
 def test_a_search_that_is_cut_off_says_what_its_first_address_said() -> None:
     """One node is gone, another one accepts and says nothing: the first is why, whatever the order."""
 
+    async def call(seed: int, silent: tuple[str, int]) -> None:
+        client = ControllerClient([("127.0.0.1", 1), silent], rng=random.Random(seed))
+        calls = [client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.1) for _ in range(3)]
+        for failure in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(failure, NotConnected)
+            assert "no connection to 127.0.0.1:1: " in str(failure) or "found in 0.100 s" in str(failure)
+        await client.close()
+
     async def story() -> None:
         async with foreign_silence() as silent:
-            for seed in range(8):
-                client = ControllerClient([("127.0.0.1", 1), silent], rng=random.Random(seed))
-                calls = [client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.1) for _ in range(3)]
-                for failure in await asyncio.gather(*calls, return_exceptions=True):
-                    assert isinstance(failure, NotConnected)
-                    assert "no connection to 127.0.0.1:1: " in str(failure) or "found in 0.100 s" in str(
-                        failure
-                    )
-                await client.close()
+            await asyncio.gather(*(call(seed, silent) for seed in range(8)))
 
     asyncio.run(story())
 

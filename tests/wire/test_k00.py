@@ -20,7 +20,7 @@ from tests.wire.test_listener import Clock, Wire
 @pytest.mark.parametrize(("size", "is_copied"), [(VIEW_BYTES_MIN - 1, True), (VIEW_BYTES_MIN, False)])
 def test_large_records_are_not_copied_out_of_their_frame(size: int, is_copied: bool) -> None:
     """They are checked in slices: a copy of 80 MB, all at once, would take 45 ms."""
-    sent = Produce(None, 1, 0, (PartitionData("orders", 0, bytes(size - 1) + b"x"),), 11)
+    sent = Produce(None, 1, 0, (PartitionData("orders", 0, bytes(size - 1) + b"x"),))
     frame = bytearray(PRODUCE.encode_request(11, sent))
     body = memoryview(frame).toreadonly()
     records = PRODUCE.decode_request(11, body).partitions[0].records
@@ -53,7 +53,7 @@ class Stage:
         self.connection.connection_made(cast(asyncio.Transport, self.wire))
 
     def produce(self, correlation_id: int, acks: int, version: int = 7) -> None:
-        request = Produce(None, acks, 1000, (PartitionData("orders", 0, b"batch"),), version)
+        request = Produce(None, acks, 1000, (PartitionData("orders", 0, b"batch"),))
         body = PRODUCE.encode_request(version, request)
         frame = framed(0, version, body, correlation_id=correlation_id, flexible=version >= 9)
         self.connection.data_received(frame)

@@ -3,6 +3,7 @@
 import json
 import struct
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from fencepost.wire.k20065_explain_transaction import (
     ExplainTransaction,
     Explanation,
     FenceExplained,
+    PendingOffset,
+    PendingOffsets,
 )
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
@@ -55,9 +58,19 @@ def test_an_answer_comes_back() -> None:
     assert API.decode_response(0, API.encode_response(0, TOLD, 0)) == TOLD
 
 
+def test_pending_offsets_come_back_and_are_absent_where_there_are_none() -> None:
+    pending = PendingOffsets((PendingOffset("readers", "orders", 0, 7),), 1)
+    answer = msgspec.structs.replace(TOLD, pending=pending)
+    raw = API.encode_response(0, answer, 0)
+    listed = {"group_id": "readers", "topic": "orders", "partition": 0, "offset": 7}
+    assert json.loads(raw[12:]) == DOCUMENT | {"pending": {"offsets": [listed], "count": 1}}
+    assert API.decode_response(0, raw) == answer
+    assert b"pending" not in API.encode_response(0, TOLD, 0), "as older nodes answer"
+
+
 def test_a_refusal_comes_back_with_its_words() -> None:
-    error = TransactionalIdNotFound("nobody knows tx")
-    with pytest.raises(TransactionalIdNotFound, match="nobody knows tx"):
+    error = TransactionalIdNotFound("tx is not known")
+    with pytest.raises(TransactionalIdNotFound, match="tx is not known"):
         API.decode_response(0, API.refusal(0, None, error, 0))
 
 

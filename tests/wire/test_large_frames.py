@@ -1,4 +1,4 @@
-"""Frames that are given out as they were gathered: every codec reads them, on both sides."""
+"""Frames that are given out in the parts they were made of: every codec reads them, on both sides."""
 
 import asyncio
 from typing import Any

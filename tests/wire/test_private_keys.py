@@ -172,9 +172,9 @@ def titled(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:
     """JSON's name of a type; the struct in it, if any, and whether there are many of it."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        (one,) = (each for each in inside if each is not types.NoneType)
+        (one,) = (each for each in inside if each not in (types.NoneType, msgspec.UnsetType))
         title, struct, many = titled(one)
-        return f"{title} or null", struct, many
+        return f"{title} or {'absent' if msgspec.UnsetType in inside else 'null'}", struct, many
     if origin is tuple:
         title, struct, _ = titled(inside[0])
         return f"array of {title}s", struct, True

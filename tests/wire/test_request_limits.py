@@ -2,19 +2,26 @@
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.topics import NewTopic
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions
 from fencepost.records.invariant import CorruptData
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.frame import FRAME_BYTES_MAX, KEYLESS_BYTES_MAX, Splitter
 from fencepost.wire.k00_produce import PartitionData
 from fencepost.wire.k02_list_offsets import OffsetQuery
 from fencepost.wire.k03_metadata import TopicQuery
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery
+from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k32_describe_configs import ConfigResource, DescribeConfigs
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.k20037_prove_secret import PROVE_SECRET
 from fencepost.wire.listener import OWN_KEYS, Listener
@@ -125,7 +132,7 @@ def test_a_listener_limits_only_what_it_serves() -> None:
 
 
 LEGAL = [
-    pytest.param(19, 10_000 * (2 + 249 + 4 + 2 + 1 + 1 + 1), id="CreateTopics-10000-topics"),
+    pytest.param(19, 2_500 * (2 + 249 + 4 + 2 + 1 + 1 + 1), id="CreateTopics-2500-topics"),
     pytest.param(65, 5_000 * (2 + 400), id="DescribeTransactions-5000-ids"),
     pytest.param(27, 5_000 * (8 + 2 + 1 + 4 + 1 + 2 + 249 + 1 + 4 + 1), id="WriteTxnMarkers-5000-partitions"),
     pytest.param(
@@ -143,15 +150,19 @@ def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
     assert size + 32 * 1024 <= LIMITS[key]
 
 
-@pytest.mark.parametrize("key", [0, 2, 3, 10, 19, 20, 23, 61])
+def added(topics: tuple[TopicPartitions, ...]) -> AddPartitionsToTxn:
+    return AddPartitionsToTxn((AddPartitions("t", ProducerId(1), 0, topics),), batched=False)
+
+
+@pytest.mark.parametrize("key", [0, 2, 3, 10, 19, 20, 23, 24, 32, 61, 65])
 @pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
     api = APIS[key]
-    most = {0: 10_000, 19: 10_000, 20: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)
+    most = {0: 10_000, 19: 2_500, 20: 2_500, 24: 2_500, 65: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)
     count = most + past
-    version = api.versions[-1]
+    version = 3 if key == ADD_PARTITIONS_TO_TXN.key else api.versions[-1]
     sample = SAMPLES[key][0]
-    request = {
+    requests: dict[int, Callable[[], Any]] = {
         0: lambda: changed(sample, partitions=tuple(PartitionData("t", n, b"") for n in range(count - 1))),
         2: lambda: changed(sample, partitions=tuple(OffsetQuery("t", n, -1) for n in range(count - 1))),
         3: lambda: changed(sample, topics=tuple(TopicQuery(f"t{n}", None) for n in range(count))),
@@ -159,9 +170,12 @@ def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> N
         19: lambda: changed(sample, topics=tuple(NewTopic(f"t{n}") for n in range(count))),
         20: lambda: changed(sample, names=tuple(f"t{n}" for n in range(count)), ids=()),
         23: lambda: changed(sample, partitions=tuple(EpochQuery("t", n, 0, -1) for n in range(count - 1))),
+        24: lambda: added(tuple(TopicPartitions(f"t{n}", (0,)) for n in range(count))),
+        32: lambda: DescribeConfigs(tuple(ConfigResource(2, f"t{n}") for n in range(count))),
+        65: lambda: DescribeTransactions(tuple(f"t{n}" for n in range(count))),
         61: lambda: changed(sample, topics=(("orders", tuple(range(count - 1))),)),
-    }[key]()
-    body = memoryview(api.encode_request(version, request))
+    }
+    body = memoryview(api.encode_request(version, requests[key]()))
     if past:
         with pytest.raises(CorruptData, match=f"more than {most}"):
             api.decode_request(version, body)
