@@ -12,6 +12,8 @@ Effort      each is sent once, and not answered; one of more than ANNOUNCED_MAX 
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from fencepost.controller import topics
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.view import View
@@ -43,14 +45,20 @@ class Announcer:
             broker = view.get(BROKERS, broker_id)
             if broker is None or broker.fenced:
                 continue
-            message = Announcement(
-                announcement.producer_id, announcement.producer_epoch, announcement.image_version, part
-            )
+            message = announcement
+            if part is not announcement.topics:
+                message = msgspec.structs.replace(announcement, topics=part)
             endpoint = broker.endpoints[0]
             self._send(broker_id, endpoint.host, endpoint.port, AnnouncePartitions((message,)))
 
 
 def _by_leader(view: View, wanted: _Topics) -> Iterable[tuple[BrokerId, _Topics]]:
+    if len(wanted) == 1 and len(wanted[0][1]) == 1:  # as of most transactions
+        topic, (index,) = wanted[0]
+        found = topics.partition(view, topic, index)
+        if found is not None and found.leader != NO_BROKER:
+            yield BrokerId(found.leader), wanted
+        return
     parts: dict[BrokerId, dict[str, list[int]]] = {}
     for topic, indexes in wanted:
         for index in indexes:

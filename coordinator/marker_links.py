@@ -18,6 +18,7 @@ from fencepost.wire.connection import Connection, ConnectionLost, NotConnected, 
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import ANNOUNCE_PARTITIONS, AnnouncePartitions
 from fencepost.wire.secret_proof import COORDINATOR, ClusterSecret, prove
+from fencepost.wire.stalls import Stalls
 
 CONNECT_TIMEOUT_S: Final = 2.0
 MARKERS_TIMEOUT_S: Final = 10.0  # the partition leader flushes its logs before it answers
@@ -43,9 +44,10 @@ class _Link:
 class _Links:
     """What both kinds have in common. All calls on the event loop."""
 
-    def __init__(self, sasl: tuple[str, str] | None, secret: ClusterSecret) -> None:
+    def __init__(self, sasl: tuple[str, str] | None, secret: ClusterSecret, stalls: Stalls) -> None:
         self._sasl = sasl
         self._secret = secret
+        self._stalls = stalls
         self._links: dict[BrokerId, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -83,7 +85,11 @@ class _Links:
     async def _proved(self, broker_id: BrokerId, address: tuple[str, int]) -> Connection:
         """A connection on which the broker believes us. Raises ApiError, ConnectionLost, RequestTimeout."""
         connection = await Connection.open(
-            *address, sasl=self._sasl, timeout_s=CONNECT_TIMEOUT_S, client_id=CLIENT_ID
+            *address,
+            sasl=self._sasl,
+            timeout_s=CONNECT_TIMEOUT_S,
+            client_id=CLIENT_ID,
+            stalls=self._stalls,
         )
         try:
             await prove(connection, self._secret, COORDINATOR, node_id=broker_id, timeout_s=CONNECT_TIMEOUT_S)

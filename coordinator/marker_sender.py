@@ -216,7 +216,10 @@ class MarkerSender:
             if leader == topics.NO_LEADER:
                 later.append(part)
             else:
-                self._lanes.setdefault(leader, Lane()).waiting.append((job, part))
+                lane = self._lanes.get(leader)
+                if lane is None:
+                    lane = self._lanes[leader] = Lane()
+                lane.waiting.append((job, part))
                 self._want_flush()
         if later:
             self._retry(job, later)

@@ -10,9 +10,12 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, TransactionalIdNotFound
+from fencepost.controller.groups.offset_tables import PENDING, open_offsets
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.explain import CAUSES, explain
 from fencepost.controller.view import View
@@ -29,6 +32,8 @@ from fencepost.wire.k20065_explain_transaction import (
     ExplainTransaction,
     Explanation,
     FenceExplained,
+    PendingOffset,
+    PendingOffsets,
 )
 from fencepost.wire.k20066_list_set_aside import (
     LIST_SET_ASIDE,
@@ -39,6 +44,7 @@ from fencepost.wire.k20066_list_set_aside import (
     SetAsideList,
 )
 
+PENDING_EXPLAINED_MAX: Final = 10  # offsets of one transaction: with the longest names 16 kB of the answer
 EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the codec's bound
 
 _OF_TRANSACTIONS: Final = frozenset({COMPLETION, EXPIRY, TIMEOUT})
@@ -94,7 +100,7 @@ class SetAsideServer:
         refusing = tuple((each.partition, each.code, each.since_ms) for each in rows if each.partition)
         failing = tuple((each.reason, each.since_ms) for each in rows if not each.partition)
         said = explain(row, now_ms, refusing=refusing, failing=failing)
-        return Decision((), Explanation(said, fences, rows))
+        return Decision((), Explanation(said, fences, rows, _pending(view, row.producer_id)))
 
     def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply[SetAsideList]) -> None:
         """The wedged and quarantined rows (API key 20066)."""
@@ -140,3 +146,16 @@ def _decide_known(transactional_id: str, view: View, _now_ms: int) -> Decision[N
     if states.get(view, transactional_id) is None:
         raise TransactionalIdNotFound(f"nothing is known of {transactional_id!r}")
     return Decision((), None)
+
+
+def _pending(view: View, producer_id: int) -> PendingOffsets | msgspec.UnsetType:
+    """What the transaction of a producer has committed for groups, so far."""
+    keys = open_offsets(view, producer_id).keys
+    if not keys:
+        return msgspec.UNSET
+    rows: list[PendingOffset] = []
+    for key in sorted(keys)[:PENDING_EXPLAINED_MAX]:
+        kept = view.get(PENDING, (producer_id, key))
+        if kept is not None:
+            rows.append(PendingOffset(*key, kept.offset))
+    return PendingOffsets(tuple(rows), len(keys))

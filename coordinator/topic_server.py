@@ -4,24 +4,17 @@ Every answer rides on an entry, as everything that depends on the image: so a re
 or says that there is none, comes from a real leader.
 """
 
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
-from typing import Final
 
-from fencepost.controller import cluster_version
 from fencepost.controller.authorization import Acls, Operation
-from fencepost.controller.brokers import BROKERS
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
     ClusterAuthorizationFailed,
     ErrorCode,
-    InvalidRequest,
-    InvalidTopic,
 )
-from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_configs import in_force
 from fencepost.controller.topic_creation import (
     AUTO_CREATED_PARTITIONS_MAX,
@@ -29,30 +22,25 @@ from fencepost.controller.topic_creation import (
     TopicRules,
     creation_parts,
     decide_create,
-    require_valid_name,
 )
 from fencepost.controller.topic_deletion import decide_delete
 from fencepost.controller.topics import (
-    PARTITIONS,
     TOPIC_RESOURCE,
-    TOPICS,
     CreateTopics,
     CreateTopicsAnswer,
     DeleteTopics,
     DeleteTopicsAnswer,
     NewTopic,
-    Topic,
     TopicCreated,
     find,
-    find_by_id,
 )
-from fencepost.controller.view import Overlay, View
+from fencepost.controller.view import View
 from fencepost.coordinator.parts import Parts
+from fencepost.coordinator.topic_descriptions import Described, TopicDescriptions
 from fencepost.quorum.port import Submit
-from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
 from fencepost.wire.dispatch import Context, Reply, Service, served
-from fencepost.wire.k03_metadata import Metadata, PartitionMetadata, TopicMetadata, TopicQuery
+from fencepost.wire.k03_metadata import Metadata, TopicQuery
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import (
@@ -61,29 +49,27 @@ from fencepost.wire.k32_describe_configs import (
     ConfigsDescribed,
     DescribeConfigs,
     DescribeConfigsAnswer,
+    require_count,
 )
-
-RESOURCES_MAX: Final = 1000  # of one DescribeConfigs: each is answered with a dozen settings
 
 
 class TopicServer:
-    """Endpoints of one node. The topics are in the image; kept here is what was last said of all of them.
+    """Endpoints of one node. The topics are in the image."""
 
-    It was said of one version of the cluster, on this leadership's overlays: the next one starts anew, as
-    a version that never applied may come again.
-    """
-
-    def __init__(self, config: NodeConfig, submit: Submit, acls: Acls, rng: Random) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        submit: Submit,
+        acls: Acls,
+        rng: Random,
+        descriptions: TopicDescriptions,
+    ) -> None:
         self._rules = rules_of(config)
         self._auto_create = config.auto_create_topics
         self._submit = submit
         self._acls = acls
         self._rng = rng
-        self._every: tuple[int, tuple[TopicMetadata, ...]] | None = None  # cluster version, all topics
-
-    def activated(self) -> None:
-        """A new leadership of this node begins."""
-        self._every = None
+        self._descriptions = descriptions
 
     @property
     def service(self) -> Service:
@@ -120,8 +106,7 @@ class TopicServer:
     ) -> None:
         """API key 32: the settings of topics. Those of brokers are in their properties files."""
         self._acls.require(context.principal, Operation.DESCRIBE)
-        if len(request.resources) > RESOURCES_MAX:
-            raise InvalidRequest(f"{len(request.resources)} resources; at most {RESOURCES_MAX} at once")
+        require_count(request)
 
         def decide(view: View, now_ms: int) -> Decision[DescribeConfigsAnswer]:
             results = tuple(_configs(view, each, self._rules) for each in request.resources)
@@ -129,13 +114,44 @@ class TopicServer:
 
         self._submit(decide, reply, closing=reply)
 
-    def describe(self, request: Metadata, context: Context, reply: Reply[tuple[TopicMetadata, ...]]) -> None:
+    def describe(self, request: Metadata, context: Context, reply: Reply[Described]) -> None:
         """The topics part of API key 3: ``reply`` gets a tuple of TopicMetadata, or why there is none.
 
         A topic that is requested by name, is not there and may be created is created with the defaults.
         """
-        creates = self._auto_create and request.allow_auto_topic_creation and self._may_create(context)
-        self._submit(lambda view, now_ms: self._decide_describe(view, request, creates), reply, closing=reply)
+        if request.topics is None:
+            self._descriptions.describe_all(reply)
+            return
+        queries = tuple(dict.fromkeys(request.topics))
+        if not (self._auto_create and request.allow_auto_topic_creation and self._may_create(context)):
+            self._descriptions.describe(queries, {}, reply)
+            return
+
+        def create(unknown: list[str]) -> None:
+            if unknown:
+                self._auto_create_first(unknown, queries, reply)
+            else:
+                self._descriptions.describe(queries, {}, reply)
+
+        self._descriptions.find_unknown(queries, create, reply)
+
+    def _auto_create_first(
+        self, names: list[str], queries: tuple[TopicQuery, ...], reply: Reply[Described]
+    ) -> None:
+        wanted = CreateTopics(tuple(NewTopic(name) for name in names))
+
+        def decide(view: View, _now_ms: int) -> Decision[CreateTopicsAnswer]:
+            rules, rng = self._rules, self._rng
+            return decide_create(view, wanted, rules, rng, partitions_max=AUTO_CREATED_PARTITIONS_MAX)
+
+        def created(outcome: CreateTopicsAnswer | ApiError, throttle_ms: int) -> None:
+            if isinstance(outcome, ApiError):
+                reply(outcome, throttle_ms)
+            else:
+                refused = {each.name: each.error_code for each in outcome.topics if each.error_code}
+                self._descriptions.describe(queries, refused, reply)
+
+        self._submit(decide, created, closing=reply)
 
     def _may_create(self, context: Context) -> bool:
         try:
@@ -143,28 +159,6 @@ class TopicServer:
         except ClusterAuthorizationFailed:
             return False
         return True
-
-    def _decide_describe(
-        self, view: View, request: Metadata, creates: bool
-    ) -> Decision[tuple[TopicMetadata, ...]]:
-        if request.topics is None:
-            return Decision((), self._all(view))
-        unknown = [each.name for each in request.topics if each.name and find(view, each.name) is None]
-        if not (creates and unknown):
-            return Decision((), _answers(view, request.topics, {}))
-        wanted = CreateTopics(tuple(NewTopic(name) for name in dict.fromkeys(unknown)))
-        made = decide_create(view, wanted, self._rules, self._rng, partitions_max=AUTO_CREATED_PARTITIONS_MAX)
-        after = Overlay(view)
-        for record in made.records:
-            replay_record(after, record)
-        refused = {each.name: each.error_code for each in made.response.topics if each.error_code}
-        return Decision(made.records, _answers(after, request.topics, refused))
-
-    def _all(self, view: View) -> tuple[TopicMetadata, ...]:
-        version = cluster_version.current(view)
-        if self._every is None or self._every[0] != version:
-            self._every = version, tuple(_described(view, (topic for _, topic in view.scan(TOPICS))))
-        return self._every[1]
 
 
 def _joined(
@@ -208,64 +202,3 @@ def _configs(view: View, resource: ConfigResource, rules: TopicRules) -> Configs
     every = in_force(topic.configs, rules.configs)
     wanted = tuple(each for each in every if resource.keys is None or each.name in resource.keys)
     return ConfigsDescribed(resource.resource_type, resource.name, wanted)
-
-
-def _answers(
-    view: View, queries: Iterable[TopicQuery], refused: dict[str, ErrorCode]
-) -> tuple[TopicMetadata, ...]:
-    """One for each topic in the request. ``refused``: why a topic that is not there could not be created."""
-    answers: list[TopicMetadata] = []
-    for query in queries:
-        topic = find_by_id(view, query.topic_id) if query.topic_id is not None else None
-        if query.name is not None:
-            topic = find(view, query.name)
-        if topic is not None:
-            answers += _described(view, (topic,))
-        else:
-            answers.append(_unknown(query, refused))
-    return tuple(answers)
-
-
-def _unknown(query: TopicQuery, refused: dict[str, ErrorCode]) -> TopicMetadata:
-    if query.name is None:
-        return TopicMetadata(name=None, topic_id=query.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    code = refused.get(query.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if code in _COMES:
-        code = ErrorCode.LEADER_NOT_AVAILABLE
-    try:
-        require_valid_name(query.name)
-    except InvalidTopic as error:
-        code = error.code
-    return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
-
-
-_COMES: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
-"""No broker is there yet to keep a replica: the client retries, as for a leader that is not elected."""
-
-
-def _described(view: View, topics: Iterable[Topic]) -> Iterable[TopicMetadata]:
-    live = {broker_id for broker_id, broker in view.items(BROKERS) if not broker.fenced}
-    for topic in topics:
-        yield TopicMetadata(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple(
-                _partition(view, topic.topic_id, index, live) for index in range(topic.partition_count)
-            ),
-        )
-
-
-def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[BrokerId]) -> PartitionMetadata:
-    kept = view.get(PARTITIONS, (topic_id, index))
-    if kept is None:  # it is there, or its topic is not: see controller.topics
-        return PartitionMetadata(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
-    led = kept.leader in live
-    return PartitionMetadata(
-        partition_index=index,
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
-        leader_id=kept.leader if led else -1,
-        leader_epoch=kept.leader_epoch,
-        replica_nodes=kept.replicas,
-        isr_nodes=kept.replicas,
-        offline_replicas=() if led else tuple(each for each in kept.replicas if each not in live),
-    )

@@ -116,7 +116,7 @@ class TransactionServer:
             now_ms=replica.proposer.now_ms,
             log=log,
         )
-        self._requests = TransactionRequests(
+        self.requests = TransactionRequests(
             self._image, submit, self.markers, self._errors, counts=self.counts, clock=clock
         )
         self.set_aside = SetAsideServer(submit, acls, self.markers, replica.quarantine, self._errors)
@@ -149,7 +149,7 @@ class TransactionServer:
 
     def activated(self, now_ms: int) -> None:
         """This node coordinates from now on: what is prepared is completed, of earlier leaders too."""
-        self._requests.activated()
+        self.requests.activated()
         self.markers.activated()
         self._timers.activated(now_ms)
 
@@ -157,11 +157,11 @@ class TransactionServer:
         """This node's leadership has ended: markers, timers and parked requests stop."""
         self.markers.deposed()
         self._timers.deposed()
-        self._requests.deposed()
+        self.requests.deposed()
 
     def maintain(self, now_ms: int) -> None:
         """Every few milliseconds while this node coordinates: parked requests, timeouts, expiry."""
-        self._requests.expire()
+        self.requests.expire()
         self._timers.maintenance_tick(now_ms)
         self.counts.markers_waiting = self.markers.waiting
         self.counts.wedged = self.markers.wedges.partitions
@@ -179,7 +179,7 @@ class TransactionServer:
             raise InvalidRequest("a producer id without a transactional id is a broker's to give")
         named = msgspec.structs.replace(request, client_id=context.client_id or "")
         decide = partial(self._decide_init, named)
-        self._requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
+        self.requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
 
     def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> InitDecision:
         is_needed = init_producer_id.needs_producer_id(view, request, now_ms)
@@ -205,7 +205,7 @@ class TransactionServer:
                 reply(outcome, throttle_ms)
 
             then = Then(announced, reply)
-            self._requests.begin(transaction.transactional_id, adding, then, PARK_S_MAX)
+            self.requests.begin(transaction.transactional_id, adding, then, PARK_S_MAX)
             return
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
         ids = {each.transactional_id for each in request.transactions}
@@ -219,7 +219,7 @@ class TransactionServer:
     def end_txn(self, request: EndTxn, context: Context, reply: Reply[EndTxnAnswer | None]) -> None:
         """Commit or abort a transaction (API key 26)."""
         decide = partial(self._decide_end, request)
-        self._requests.begin(request.transactional_id, decide, reply, PARK_END_S_MAX)
+        self.requests.begin(request.transactional_id, decide, reply, PARK_END_S_MAX)
 
     def _decide_end(self, request: EndTxn, view: View, now_ms: int) -> EndDecision:
         fresh = self.allocate_producer_id() if end_txn.needs_producer_id_at_end(view, request) else None
@@ -228,7 +228,7 @@ class TransactionServer:
     # -- markers --------------------------------------------------------------------------------------
 
     def _release(self, transactional_id: str) -> None:
-        self._requests.release(transactional_id)
+        self.requests.release(transactional_id)
 
     def _completed(self, marker: Marker) -> None:
         if marker.committed:
@@ -267,7 +267,7 @@ class TransactionServer:
         self._submit(lambda _view, now_ms: Decision((), now_ms), proven, closing=reply)
 
     def _image(self) -> View:
-        return self._replica.image
+        return self._replica.store.image
 
 
 class _Adding:

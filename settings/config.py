@@ -7,7 +7,7 @@ Source      Kafka's broker and controller configs; docs/design.md 9.
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fencepost.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from fencepost.records.types import NodeId
@@ -30,14 +30,15 @@ from fencepost.settings.config_values import (
     TEXT,
     VOTER,
     Address,
-    Kind,
     ListenerAddress,
     Voter,
     choice,
     integer,
+    keyed,
     list_of,
     number,
 )
+from fencepost.settings.group_config import GroupConfig
 from fencepost.wire.frame import FRAME_BYTES_MAX
 from fencepost.wire.limits import (
     CONNECTIONS_IDLE_MS_MAX,
@@ -73,179 +74,175 @@ class ConfigError(ValueError):
     """The configuration cannot be used. Says where, which key, what came and what is expected."""
 
 
-def _key(key: str, kind: Kind) -> dict[str, Any]:
-    return {"key": key, "kind": kind}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig:
+class NodeConfig(GroupConfig):
     """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
 
     Raises ConfigError when two settings contradict each other.
     """
 
-    node_id: NodeId = field(metadata=_key("node.id", integer(0, INT32_MAX)))
-    roles: tuple[str, ...] = field(metadata=_key("process.roles", list_of(choice("controller", "broker"))))
-    directory: Path = field(metadata=_key("log.dirs", PATH))
-    listeners: tuple[ListenerAddress, ...] = field(metadata=_key("listeners", list_of(LISTENER)))
+    node_id: NodeId = field(metadata=keyed("node.id", integer(0, INT32_MAX)))
+    roles: tuple[str, ...] = field(metadata=keyed("process.roles", list_of(choice("controller", "broker"))))
+    directory: Path = field(metadata=keyed("log.dirs", PATH))
+    listeners: tuple[ListenerAddress, ...] = field(metadata=keyed("listeners", list_of(LISTENER)))
     security_protocols: tuple[tuple[str, str], ...] = field(
         default=((CONTROLLER_LISTENER, PLAINTEXT), (PLAINTEXT, PLAINTEXT)),
-        metadata=_key("listener.security.protocol.map", list_of(PROTOCOL)),
+        metadata=keyed("listener.security.protocol.map", list_of(PROTOCOL)),
     )
     voters: tuple[Voter, ...] = field(
-        default=(), metadata=_key("controller.quorum.voters", list_of(VOTER, items_max=VOTERS_MAX))
+        default=(), metadata=keyed("controller.quorum.voters", list_of(VOTER, items_max=VOTERS_MAX))
     )
     controller_bootstrap: tuple[Address, ...] = field(
-        metadata=_key("controller.quorum.bootstrap.servers", list_of(ADDRESS))
+        metadata=keyed("controller.quorum.bootstrap.servers", list_of(ADDRESS))
     )
-    secret_file: Path | None = field(default=None, metadata=_key("quorum.secret.file", PATH))
-    metrics_port: int | None = field(default=None, metadata=_key("metrics.port", PORT))
+    secret_file: Path | None = field(default=None, metadata=keyed("quorum.secret.file", PATH))
+    metrics_port: int | None = field(default=None, metadata=keyed("metrics.port", PORT))
 
     producer_id_block_size: int = field(
-        default=1000, metadata=_key("producer.id.block.size", integer(1, INT32_MAX))
+        default=1000, metadata=keyed("producer.id.block.size", integer(1, INT32_MAX))
     )
     producer_id_allocation_rate: float = field(  # blocks per second and broker; 0 = unlimited
-        default=10.0, metadata=_key("producer.id.allocation.rate", number(0, 1e9))
+        default=10.0, metadata=keyed("producer.id.allocation.rate", number(0, 1e9))
     )
     producer_id_allocation_burst: float = field(  # blocks at once
-        default=100.0, metadata=_key("producer.id.allocation.burst", number(1, 1e9))
+        default=100.0, metadata=keyed("producer.id.allocation.burst", number(1, 1e9))
     )
     broker_session_timeout_ms: int = field(
-        default=9000, metadata=_key("broker.session.timeout.ms", MILLISECONDS)
+        default=9000, metadata=keyed("broker.session.timeout.ms", MILLISECONDS)
     )
     broker_heartbeat_interval_ms: int = field(
-        default=2000, metadata=_key("broker.heartbeat.interval.ms", MILLISECONDS)
+        default=2000, metadata=keyed("broker.heartbeat.interval.ms", MILLISECONDS)
     )
     election_timeout_ms_min: int = field(
-        default=300, metadata=_key("quorum.election.timeout.ms.min", MILLISECONDS)
+        default=300, metadata=keyed("quorum.election.timeout.ms.min", MILLISECONDS)
     )
     election_timeout_ms_max: int = field(
-        default=600, metadata=_key("quorum.election.timeout.ms.max", MILLISECONDS)
+        default=600, metadata=keyed("quorum.election.timeout.ms.max", MILLISECONDS)
     )
     raft_heartbeat_interval_ms: int = field(
-        default=50, metadata=_key("quorum.heartbeat.interval.ms", MILLISECONDS)
+        default=50, metadata=keyed("quorum.heartbeat.interval.ms", MILLISECONDS)
     )
 
     partitions_default: int = field(  # of a topic that does not say how many
-        default=1, metadata=_key("num.partitions", integer(1, PARTITIONS_PER_REQUEST_MAX))
+        default=1, metadata=keyed("num.partitions", integer(1, PARTITIONS_PER_REQUEST_MAX))
     )
     replication_factor_default: int = field(
-        default=1, metadata=_key("default.replication.factor", integer(1, REPLICATION_FACTOR_MAX))
+        default=1, metadata=keyed("default.replication.factor", integer(1, REPLICATION_FACTOR_MAX))
     )
     allow_unreplicated: bool = field(  # a topic that wants more replicas gets one, and is not refused
-        default=False, metadata=_key("fencepost.allow.unreplicated", BOOLEAN)
+        default=False, metadata=keyed("fencepost.allow.unreplicated", BOOLEAN)
     )
-    auto_create_topics: bool = field(default=True, metadata=_key("auto.create.topics.enable", BOOLEAN))
-    delete_topics: bool = field(default=True, metadata=_key("delete.topic.enable", BOOLEAN))
+    auto_create_topics: bool = field(default=True, metadata=keyed("auto.create.topics.enable", BOOLEAN))
+    delete_topics: bool = field(default=True, metadata=keyed("delete.topic.enable", BOOLEAN))
     log_segment_bytes: int = field(
-        default=1024**3, metadata=_key("log.segment.bytes", integer(SEGMENT_BYTES_MIN, INT32_MAX))
+        default=1024**3, metadata=keyed("log.segment.bytes", integer(SEGMENT_BYTES_MIN, INT32_MAX))
     )
     log_retention_ms: int = field(  # -1: keep everything
-        default=7 * DAY_MS, metadata=_key("log.retention.ms", integer(-1, INT64_MAX))
+        default=7 * DAY_MS, metadata=keyed("log.retention.ms", integer(-1, INT64_MAX))
     )
     log_retention_bytes: int = field(  # of a partition; -1: unlimited
-        default=-1, metadata=_key("log.retention.bytes", integer(-1, INT64_MAX))
+        default=-1, metadata=keyed("log.retention.bytes", integer(-1, INT64_MAX))
     )
     log_retention_check_ms: int = field(
-        default=300_000, metadata=_key("log.retention.check.interval.ms", MILLISECONDS)
+        default=300_000, metadata=keyed("log.retention.check.interval.ms", MILLISECONDS)
     )
     log_flush_messages: int = field(  # fsync after so many records; the default: never, as Kafka
-        default=INT64_MAX, metadata=_key("log.flush.interval.messages", integer(1, INT64_MAX))
+        default=INT64_MAX, metadata=keyed("log.flush.interval.messages", integer(1, INT64_MAX))
     )
     message_bytes_max: int = field(  # of one record batch
-        default=1_048_588, metadata=_key("message.max.bytes", integer(0, INT32_MAX))
+        default=1_048_588, metadata=keyed("message.max.bytes", integer(0, INT32_MAX))
     )
 
     transaction_timeout_ms_max: int = field(
-        default=900_000, metadata=_key("transaction.max.timeout.ms", MILLISECONDS)
+        default=900_000, metadata=keyed("transaction.max.timeout.ms", MILLISECONDS)
     )
     transactional_id_expiration_ms: int = field(
-        default=7 * DAY_MS, metadata=_key("transactional.id.expiration.ms", MILLISECONDS)
+        default=7 * DAY_MS, metadata=keyed("transactional.id.expiration.ms", MILLISECONDS)
     )
     transaction_timeouts_interval_ms: int = field(  # Kafka's default is 10000
         default=1000,
-        metadata=_key("transaction.abort.timed.out.transaction.cleanup.interval.ms", MILLISECONDS),
+        metadata=keyed("transaction.abort.timed.out.transaction.cleanup.interval.ms", MILLISECONDS),
     )
     transactional_id_expiry_interval_ms: int = field(
         default=3_600_000,
-        metadata=_key("transaction.remove.expired.transaction.cleanup.interval.ms", MILLISECONDS),
+        metadata=keyed("transaction.remove.expired.transaction.cleanup.interval.ms", MILLISECONDS),
     )
     transaction_log_replication_factor: int | None = field(  # None: the quorum's voters, whatever they are
         default=None,
-        metadata=_key("transaction.state.log.replication.factor", integer(1, REPLICATION_FACTOR_MAX)),
+        metadata=keyed("transaction.state.log.replication.factor", integer(1, REPLICATION_FACTOR_MAX)),
     )
     transaction_log_isr_min: int | None = field(  # None: the quorum's majority
-        default=None, metadata=_key("transaction.state.log.min.isr", integer(1, REPLICATION_FACTOR_MAX))
+        default=None, metadata=keyed("transaction.state.log.min.isr", integer(1, REPLICATION_FACTOR_MAX))
     )
     partition_verification: bool = field(
-        default=True, metadata=_key("transaction.partition.verification.enable", BOOLEAN)
+        default=True, metadata=keyed("transaction.partition.verification.enable", BOOLEAN)
     )
     producer_id_expiration_ms: int = field(
-        default=DAY_MS, metadata=_key("producer.id.expiration.ms", MILLISECONDS)
+        default=DAY_MS, metadata=keyed("producer.id.expiration.ms", MILLISECONDS)
     )
 
-    acls_file: Path | None = field(default=None, metadata=_key("authorizer.acls.file", PATH))
+    acls_file: Path | None = field(default=None, metadata=keyed("authorizer.acls.file", PATH))
     super_users: tuple[str, ...] = field(
-        default=(), metadata=_key("super.users", list_of(PRINCIPAL, separator=";"))
+        default=(), metadata=keyed("super.users", list_of(PRINCIPAL, separator=";"))
     )
-    sasl_users_file: Path | None = field(default=None, metadata=_key("sasl.plain.users.file", PATH))
-    sasl_username: str | None = field(default=None, metadata=_key("sasl.username", TEXT))
-    sasl_password_file: Path | None = field(default=None, metadata=_key("sasl.password.file", PATH))
+    sasl_users_file: Path | None = field(default=None, metadata=keyed("sasl.plain.users.file", PATH))
+    sasl_username: str | None = field(default=None, metadata=keyed("sasl.username", TEXT))
+    sasl_password_file: Path | None = field(default=None, metadata=keyed("sasl.password.file", PATH))
 
     zookeeper_migration_enabled: bool = field(  # a cluster that is made for the upgrade; see upgrade.py
-        default=False, metadata=_key("zookeeper.metadata.migration.enable", BOOLEAN)
+        default=False, metadata=keyed("zookeeper.metadata.migration.enable", BOOLEAN)
     )
-    zookeeper_connect: str | None = field(default=None, metadata=_key("zookeeper.connect", TEXT))
+    zookeeper_connect: str | None = field(default=None, metadata=keyed("zookeeper.connect", TEXT))
     zookeeper_session_timeout_ms: int = field(
-        default=6_000, metadata=_key("zookeeper.session.timeout.ms", integer(1_000, 600_000))
+        default=6_000, metadata=keyed("zookeeper.session.timeout.ms", integer(1_000, 600_000))
     )
-    zookeeper_tls: bool = field(default=False, metadata=_key("zookeeper.ssl.client.enable", BOOLEAN))
+    zookeeper_tls: bool = field(default=False, metadata=keyed("zookeeper.ssl.client.enable", BOOLEAN))
     zookeeper_truststore: Path | None = field(  # PEM: authorities; None: the system's
-        default=None, metadata=_key("zookeeper.ssl.truststore.location", PATH)
+        default=None, metadata=keyed("zookeeper.ssl.truststore.location", PATH)
     )
     zookeeper_keystore: Path | None = field(  # PEM: this client's key and certificate
-        default=None, metadata=_key("zookeeper.ssl.keystore.location", PATH)
+        default=None, metadata=keyed("zookeeper.ssl.keystore.location", PATH)
     )
-    zookeeper_sasl_username: str | None = field(default=None, metadata=_key("zookeeper.sasl.username", TEXT))
+    zookeeper_sasl_username: str | None = field(default=None, metadata=keyed("zookeeper.sasl.username", TEXT))
     zookeeper_sasl_password_file: Path | None = field(
-        default=None, metadata=_key("zookeeper.sasl.password.file", PATH)
+        default=None, metadata=keyed("zookeeper.sasl.password.file", PATH)
     )
 
     snapshot_entries_interval: int = field(
-        default=50_000, metadata=_key("snapshot.entries.interval", integer(1, INT64_MAX))
+        default=50_000, metadata=keyed("snapshot.entries.interval", integer(1, INT64_MAX))
     )
     archive_retention_bytes: int | None = field(  # None: keep the whole audit log
-        default=None, metadata=_key("log.retention.metadata.bytes", BYTES)
+        default=None, metadata=keyed("log.retention.metadata.bytes", BYTES)
     )
-    disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=_key("disk.free.min.bytes", BYTES))
+    disk_free_bytes_min: int = field(default=256 * 1024 * 1024, metadata=keyed("disk.free.min.bytes", BYTES))
     frame_bytes_max: int = field(
-        default=FRAME_BYTES_MAX, metadata=_key("socket.request.max.bytes", integer(64, INT32_MAX))
+        default=FRAME_BYTES_MAX, metadata=keyed("socket.request.max.bytes", integer(64, INT32_MAX))
     )
     queued_request_bytes_max: int = field(  # of all listeners together; Kafka's default is no limit
         default=QUEUED_REQUEST_BYTES_MAX,
-        metadata=_key("queued.max.request.bytes", integer(1024 * 1024, INT64_MAX)),
+        metadata=keyed("queued.max.request.bytes", integer(1024 * 1024, INT64_MAX)),
     )
     connections_max: int = field(  # per listener; Kafka's default is no limit
-        default=CONNECTIONS_MAX, metadata=_key("max.connections", integer(1, 1_000_000))
+        default=CONNECTIONS_MAX, metadata=keyed("max.connections", integer(1, 1_000_000))
     )
     connections_per_ip_max: int | None = field(
-        default=None, metadata=_key("max.connections.per.ip", integer(1, INT32_MAX))
+        default=None, metadata=keyed("max.connections.per.ip", integer(1, INT32_MAX))
     )
     connections_idle_ms_max: int = field(
-        default=CONNECTIONS_IDLE_MS_MAX, metadata=_key("connections.max.idle.ms", MILLISECONDS)
+        default=CONNECTIONS_IDLE_MS_MAX, metadata=keyed("connections.max.idle.ms", MILLISECONDS)
     )
     failed_authentication_delay_ms: int = field(
         default=FAILED_AUTHENTICATION_DELAY_MS,
-        metadata=_key("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
+        metadata=keyed("connection.failed.authentication.delay.ms", integer(0, INT32_MAX)),
     )
     log_level: str = field(
-        default="info", metadata=_key("log.level", choice("debug", "info", "warning", "error"))
+        default="info", metadata=keyed("log.level", choice("debug", "info", "warning", "error"))
     )
     log_rotate_bytes: int = field(  # of a node's own log file, which ``fencepost up`` and ``start`` make
-        default=16 * 1024 * 1024, metadata=_key("log.rotate.bytes", integer(64 * 1024, INT64_MAX))
+        default=16 * 1024 * 1024, metadata=keyed("log.rotate.bytes", integer(64 * 1024, INT64_MAX))
     )
-    log_rotate_files: int = field(default=4, metadata=_key("log.rotate.files", integer(1, 1000)))
-    log_format: str = field(default="console", metadata=_key("log.format", choice("console", "json")))
+    log_rotate_files: int = field(default=4, metadata=keyed("log.rotate.files", integer(1, 1000)))
+    log_format: str = field(default="console", metadata=keyed("log.format", choice("console", "json")))
 
     def __post_init__(self) -> None:
         for holds, complaint in _checks(self):
@@ -312,6 +309,10 @@ def _checks(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     yield (
         config.election_timeout_ms_min <= config.election_timeout_ms_max,
         "quorum.election.timeout.ms.min must not be greater than quorum.election.timeout.ms.max",
+    )
+    yield (
+        config.group_session_timeout_ms_min <= config.group_session_timeout_ms_max,
+        "group.min.session.timeout.ms must not be greater than group.max.session.timeout.ms",
     )
     yield (
         config.broker_heartbeat_interval_ms < config.broker_session_timeout_ms,

@@ -52,6 +52,11 @@ class Kind(NamedTuple):
     render: Callable[[Any], str] = str
 
 
+def keyed(key: str, kind: Kind) -> dict[str, Any]:
+    """The metadata of a dataclass field that is a setting: its name in the file, and its sort of value."""
+    return {"key": key, "kind": kind}
+
+
 def ensure(holds: bool) -> None:
     """Raise ValueError unless ``holds``."""
     if not holds:

@@ -34,7 +34,7 @@ def test_a_follower_refuses(three: Rig) -> None:
 
 def test_a_leader_that_stops_refuses_what_is_new_and_finishes_what_waits(three: Rig) -> None:
     waiting = three.allocate(1)
-    assert not three[1].hand_over()
+    assert not three.hand_over(1)
     assert three.allocate(1).codes == ["NotController"]
     three.turn(1)
     three.flow()
@@ -46,7 +46,7 @@ def test_a_stopped_leader_hands_over_to_a_voter_that_has_everything(three: Rig) 
     three.allocate(1)
     three.turn(1)
     three.flow()
-    assert three[1].hand_over()
+    assert three.hand_over(1)
     three.turn(1)
     three.flow()
     three.settle(1, 3)

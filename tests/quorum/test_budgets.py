@@ -1,5 +1,6 @@
 """What one entry holds: decisions share it up to a cost, and each step of the loop ends after a while."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import fencepost.quorum.replica
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.view import View
+from fencepost.node.driver import Obligation, Turn
 from fencepost.quorum.draft import DECISION_BYTES_MAX, DecisionTooLarge
 from fencepost.quorum.linger import Linger
 from fencepost.quorum.raft_log import APPLY_S_MAX
@@ -66,12 +68,9 @@ def test_a_decision_at_the_limit_is_an_entry_that_can_be_encoded(three: Rig, top
         bytes_of(encode_record(each)[1]) + fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
         for each in records
     )
-    while True:
-        record = transaction(f"id-{len(records)}")
-        size += bytes_of(encode_record(record)[1]) + fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
-        if size > DECISION_BYTES_MAX:
-            break
-        records.append(record)
+    each = bytes_of(encode_record(transaction("id-000000"))[1])
+    each += fencepost.quorum.draft.RECORD_OVERHEAD_BYTES_MAX
+    records += (transaction(f"id-{number:06}") for number in range((DECISION_BYTES_MAX - size) // each))
     assert three.ask(1, writes(*records)).codes == []
     three.turn(1)
     three.flow()
@@ -117,7 +116,7 @@ def test_answering_takes_so_much_time_and_ticks_come_between(three: Rig) -> None
 
     three[1].raft.tick = counted  # type: ignore[method-assign]
     for _ in range(6):
-        three[1].proposer.submit(lambda _view, _now: Decision((), None), slow)
+        three.submit(1, lambda _view, _now: Decision((), None), slow)
     three.turn(1)
     three.flow()
     assert len(given) == 6
@@ -139,9 +138,8 @@ def test_committed_entries_are_applied_for_so_long_at_a_time(three: Rig) -> None
 
     follower.raft._on_committed = slow
     three.heartbeat(1)
-    for message in three.frames.pop((NodeId(1), NodeId(2))):
-        follower.received(NodeId(1), message)
-    while follower.turn():
+    three.receive(2, 1, *three.frames.pop((NodeId(1), NodeId(2))))
+    while Turn in map(type, three.step(2)):
         at_once.append(0)
     assert sum(at_once) >= 6
     assert max(at_once) == 2
@@ -207,7 +205,7 @@ def test_what_a_long_turn_has_no_time_for_is_the_next_ones(
         turns.setdefault("propose", count[0])
         return proposes(payload)
 
-    leader.proposer.submit(lambda _view, _now: Decision((), None), reply)
+    three.submit(1, lambda _view, _now: Decision((), None), reply)
     three.turn(1)
     leader.raft.tick = tick  # type: ignore[method-assign]
     leader.raft._on_committed = apply
@@ -239,7 +237,7 @@ def test_a_node_whose_every_tick_is_long_serves_all_the_same(
 def test_rows_are_saved_in_a_turn_of_their_own(three: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.quorum.replica, "ROWS_UNSAVED_MAX", 0)
     leader = three[1]
-    saved, ticked, turned = leader.store.image.save, leader.raft.tick, leader.turn
+    saved, ticked, turned = leader.store.image.save, leader.raft.tick, three.step
     steps: list[str] = []
 
     def save() -> None:
@@ -250,13 +248,14 @@ def test_rows_are_saved_in_a_turn_of_their_own(three: Rig, monkeypatch: pytest.M
         steps.append("tick")
         ticked(**how)
 
-    def turn() -> bool:
-        steps.append("turn")
-        return turned()
+    def turn(node: int) -> Sequence[Obligation]:
+        if node == 1:
+            steps.append("turn")
+        return turned(node)
 
     monkeypatch.setattr(type(leader.store.image), "save", lambda _image: save())
     monkeypatch.setattr(leader.raft, "tick", tick)
-    monkeypatch.setattr(leader, "turn", turn)
+    monkeypatch.setattr(three, "step", turn)
     answers = three.allocate(1)
     three.turn(1)
     three.flow(1, 2)

@@ -99,16 +99,14 @@ def test_h9_an_answer_leaves_when_the_leaders_own_entry_is_on_disk(three: Rig) -
     """The leader counts itself, so it must have flushed before the tick that counts."""
     seen: list[bool] = []
     index = three[1].journal.last_index + 1
-    three[1].proposer.submit(
-        three.decide_allocate(1), lambda _answer, _ms: seen.append(on_disk(three[1], index))
-    )
-    three[1].turn()  # proposed and sent, not flushed
+    three.submit(1, three.decide_allocate(1), lambda _answer, _ms: seen.append(on_disk(three[1], index)))
+    three.step(1)  # proposed and sent, not flushed
     assert not on_disk(three[1], index)
-    three[2].received(NodeId(1), three.frames[NodeId(1), NodeId(2)].pop())
+    three.receive(2, 1, three.frames[NodeId(1), NodeId(2)].pop())
     three.turn(2)
     for ack in three.frames[NodeId(2), NodeId(1)]:
-        three[1].received(NodeId(2), ack)  # a majority with the leader, if its own entry counts
-    three[1].turn()
+        three.receive(1, 2, ack)  # a majority with the leader, if its own entry counts
+    three.step(1)
     assert seen == [True]
 
 
@@ -147,14 +145,14 @@ def test_what_was_not_flushed_was_never_said(three: Rig) -> None:
     last = three[2].journal.last_index
     three.allocate(1)
     three.turn(1)
-    three[2].received(NodeId(1), three.frames[NodeId(1), NodeId(2)].pop())
+    three.receive(2, 1, three.frames[NodeId(1), NodeId(2)].pop())
     three.crash(2)  # before its turn
     assert three.start(2).journal.last_index == last
     three.connect(2)
     three.on_send = die
     three.heartbeat(1)
     with pytest.raises(Crash):
-        three.deliver(1, 2)  # at its turn: flushed, then dead before anybody knew
+        three.deliver(1, 2)  # at its turn: flushed, then dead before a peer knew
     three.on_send = lambda *_: None
     three.crash(2)
     three.start(2)
@@ -164,7 +162,7 @@ def test_what_was_not_flushed_was_never_said(three: Rig) -> None:
 
 
 def test_all_at_once_and_again(three: Rig) -> None:
-    """kill -9 of everybody: same state, same log, and the next block is the next."""
+    """kill -9 of every node: same state, same log, and the next block is the next."""
     for _ in range(5):
         three.allocate(1)
         three.turn(1)
@@ -229,6 +227,6 @@ def test_a_new_leader_commits_nothing_before_its_own_flush(make_rig: MakeRig) ->
     rig.flow()
     rig.campaign(1)
     rig.deliver(1, 2)
-    rig[1].received(NodeId(2), rig.take(2, 1, Vote))
+    rig.receive(1, 2, rig.take(2, 1, Vote))
     assert rig[1].raft.role == LEADER
     assert (rig[1].journal.must_flush, rig[1].raft.commit_index) == (True, 1)

@@ -17,7 +17,7 @@ NEWER = 0xCAFE
 
 
 def lose_directory(rig: Rig, node: int, directory: int = NEW) -> None:
-    """Kill a node, wipe it, format it again, start it. It is connected to nobody yet."""
+    """Kill a node, wipe it, format it again, start it. It is not connected yet."""
     rig.crash(node)
     rig.frames.clear()
     rig.wipe(node, directory)
@@ -56,8 +56,8 @@ def test_without_it_the_voters_bind_each_other_once_all_of_them_met(make_rig: Ma
 def test_until_then_nobody_votes_or_campaigns(make_rig: MakeRig) -> None:
     rig = make_rig(3, initial_voters=False, connected=False)
     rig.meet(1, 2)
+    rig.join(1, 2)
     for node in (1, 2):
-        rig[node].connected(NodeId(3 - node))
         assert not rig[node].electorate.may_vote
         rig.campaign(node)
     rig.deliver(1, 2, RequestVote(1, 1, 0))
@@ -84,13 +84,13 @@ def test_a_first_binding_is_remembered(make_rig: MakeRig) -> None:
 def test_who_knows_this_very_directory_is_believed(make_rig: MakeRig) -> None:
     """A binding that names our directory proves that nothing of it was forgotten: it was made with us."""
     rig = make_rig(3, initial_voters=False, connected=False)
-    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories, 0)
+    rig.met(2, NodeId(1), rig.directories[NodeId(1)], rig.directories, 0)
     assert rig[2].electorate.bound() == rig.directories
 
 
 def test_who_knows_another_directory_of_ours_is_not(make_rig: MakeRig) -> None:
     rig = make_rig(3, initial_voters=False, connected=False)
-    rig[2].met(NodeId(1), rig.directories[NodeId(1)], rig.directories | {NodeId(2): uuid.UUID(int=NEW)}, 0)
+    rig.met(2, NodeId(1), rig.directories[NodeId(1)], rig.directories | {NodeId(2): uuid.UUID(int=NEW)}, 0)
     assert rig[2].electorate.bound() == {}
     assert not rig[2].electorate.may_vote
 
@@ -116,7 +116,7 @@ def test_a_wiped_voter_does_not_vote(three: Rig) -> None:
 
 
 def test_a_wiped_voter_that_caught_up_does_not_vote_before_it_is_readmitted(three: Rig) -> None:
-    """It knows everybody's binding by now, and that its own names another directory."""
+    """It knows every voter's binding by now, and that its own names another directory."""
     lose_directory(three, 2)
     three.connect(2)
     three.settle()
@@ -129,7 +129,7 @@ def test_a_wiped_voter_does_not_campaign(three: Rig) -> None:
     lose_directory(three, 2)
     three.connect(2)
     three.campaign(2)
-    three[2].received(NodeId(1), TimeoutNow(three[1].raft.term))
+    three.receive(2, 1, TimeoutNow(three[1].raft.term))
     three.turn(2)
     assert three[2].raft.role == FOLLOWER
 
@@ -195,7 +195,7 @@ def test_it_is_readmitted_also_while_there_is_always_something_in_flight(three: 
         three.allocate(1)
         three.turn(1)
         assert three[1].proposer.in_flight
-        three[1].maintenance_tick()
+        three.maintain(1)
         three.flow()
     three.settle()
     assert bound(three, 1) == NEW
@@ -284,7 +284,7 @@ def to_be_readmitted(rig: Rig) -> None:
 
 
 def test_who_was_readmitted_votes_even_if_only_the_candidate_knows_it(three: Rig) -> None:
-    """The record that binds 2 again was committed by 1 and 3, and 1 is gone: nobody else can elect 3."""
+    """The record that binds 2 again was committed by 1 and 3, and 1 is gone: no other voter can elect 3."""
     to_be_readmitted(three)
     three.maintenance_tick(1)
     three.deliver(1, 3)
@@ -389,8 +389,6 @@ def test_an_ack_of_a_peer_that_was_never_met_counts_for_nothing(make_rig: MakeRi
     rig.frames.clear()
     answers = rig.read(1)
     rig.turn(1)
-    rig[1].received(
-        NodeId(2), Ack(rig[1].raft.term, rig[1].journal.last_index + 1, reset=False, success=True)
-    )
+    rig.receive(1, NodeId(2), Ack(rig[1].raft.term, rig[1].journal.last_index + 1, reset=False, success=True))
     rig.turn(1)
     assert (answers.codes, rig[1].raft.role) == ([], LEADER)

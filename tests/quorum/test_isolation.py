@@ -26,9 +26,10 @@ from fencepost.records.types import Term
 from fencepost.snapshots.rows import row_key
 from fencepost.snapshots.store import image_digest
 from fencepost.wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
+from tests.quorum.clients import Silence
 from tests.quorum.conftest import MakeRig
 from tests.quorum.decisions import three_requests, transaction, writes
-from tests.quorum.rig import Rig, Silence
+from tests.quorum.rig import Rig
 
 FAILURES = [InvariantViolation("our bug"), ZeroDivisionError("a bug"), KeyError("x"), RecursionError("deep")]
 HALTS = [lmdb.Error("the disk"), MemoryError(), CorruptData("own row"), OSError(5, "EIO")]
@@ -127,7 +128,7 @@ def test_a_row_of_the_own_store_that_cannot_be_read_halts(make_rig: MakeRig) -> 
     """One that nothing but this store's own code ever wrote."""
     one = alone(make_rig)
     store = one[1].store
-    one[1].flush()
+    one.flush(1)
     at = row_key(store.generation, "transactions", b"torn")
     store.txn.put(at, b"\x93\x01", db=store.image_db)
     one.ask(1, lambda view, _now: Decision((), view.get(TRANSACTIONS, "torn")))
@@ -151,7 +152,7 @@ def test_an_answer_that_cannot_be_given_closes_its_connection(three: Rig, error:
 
     connection = Connection()
     before = three.allocate(1)
-    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply, closing=connection)
+    three.submit(1, lambda _view, _now: Decision((), None), reply, closing=connection)
     after = three.allocate(1)
     three.turn(1)
     three.flow()
@@ -165,19 +166,19 @@ def test_a_refusal_that_cannot_be_given_does_not_keep_others_waiting(three: Rig,
     def reply(_outcome: Any, _throttle_ms: int) -> None:
         raise ZeroDivisionError("a bug")
 
-    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply)
+    three.submit(1, lambda _view, _now: Decision((), None), reply)
     after = three.allocate(1)
     if how != "deposed":
         three.turn(1)
     if how == "unknown":
         three.wait(fencepost.quorum.proposer.OUTCOME_WAIT_S)
-        three[1].maintenance_tick()
+        three.maintain(1)
     else:
         three[1].raft.step_down(Term(three[1].raft.term + 1))
         three[1].proposer.deposed()
         if how == "superseded":
             three.wait(fencepost.quorum.proposer.OUTCOME_WAIT_S)
-            three[1].maintenance_tick()
+            three.maintain(1)
     assert len(after.codes) == 1
 
 
@@ -186,7 +187,7 @@ def test_what_the_own_store_raises_while_an_answer_is_given_halts(three: Rig, er
     def reply(_outcome: Any, _throttle_ms: int) -> None:
         raise error
 
-    three[1].proposer.submit(lambda _view, _now: Decision((), None), reply)
+    three.submit(1, lambda _view, _now: Decision((), None), reply)
     three.turn(1)
     with pytest.raises(type(error)):
         three.flow()
@@ -238,10 +239,10 @@ def test_a_leader_whose_followers_are_gone_leads_on_after_a_violation(three: Rig
         three.disconnect(node)
     three.ask(1, raises(InvariantViolation("our bug")))
     three.turn(1)
-    three[1].maintenance_tick()
+    three.maintain(1)
     assert three[1].proposer.stopping
     three.wait(YIELD_S_MAX)
-    three[1].maintenance_tick()
+    three.maintain(1)
     assert not three[1].proposer.stopping
 
 
@@ -302,7 +303,7 @@ def test_a_node_that_resigned_campaigns_again_when_no_other_leads_or_after_an_ho
         three.heartbeat(2)
         three.flow()
     three.campaign(1)
-    assert three[1].raft.role == FOLLOWER, "it abstains as long as somebody leads"
+    assert three[1].raft.role == FOLLOWER, "it abstains as long as another node leads"
     three.crash(2)
     three.wait(UNLED_S)
     three.turn()

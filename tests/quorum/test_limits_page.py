@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.controller import topic_creation, topic_deletion
-from fencepost.controller.transactions import add_partitions, states
+from fencepost.controller.groups import offset_deletion, offsets
+from fencepost.controller.transactions import add_partitions, commit_offsets, states
 from fencepost.coordinator import parked, transaction_server
+from fencepost.coordinator.groups import fetches, offset_server
 from fencepost.quorum import draft, proposer, quarantine
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
@@ -31,6 +33,12 @@ LIMITS = {
     "ids of one DescribeTransactions": (transaction_server.DESCRIBED_MAX,),
     "records of one decision": (draft.DECISION_BYTES_MAX,),
     "decisions that share an entry": (draft.DECISIONS_MAX,),
+    "offsets of one transaction": (commit_offsets.TXN_OFFSETS_MAX,),
+    "open transactions with an offset of one partition": (commit_offsets.WAITING_MAX,),
+    "offsets of one OffsetCommit or OffsetDelete": (offset_server.COMMITTED_MAX,),
+    "offsets that one decision of OffsetFetch reads": (fetches.READ_MAX,),
+    "offsets of a group that one decision of DeleteGroups": (offset_deletion.TOMBSTONES_MAX,),
+    "characters of the text that is committed": (offsets.METADATA_CHARACTERS_MAX,),
     "requests that wait for a decision": (proposer.PENDING_MAX,),
     "requests parked until a transaction completes": (parked.PARKED_MAX,),
     "rows that timers have set aside": (quarantine.QUARANTINED_MAX,),

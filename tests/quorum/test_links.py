@@ -29,7 +29,7 @@ PATIENCE_S = 20
 
 
 class Node:
-    """Links with an owner that writes down what it is told."""
+    """Links with an owner that writes down which calls it gets."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ def test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_say
     async def story() -> None:
         first, second, elsewhere = free_port(), free_port(), free_port()
         one = Node(ONE, {ONE: first, TWO: second})
-        old = Node(TWO, {ONE: first, TWO: elsewhere}, directory=0xAAA)  # nobody finds it, it finds us
+        old = Node(TWO, {ONE: first, TWO: elsewhere}, directory=0xAAA)  # no node finds it, it finds us
         new = Node(TWO, {ONE: first, TWO: second}, directory=0xBBB)
         async with running(one, old):
             await until(old.has("connected 1"))

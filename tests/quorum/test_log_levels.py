@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.controller import features, levels, voters
+from fencepost.controller import levels, voters
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest
 from fencepost.controller.levels import LOG_LEVEL, LogLevels
@@ -17,13 +17,14 @@ from fencepost.quorum.messages import SnapshotBegin
 from fencepost.records.batch import iter_batches
 from fencepost.records.control import LeaderChange, decode_control
 from fencepost.records.entry import LATER_MAGIC
-from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
+from fencepost.records.levels import LEADER_CHANGE_0, LEVEL_MAX, LevelTooHigh
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import Log, NodeId, Term
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.store import image_digest
+from tests.quorum.clients import Answers
 from tests.quorum.conftest import MakeRig
-from tests.quorum.rig import Answers, Rig
+from tests.quorum.rig import Rig
 from tests.snapshots.test_snapshot_levels import signed
 
 UPGRADE = "upgrade this node"
@@ -42,18 +43,6 @@ def leader_changes(rig: Rig, node: int) -> list[int]:
     return found
 
 
-def bootstrap(rig: Rig, node: int) -> None:
-    """As a node does in its first leadership (node/active_controller.py)."""
-    formatted = rig[node].log_level_formatted
-    ask(
-        rig,
-        node,
-        lambda view, _now: Decision(
-            (*features.bootstrap_records(view), *levels.bootstrap_records(view, formatted)), None
-        ),
-    )
-
-
 def raise_to(rig: Rig, node: int, level: int) -> Any:
     """The answer to ``features upgrade``."""
     replica = rig[node]
@@ -66,7 +55,7 @@ def raise_to(rig: Rig, node: int, level: int) -> Any:
 
 def ask(rig: Rig, node: int, decide: Any) -> Any:
     answers = Answers()
-    rig[node].proposer.submit(decide, answers)
+    rig.submit(node, decide, answers)
     rig.settle()
     (answer,) = answers.all
     return answer
@@ -101,24 +90,27 @@ def test_a_new_cluster_is_at_its_formatted_level_from_the_first_record_on(
     make_rig: MakeRig,
 ) -> None:
     rig = make_rig(3, log_level_formatted=1)
-    rig.elect(1)
+    rig.campaign(1)
+    while not rig[1].proposer.active:
+        rig.deliver(1, 2)
+        rig.deliver(2, 1)
     assert (leader_changes(rig, 1), in_force(rig)) == ([0], {0})
-    rig.crash(1)
-    rig.elect(2)  # the first leader died before it wrote the features
-    bootstrap(rig, 2)
+    rig.crash(1)  # the entry with the features is lost
+    rig.elect(2)
+    rig.settle()
     assert (leader_changes(rig, 2), in_force(rig)) == ([0, 0], {1})
     rig.start(1)
     rig.connect(1)
     rig.elect(3)
-    bootstrap(rig, 3)
+    rig.settle()
     assert [leader_changes(rig, node) for node in (1, 2, 3)] == [[0, 0, 0]] * 3
     assert (in_force(rig), len(digests(rig))) == ({1}, 1)
 
 
 @pytest.mark.parametrize(
     ("reads", "born"),
-    [({}, 1), ({1: 0}, 0), ({2: 0}, 0), ({3: 0}, 0)],
-    ids=["all-new", "leader-is-old", "follower-is-old", "the-other-is-old"],
+    [({}, LEVEL_MAX), ({1: 0}, 0), ({2: 0}, 0), ({3: 0}, 0), ({1: 1}, 1), ({2: 1}, 1)],
+    ids=["all-new", "leader-is-old", "follower-is-old", "the-other-is-old", "leader-at-1", "follower-at-1"],
 )
 def test_without_a_formatted_level_every_voter_has_its_say(
     make_rig: MakeRig, reads: dict[int, int], born: int
@@ -126,15 +118,15 @@ def test_without_a_formatted_level_every_voter_has_its_say(
     """Directories that were formatted without the voters: they bind each other once all are connected."""
     rig = make_rig(3, initial_voters=False, reads=reads)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     assert in_force(rig) == {born}
-    assert leader_changes(rig, 1) == [1 - born]
+    assert leader_changes(rig, 1) == [1 if born < LEADER_CHANGE_0 else 0]
 
 
 def test_a_lone_voter_is_born_at_the_highest(make_rig: MakeRig) -> None:
     rig = make_rig(1, initial_voters=False)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     assert in_force(rig) == {LEVEL_MAX}
 
 
@@ -144,7 +136,7 @@ def test_a_lone_voter_is_born_at_the_highest(make_rig: MakeRig) -> None:
 def test_an_old_cluster_stays_as_it_is_until_it_is_raised(make_rig: MakeRig) -> None:
     rig = make_rig(3, reads={3: 0})
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     rig.elect(2)
     assert (in_force(rig), leader_changes(rig, 2)) == ({0}, [1, 1])
     refusal = raise_to(rig, 2, 1)
@@ -175,7 +167,7 @@ def test_an_old_cluster_stays_as_it_is_until_it_is_raised(make_rig: MakeRig) -> 
 def test_both_versions_are_read_again_after_a_restart(make_rig: MakeRig) -> None:
     rig = make_rig(3)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     raise_to(rig, 1, 1)
     rig.elect(2)
     rig.settle()
@@ -196,7 +188,7 @@ def test_what_is_decided_after_a_raise_is_in_an_entry_of_its_own(make_rig: MakeR
     """Else a node that cannot read the new level would find its bytes beside the record that says so."""
     rig = make_rig(3)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     seen: list[tuple[int, int]] = []
 
     def look(view: View, _now: int) -> Decision[None]:
@@ -205,9 +197,9 @@ def test_what_is_decided_after_a_raise_is_in_an_entry_of_its_own(make_rig: MakeR
 
     highest = rig[1].highest_levels
     before = rig[1].image.header.version
-    rig[1].proposer.submit(look, Answers())
-    rig[1].proposer.submit(lambda view, _now: levels.decide_upgrade(view, 1, NodeId(1), highest), Answers())
-    rig[1].proposer.submit(look, Answers())
+    rig.submit(1, look, Answers())
+    rig.submit(1, lambda view, _now: levels.decide_upgrade(view, 1, NodeId(1), highest), Answers())
+    rig.submit(1, look, Answers())
     rig.settle()
     assert seen == [(before, 0), (before + 1, 1)]
 
@@ -216,14 +208,14 @@ def test_who_left_no_longer_says_what_it_reads(make_rig: MakeRig) -> None:
     rig = make_rig(3)
     rig.elect(1)
     assert rig[1].highest_levels == {1: LEVEL_MAX, 2: LEVEL_MAX, 3: LEVEL_MAX}
-    rig[1].disconnected(NodeId(3))
+    rig.part(1, 3)
     assert rig[1].highest_levels == {1: LEVEL_MAX, 2: LEVEL_MAX}
 
 
 def test_a_level_is_one_of_the_image_and_counts_in_its_digest(make_rig: MakeRig) -> None:
     rig = make_rig(1)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     header = rig[1].image.header
     before = image_digest(rig[1].store)
     raise_to(rig, 1, 1)
@@ -236,15 +228,15 @@ def test_who_cannot_read_the_level_is_not_readmitted(make_rig: MakeRig, reads: i
     """A voter that lost its directory is unbound, and has no say in a raise; then it must read the level."""
     rig = make_rig(3)
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     rig.crash(3)
     rig.wipe(3, 0x99)
     assert rig[1].proposer.submit_control(partial(voters.decide_bind, node_id=NodeId(3), directory_id=WIPED))
     rig.settle()
     assert isinstance(raise_to(rig, 1, 1), LogLevels)
 
-    rig[1].met(NodeId(3), WIPED, {}, reads)  # it connected before the raise was applied
-    rig[1].connected(NodeId(3))
+    rig.met(1, NodeId(3), WIPED, {}, reads)  # it connected before the raise was applied
+    rig.join(1, 3)
     for _ in range(3):
         rig[1].firewall.learner_match[NodeId(3)] = rig[1].journal.last_index
         rig.maintenance_tick(1)
@@ -259,7 +251,7 @@ def test_the_level_record_itself_stops_a_node_that_does_not_read_it(make_rig: Ma
     """The command does not let it come to that; older software that is put back does."""
     rig = make_rig(3, reads={3: 0})
     rig.elect(1)
-    bootstrap(rig, 1)
+    rig.settle()
     before = rig[3].image.header
     with pytest.raises(LevelTooHigh, match=f"node-3 has log level 1, .* up to 0: {UPGRADE}"):
         ask(rig, 1, forced(1))
@@ -283,8 +275,8 @@ def test_a_level_above_every_version_stops_the_leader_too(make_rig: MakeRig) -> 
 def test_an_image_above_the_software_is_said_at_the_start(make_rig: MakeRig) -> None:
     rig = make_rig(1, log_level_formatted=1)
     rig.elect(1)
-    bootstrap(rig, 1)
-    rig[1].flush()
+    rig.settle()
+    rig.flush(1)
     rig.crash(1)
     rig.reads[1] = 0
     with pytest.raises(LevelTooHigh, match=f"log level 1, this node reads levels up to 0: {UPGRADE}"):
@@ -314,6 +306,7 @@ def test_an_entry_of_a_later_layout_stops_who_would_lead_on_it(make_rig: MakeRig
     rig.elect(1)
     rig.settle()
     rig[1].raft.propose(LATER)
+    rig.step(1)
     for node in (2, 3):
         rig.deliver(1, node)
     rig.crash(1)

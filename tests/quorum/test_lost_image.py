@@ -1,4 +1,4 @@
-"""An image that somebody deleted is made again from snapshot and journal, or its node says why not."""
+"""An image that was deleted is made again from snapshot and journal, or its node says why not."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def home(replica: Replica) -> Path:
 
 def test_it_is_made_again_from_the_journal_alone(led: Rig) -> None:
     advance(led, 3)
-    led[2].flush()
+    led.flush(2)
     led.crash(2)
     delete_image(led.root / "node-2")
     made = led.start(2)
@@ -63,7 +63,7 @@ def test_it_is_made_again_from_a_snapshot_and_the_journal(led: Rig) -> None:
         led.maintenance_tick(node)
     led.work()
     advance(led, 2)
-    led[2].flush()
+    led.flush(2)
     assert led[2].journal.first_index > 1
     led.crash(2)
     delete_image(led.root / "node-2")
@@ -80,7 +80,7 @@ def test_without_a_snapshot_that_reaches_the_journal_the_node_says_so(led: Rig) 
     for node in (1, 2):
         led.maintenance_tick(node)
     led.work()
-    led[2].flush()
+    led.flush(2)
     led.crash(2)
     delete_image(led.root / "node-2")
     shutil.rmtree(led.root / "node-2" / "snapshots")
@@ -90,7 +90,7 @@ def test_without_a_snapshot_that_reaches_the_journal_the_node_says_so(led: Rig) 
 
 def test_an_image_that_is_there_is_kept(led: Rig) -> None:
     advance(led, 1)
-    led[2].flush()
+    led.flush(2)
     version = led[2].image.header.version
     led.crash(2)
     assert led.start(2).image.header.version >= version > 0
@@ -99,7 +99,7 @@ def test_an_image_that_is_there_is_kept(led: Rig) -> None:
 def test_a_long_log_is_replayed_in_bounded_memory(led: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencepost.quorum.replica, "ROWS_UNSAVED_MAX", 0)
     advance(led, INTERVAL - 2)
-    led[2].flush()
+    led.flush(2)
     led.crash(2)
     delete_image(led.root / "node-2")
     made = led.start(2)

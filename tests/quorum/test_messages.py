@@ -45,6 +45,14 @@ def whole_entry(value: bytes) -> bytes:
     return encode_entry(entry)
 
 
+def entry_of_groups() -> bytes:
+    """An entry with two batches of the log of groups, behind one of metadata."""
+    batch = encode_batch([BatchRecord(None, b"x")], timestamp_ms=1_763_600_000_000)
+    logs = (Log.METADATA, Log.CONSUMER_OFFSETS, Log.CONSUMER_OFFSETS)
+    batches = tuple((log, batch) for log in logs)
+    return encode_entry(Entry(ImageVersion(5), Term(2), NodeId(1), ProposalNumber(9), batches))
+
+
 def entry_of(size: int) -> bytes:
     """An entry of so many bytes."""
     around = len(whole_entry(bytes(size - 200))) - (size - 200)
@@ -141,6 +149,12 @@ CORRUPT = [
     pytest.param(append((b"\x00" + whole_entry(b"x") + b"\0", 6, 2)), "after the last", id="a-longer-entry"),
     pytest.param(
         append((b"\x00" + flipped(whole_entry(b"x")), 6, 2)), "entry 6 is damaged: batch", id="a-crc"
+    ),
+    pytest.param(
+        append((b"\x00" + flipped(entry_of_groups()), 6, 2)), "entry 6 is damaged: batch", id="a-later-crc"
+    ),
+    pytest.param(
+        append((b"\x00" + entry_of_groups()[:-1], 6, 2)), "entry 6 is damaged", id="a-later-batch-cut"
     ),
     pytest.param(append(prev=(2**63, 0)), "prev index", id="a-prev-index-of-64-bits"),
     pytest.param(packed(1, 3, 2**63, 5, 2, []), "commit index", id="a-commit-index-of-64-bits"),

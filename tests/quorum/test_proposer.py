@@ -15,8 +15,9 @@ from fencepost.quorum.proposer import OUTCOME_WAIT_S, PATIENCE_S
 from fencepost.quorum.raft_log import FOLLOWER
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import NodeId
+from tests.quorum.clients import Answers
 from tests.quorum.conftest import MakeRig
-from tests.quorum.rig import Answers, Rig
+from tests.quorum.rig import Rig
 
 # -- group commit ----------------------------------------------------------------------------------------
 
@@ -44,12 +45,12 @@ def test_an_entry_holds_so_many_decisions_and_no_more(three: Rig, monkeypatch: p
     assert three[1].journal.last_index == last + 3
 
 
-# -- patience --------------------------------------------------------------------------------------------
+# -- deferrable ------------------------------------------------------------------------------------------
 
 
 def ask_patiently(rig: Rig) -> Answers:
     answers = Answers()
-    rig[1].proposer.submit(rig.decide_allocate(1), answers, deferrable=True)
+    rig.submit(1, rig.decide_allocate(1), answers, deferrable=True)
     return answers
 
 
@@ -58,7 +59,7 @@ def test_a_patient_request_goes_with_the_next_entry_before_what_came_after_it(th
     deferrable = ask_patiently(three)
     three.turn(1)
     assert three[1].journal.last_index == last
-    assert not three[1].proposer.lingering, "nobody hurries for it: the next tick is soon enough"
+    assert not three[1].proposer.lingering, "it is not urgent: the next tick is soon enough"
     other = three.allocate(1)
     three.turn(1)
     three.flow()
@@ -70,7 +71,7 @@ def test_patience_ends(three: Rig) -> None:
     last = three[1].journal.last_index
     deferrable = ask_patiently(three)
     three.wait(PATIENCE_S * 0.8)
-    later = ask_patiently(three)  # whoever joins does not prolong it
+    later = ask_patiently(three)  # one more does not prolong it
     three.turn(1)
     assert three[1].journal.last_index == last
     three.wait(PATIENCE_S * 0.2 + 1e-9)
@@ -91,7 +92,7 @@ def test_a_patient_request_that_waits_behind_others_has_no_time_of_its_own(three
 def test_a_patient_request_of_a_deposed_leader_is_told_so(three: Rig) -> None:
     deferrable = ask_patiently(three)
     three.turn(1)
-    three[1].received(NodeId(2), NewerTerm(9))
+    three.receive(1, 2, NewerTerm(9))
     assert deferrable.codes == ["NotController"]
 
 
@@ -168,8 +169,7 @@ def test_a_read_alone_waits_for_an_entry_too(three: Rig) -> None:
 def test_h16_a_deposed_leader_tells_nobody_anything_about_the_image(three: Rig) -> None:
     """It does not know it yet: the others elected node 2 and gave out a block that node 1 never saw."""
     for peer in (2, 3):
-        three[1].disconnected(NodeId(peer))
-        three[peer].disconnected(NodeId(1))
+        three.part(1, peer)
     three.elect(2, 3)
     three.allocate(2)
     three.turn(2)
@@ -188,11 +188,11 @@ def test_h16_a_deposed_leader_tells_nobody_anything_about_the_image(three: Rig) 
     assert three.images() == {1: 1000, 2: 1000, 3: 1000}
 
 
-# -- fate is learned at apply ------------------------------------------------------------------------------
+# -- the outcome is learned at apply -----------------------------------------------------------------------
 
 
 def reach_only_node_2(rig: Rig) -> Answers:
-    """Node 1 proposes an allocation that reaches node 2; then nobody hears node 1 any more."""
+    """Node 1 proposes an allocation that reaches node 2; then no node hears node 1 any more."""
     answers = rig.allocate(1)
     rig.turn(1)
     rig.deliver(1, 2)
@@ -253,14 +253,12 @@ def test_an_unknown_outcome_is_reported_as_unknown_once(three: Rig) -> None:
     three.connect(1)
     three.settle()
     three.maintenance_tick()
-    assert answers.codes == ["RequestTimedOut"], (
-        "it was told that it is unknown; that it was done comes too late"
-    )
+    assert answers.codes == ["RequestTimedOut"], "the reply said unknown; that it was done comes too late"
     assert three.images() == {1: 1000, 2: 1000, 3: 1000}
 
 
 def test_a_leader_elected_again_learns_the_fate_of_its_earlier_proposal(three: Rig) -> None:
-    """Deposed, nobody else became active, elected again: the entry is in its own log, and commits."""
+    """Deposed, no other became active, elected again: the entry is in its own log, and commits."""
     answers = three.allocate(1)
     three.turn(1)
     three.frames.clear()
@@ -331,6 +329,7 @@ def test_h12_an_exception_while_an_entry_is_applied_reaches_the_driver_and_is_no
 def test_h11_a_follower_never_sends_a_proposal_to_its_leader(three: Rig) -> None:
     with pytest.raises(InvariantViolation, match="does not lead"):
         three[2].raft.propose(b"\xfe")
+    three.step(2)
     assert not three.frames[NodeId(2), NodeId(1)]
 
 
@@ -350,5 +349,5 @@ def test_entries_leave_before_the_leaders_own_flush(three: Rig) -> None:
         (isinstance(message, AppendEntries) and bool(message.entries), replica.journal.must_flush)
     )
     three.allocate(1)
-    three[1].turn()
+    three.step(1)
     assert unflushed == [(True, True), (True, True)]

@@ -41,6 +41,7 @@ def test_h15_the_largest_entry_reaches_a_follower_whole(three: Rig) -> None:
     """pysyncobj would cut what is larger than its batches into chunks, and loses some of those."""
     payload = entry_of(ENTRY_BYTES_MAX)
     index = three[1].raft.propose(payload)
+    three.step(1)
     entries = three.take(1, 2, AppendEntries).entries
     assert entries == [(REGULAR + payload, index, three[1].raft.term)]
 

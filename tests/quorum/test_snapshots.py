@@ -92,7 +92,7 @@ def snapshots_of(replica: Replica) -> list[Path]:
 def test_a_snapshot_is_taken_when_enough_was_applied_and_the_journal_forgets_what_it_holds(
     make_rig: MakeRig,
 ) -> None:
-    rig = make_rig(3, snapshot_entries=INTERVAL)
+    rig = make_rig(3, snapshot_entries=INTERVAL + 1)
     rig.elect(1)
     rig.register(1)
     rig.maintenance_tick(1)
@@ -114,7 +114,7 @@ def test_the_journal_keeps_what_the_archive_does_not_have_on_disk(make_rig: Make
     asked = rig[1].applied[0]
     rig.maintenance_tick(1)
     advance(rig, 1, 3)  # applied while the background works: in the snapshot, not in the synced archive
-    rig[1].flush()
+    rig.flush(1)
     rig.work()
     assert rig[1].archiver.marked_index == asked
     assert rig[1].journal.first_index == asked
@@ -126,9 +126,7 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing(make_rig: MakeRig) ->
     rig.register(1)
     advance(rig, 1, INTERVAL)
     rig.maintenance_tick(1)
-    ((_, done),) = rig.jobs
-    rig.jobs.clear()
-    done(OSError("no space"))
+    rig.work(OSError("no space"))
     assert rig[1].journal.first_index == 1
     rig.maintenance_tick(1)
     rig.work()
@@ -149,10 +147,10 @@ def test_a_follower_that_fell_behind_catches_up_by_snapshot(behind: Rig) -> None
 def test_nothing_is_left_of_the_image_before(behind: Rig) -> None:
     catch_up(behind)
     for _ in range(20):
-        behind[3].maintenance_tick()
-    behind[3].flush()
+        behind.maintain(3)
+    behind.flush(3)
     stores = [behind[node].store for node in (1, 3)]
-    behind[1].flush()
+    behind.flush(1)
     rows = [store.txn.stat(store.image_db)["entries"] for store in stores]
     assert rows[0] == rows[1] > 0
 
@@ -372,9 +370,9 @@ def test_killed_while_it_is_installed_leaves_the_old_image_whole_and_the_start_i
 ) -> None:
     installing(behind)
     before = image_digest(behind[3].store)
-    behind[3].maintenance_tick()
-    behind[3].maintenance_tick()
-    behind[3].flush()  # some rows of the next generation are on disk
+    behind.maintain(3)
+    behind.maintain(3)
+    behind.flush(3)  # some rows of the next generation are on disk
     assert image_digest(behind[3].store) == before
     behind.crash(3)
     behind.start(3)
@@ -388,7 +386,7 @@ def test_a_corrupt_snapshot_is_refused_at_the_start_and_the_node_recovers_from_i
     (directory,) = snapshots_of(behind[3])
     (directory / "state").write_bytes(b"")
     before = image_digest(behind[3].store)
-    behind[3].flush()
+    behind.flush(3)
     behind.crash(3)
     assert image_digest(behind.start(3).store) == before
     assert [path.suffix for path in snapshots_of(behind[3])] == [".refused"]

@@ -70,7 +70,7 @@ def test_a_broker_alone_needs_no_voters() -> None:
 
 REFUSED = [
     pytest.param({"producer.id.block.sise": "5"}, "did you mean producer.id.block.size", id="misspelled-key"),
-    pytest.param({"zzz": "5"}, "known are node.id", id="key-like-no-other"),
+    pytest.param({"zzz": "5"}, ", node.id, process.roles", id="key-like-no-other"),
     pytest.param({"node.id": None}, "missing node.id", id="missing-key"),
     pytest.param({"node.id": "one"}, "expected a whole number from 0", id="word-for-a-number"),
     pytest.param({"node.id": str(INT32_MAX + 1)}, "node.id: expected", id="node-id-one-past-int32"),
@@ -230,6 +230,7 @@ configs = st.builds(
     zookeeper_tls=st.just(True),
     zookeeper_truststore=st.none() | paths,
     archive_retention_bytes=st.none() | st.integers(0, 2**63 - 1),
+    group_archive_retention_bytes=st.integers(-1, 2**63 - 1),
     log_level=st.sampled_from(["debug", "info", "warning", "error"]),
 )
 
