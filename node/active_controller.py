@@ -21,8 +21,7 @@ from fencepost.bridge.zookeeper_port import Relayed, ZookeeperPort
 from fencepost.broker.exit_reason import ExitReason
 from fencepost.coordinator.marker_links import AnnouncementLinks, MarkerLinks
 from fencepost.coordinator.marker_sender import Done
-from fencepost.coordinator.transaction_server import TransactionServer
-from fencepost.coordinator.transaction_timers import TransactionTimes
+from fencepost.node.coordinators import Coordinators
 from fencepost.node.driver import (
     MAINTAIN_S,
     SWEEP_S,
@@ -30,11 +29,11 @@ from fencepost.node.driver import (
     Background,
     CallAfter,
     Driver,
-    End,
     Halt,
     Obligations,
     Send,
     TickAfter,
+    Turn,
 )
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
@@ -102,16 +101,18 @@ class Controller:
             self._metrics,
             credentials.acls,
             lambda: self._controllers,
+            call_later=self._call_later,
             zookeeper=None if zookeeper is None else Relayed(zookeeper, self._completing),
             clock=time.monotonic,
             reach=_crash_points(),
             rng=self._rng,
             log=self._log,
         )
-        self._marker_links = MarkerLinks(credentials.own_for_brokers, credentials.secret)
-        self._announcement_links = AnnouncementLinks(credentials.own_for_brokers, credentials.secret)
-        self.transactions = self._made_transactions(credentials)
-        self.driver.services = (self.server, self.transactions)
+        links = credentials.own_for_brokers, credentials.secret, self._metrics.stalls
+        self._marker_links, self._announcement_links = MarkerLinks(*links), AnnouncementLinks(*links)
+        self.coordinators = self._made_coordinators(credentials)
+        self.transactions = self.coordinators.transactions
+        self.driver.services = (self.server, *self.coordinators.driven)
         listener = config.controller_listener
         self._address = ("", 0) if listener is None else (listener.address.host, listener.address.port)
         self._links = self._made_links(credentials)
@@ -134,6 +135,7 @@ class Controller:
                 archive_bytes_max=-1
                 if config.archive_retention_bytes is None
                 else config.archive_retention_bytes,
+                group_archive_bytes_max=config.group_archive_retention_bytes,
             ),
             disk_free_bytes_min=config.disk_free_bytes_min,
             migrating=config.zookeeper_migration_enabled,
@@ -144,15 +146,9 @@ class Controller:
             log=self._log,
         )
 
-    def _made_transactions(self, credentials: Credentials) -> TransactionServer:
-        config = self._config
-        return TransactionServer(
-            TransactionTimes(
-                timeout_ms_max=config.transaction_timeout_ms_max,
-                timeouts_interval_ms=config.transaction_timeouts_interval_ms,
-                expiration_ms=config.transactional_id_expiration_ms,
-                expiry_interval_ms=config.transactional_id_expiry_interval_ms,
-            ),
+    def _made_coordinators(self, credentials: Credentials) -> Coordinators:
+        return Coordinators(
+            self._config,
             self.replica,
             self.submit,
             credentials.acls,
@@ -161,6 +157,7 @@ class Controller:
             call_later=self._call_later,
             background=self._background,
             clock=time.monotonic,
+            rng=self._rng,
             log=self._log,
         )
 
@@ -257,10 +254,12 @@ class Controller:
     # -- events -------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        self._carry_out(self.driver.turn())
+        if obligations := self.driver.turn():
+            self._carry_out(obligations)
 
     def _tick(self) -> None:
-        self._carry_out(self.driver.tick())
+        if obligations := self.driver.tick():
+            self._carry_out(obligations)
 
     def _maintain(self) -> None:
         self._carry_out(self.driver.maintain())
@@ -304,7 +303,9 @@ class Controller:
         """
         try:
             for each in obligations:
-                if isinstance(each, Send):
+                if isinstance(each, Turn):  # the most frequent ones first
+                    self._loop.call_soon(self._turn)
+                elif isinstance(each, Send):
                     self._links.send(each.peer, each.frame)
                 elif isinstance(each, TickAfter):
                     self._loop.call_later(each.seconds, self._tick)
@@ -314,10 +315,8 @@ class Controller:
                     self._work(each.task)
                 elif isinstance(each, Halt):
                     self._halt(each.where, each.error)
-                elif isinstance(each, End):
-                    self._may_end.set()
                 else:
-                    self._loop.call_soon(self._turn)
+                    self._may_end.set()
         except Exception as error:  # noqa: BLE001 - halts
             self._halt("obligations", error)
 
@@ -377,6 +376,7 @@ class Controller:
         metrics.raft_epoch(replica.raft.term)
         self.server.publish()
         metrics.transactions(self.transactions.counts)
+        metrics.groups(self.coordinators.group_counts())
         metrics.raft_high_watermark(replica.image.header.log_end(Log.METADATA))
         if replica.proposer.last_commit_s:
             metrics.commit_latency_seconds(replica.proposer.last_commit_s)

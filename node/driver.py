@@ -220,6 +220,8 @@ class Driver:
         """Every ``TICK_S``, and when a ``TickAfter`` is due."""
         if self.stopped or self._leaves_at_s is not None:
             return self._event("tick", self._tick)
+        if self._turn_given:
+            return []
         self._turn_wanted = True  # all that it asks for, a hundred times a second
         return self._take()
 
@@ -291,7 +293,9 @@ class Driver:
             return [Halt(where, error)]
         self._running = False
         self._stalls.end(where, begun)
-        return self._take()
+        if self._out or self._turn_wanted or self._leaves_at_s is not None:
+            return self._take()
+        return []
 
     def _take(self) -> Obligations:
         out, self._out = self._out, []

@@ -36,8 +36,10 @@ from fencepost.settings.node_identity import (
     without_store,
 )
 from fencepost.snapshots.store import STORE_FAILURES
-from fencepost.wire.garbage import spare_long_lived
+from fencepost.wire.garbage import LongLived
+from fencepost.wire.registry import load_newest
 from fencepost.wire.request_memory import RequestMemory
+from fencepost.wire.stalls import Stalls, Watch
 
 if TYPE_CHECKING:
     from fencepost.bridge.live_port import LivePort
@@ -46,6 +48,7 @@ INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 
 STOP_SECONDS_MAX: Final = 10.0
+GARBAGE_SECONDS: Final = 1.0
 NO_AUTHORIZER: Final = (
     "any client that connects may do everything; authorizer.acls.file lists who administers the cluster"
 )
@@ -163,7 +166,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory)
             parts.append(controller)
         if config.is_broker:
-            coordinator = None if controller is None else controller.transactions.service
+            coordinator = None if controller is None else controller.coordinators.client_service
             broker = Broker(
                 config,
                 identity,
@@ -181,7 +184,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
         for part in parts:
             part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
             stack.push_async_callback(_stop, part, log)
-        status = await _serve(parts, ended, log)
+        status = await _serve(parts, ended, log, metrics.stalls)
     log.info("node_stopped", status=status)
     return status
 
@@ -206,9 +209,11 @@ async def _zookeeper(config: NodeConfig, log: FilteringBoundLogger) -> AsyncIter
         await port.stop()
 
 
-async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger) -> int:
+async def _serve(
+    parts: list[Part], ended: "asyncio.Future[int]", log: FilteringBoundLogger, stalls: Stalls
+) -> int:
     """Start the parts and wait for the first reason to end. Returns the exit status."""
-    starting = asyncio.get_running_loop().create_task(_start(parts, log))
+    starting = asyncio.get_running_loop().create_task(_start(parts, log, stalls))
     either: set[asyncio.Future[None] | asyncio.Future[int]] = {starting, ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
@@ -218,11 +223,19 @@ async def _serve(parts: list[Part], ended: "asyncio.Future[int]", log: Filtering
     return status
 
 
-async def _start(parts: list[Part], log: FilteringBoundLogger) -> None:
+async def _start(parts: list[Part], log: FilteringBoundLogger, stalls: Stalls) -> None:
+    load_newest()  # or the first request of each key would import it
     for part in parts:
         await part.start()
-    spare_long_lived()  # a full collection would stall the loop
+    _collect_garbage(LongLived(), stalls.watch("garbage collection"))
     log.info("node_started")
+
+
+def _collect_garbage(garbage: LongLived, watch: Watch) -> None:
+    """Look every GARBAGE_SECONDS whether all garbage must be collected, which stalls the loop."""
+    with watch:
+        garbage.collect_if_due()
+    asyncio.get_running_loop().call_later(GARBAGE_SECONDS, _collect_garbage, garbage, watch)
 
 
 async def _stop(part: Part, log: FilteringBoundLogger) -> None:

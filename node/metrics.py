@@ -7,16 +7,20 @@ Names       ``fencepost_`` and the unit last; counters end in ``_total`` (Promet
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.coordinator.groups.group_counts import GroupCounts
 from fencepost.coordinator.transaction_counts import TransactionCounts
+from fencepost.node.group_metrics import GroupMetrics
 from fencepost.records.types import NodeId, Offset, Term
 from fencepost.wire.stalls import Stalls
+
+T = TypeVar("T")
 
 ROLES: Final = ("follower", "candidate", "leader")
 OUTCOMES: Final = ("granted", "refused", "throttled", "unknown")
@@ -28,20 +32,29 @@ COMMIT_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2
 STALL_CHECK_SECONDS: Final = 0.02
 
 
+class _Shown(Generic[T]):
+    """A value that is set only when it changes: prometheus_client takes a lock and five calls for each."""
+
+    __slots__ = ("_set", "_value")
+
+    def __init__(self, set_value: Callable[[T], None], value: T) -> None:
+        """``value``: what it is before it is ever set."""
+        self._set = set_value
+        self._value = value
+
+    def set(self, value: T) -> None:
+        """Set it, unless it is that already."""
+        if value != self._value:
+            self._value = value
+            self._set(value)
+
+
 class NodeMetrics:
     """One node's numbers, in ``registry``."""
 
     def __init__(self, log: FilteringBoundLogger | None = None) -> None:
         self.registry = registry = CollectorRegistry()
-        self._role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
-        self._leader_id = Gauge(
-            "fencepost_raft_leader_id", "Node id of the leader, -1 if unknown", registry=registry
-        )
-        self._leader_id.set(-1)
-        self._epoch = Gauge("fencepost_raft_epoch", "Raft term", registry=registry)
-        self._high_watermark = Gauge(
-            "fencepost_raft_high_watermark", "End offset of the committed metadata log", registry=registry
-        )
+        self._make_raft(registry)
         self._commit = Histogram(
             "fencepost_commit_latency_seconds",
             "From the proposal of an entry to its apply",
@@ -79,11 +92,13 @@ class NodeMetrics:
             ["kind"],
             registry=registry,
         )
-        self._wedged, self._quarantined = set_aside.labels("wedged"), set_aside.labels("quarantined")
+        self._wedged = _Shown(set_aside.labels("wedged").set, 0)
+        self._quarantined = _Shown(set_aside.labels("quarantined").set, 0)
         self._ids_left = Gauge(
             "fencepost_producer_ids_left", "Ids this broker can hand out without asking", registry=registry
         )
         self._transactions = _TransactionMetrics(registry)
+        self._groups = GroupMetrics(registry)
         self._stall = Gauge(
             "fencepost_loop_stall_seconds_max", "Longest time the event loop stood still", registry=registry
         )
@@ -92,9 +107,23 @@ class NodeMetrics:
         """What held the event loop, and for how long."""
         registry.register(_StallMetrics(self.stalls))
 
+    def _make_raft(self, registry: CollectorRegistry) -> None:
+        role = Enum("fencepost_raft_role", "Role in the quorum", states=list(ROLES), registry=registry)
+        self._role = _Shown(role.state, ROLES[0])
+        leader_id = Gauge(
+            "fencepost_raft_leader_id", "Node id of the leader, -1 if unknown", registry=registry
+        )
+        leader_id.set(-1)
+        self._leader_id = _Shown(leader_id.set, -1)
+        self._epoch = _Shown(Gauge("fencepost_raft_epoch", "Raft term", registry=registry).set, 0)
+        high_watermark = Gauge(
+            "fencepost_raft_high_watermark", "End offset of the committed metadata log", registry=registry
+        )
+        self._high_watermark = _Shown(high_watermark.set, 0)
+
     def raft_role(self, role: str) -> None:
         """Set the role: one of ROLES."""
-        self._role.state(role)
+        self._role.set(role)
 
     def raft_leader_id(self, leader_id: NodeId | None) -> None:
         """Set the leader's node id; None = unknown."""
@@ -135,6 +164,10 @@ class NodeMetrics:
     def producer_ids_left(self, count: int) -> None:
         """Set how many ids the broker has at hand."""
         self._ids_left.set(count)
+
+    def groups(self, counts: GroupCounts) -> None:
+        """What the group coordinator counted since the last time; totals are taken, and are 0 again."""
+        self._groups.take(counts)
 
     def transactions(self, counts: TransactionCounts) -> None:
         """Take the coordinator's totals, which start anew, and set what is so now."""
@@ -190,21 +223,23 @@ class _TransactionMetrics:
             "Open transactions aborted as another instance requested their id",
             registry=registry,
         )
-        self._open_max = Gauge(
+        open_max = Gauge(
             "fencepost_active_transaction_open_time_max_seconds",  # KIP-939 active-transaction-open-time-max
             "For how long the oldest open transaction has been open",
             registry=registry,
         )
-        self._parked = Gauge(
+        parked = Gauge(
             "fencepost_transaction_requests_held",
             "Requests that wait for a transaction to complete",
             registry=registry,
         )
-        self._markers = Gauge(
+        markers = Gauge(
             "fencepost_transaction_markers_waiting",
             "Markers not known to be written",
             registry=registry,
         )
+        self._open_max = _Shown(open_max.set, 0.0)
+        self._parked, self._markers = _Shown(parked.set, 0), _Shown(markers.set, 0)
 
     def take(self, counts: TransactionCounts) -> None:
         """See NodeMetrics.transactions."""

@@ -34,6 +34,8 @@ from fencepost.controller.levels import LogLevels
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.quota import AllocationQuota
 from fencepost.controller.view import View
+from fencepost.coordinator.marker_sender import CallLater
+from fencepost.coordinator.topic_descriptions import TopicDescriptions
 from fencepost.coordinator.topic_server import TopicServer
 from fencepost.node.metrics import OUTCOMES, NodeMetrics
 from fencepost.quorum.crash_points import Reach
@@ -84,13 +86,17 @@ class ControllerServer:
         acls: Acls,
         controllers: Callable[[], dict[NodeId, tuple[str, int]]],
         *,
+        call_later: CallLater,
         zookeeper: ZookeeperPort | None,
         clock: Callable[[], float],
         reach: Reach,
         rng: Random,
         log: FilteringBoundLogger,
     ) -> None:
-        self.topics = TopicServer(config, submit, acls, rng)
+        descriptions = TopicDescriptions(
+            lambda: replica.image, lambda: replica.proposer.active, submit, call_later
+        )
+        self.topics = TopicServer(config, submit, acls, rng, descriptions)
         self._config = config
         self._cluster_id = cluster_id
         self._replica = replica
@@ -115,7 +121,6 @@ class ControllerServer:
     def activated(self, now_ms: int) -> None:
         """A new leadership: every broker has a whole session, every quota is full."""
         self._begin(now_ms)
-        self.topics.activated()
         self.migrator.activated()
 
     def deposed(self) -> None:
@@ -207,8 +212,9 @@ class ControllerServer:
             violations, proposer.violations = proposer.violations, Counter()
             for concern, count in violations.items():
                 self._metrics.decisions_failed_total(concern, count)
-        failed, proposer.answers_failed = proposer.answers_failed, 0
-        self._metrics.answers_failed_total(failed)
+        if proposer.answers_failed:
+            failed, proposer.answers_failed = proposer.answers_failed, 0
+            self._metrics.answers_failed_total(failed)
         self._metrics.quarantined_rows(len(self._replica.quarantine))
         for outcome, count in self._blocks.items():
             if count:

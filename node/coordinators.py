@@ -1,0 +1,125 @@
+"""The coordinators of a voter's node: of transactions, and of groups. The active controller's answer.
+
+Listeners   clients of the node reach all of them; the controller listener has the transactions' alone, as the
+            message schemas of Kafka say.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+from random import Random
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.controller.authorization import Acls
+from fencepost.controller.groups.joining import GroupLimits
+from fencepost.controller.groups.offsets import OffsetRules
+from fencepost.coordinator.announcer import Send as SendAnnouncements
+from fencepost.coordinator.coordinator_errors import CoordinatorErrors
+from fencepost.coordinator.groups.group_counts import GroupCounts
+from fencepost.coordinator.groups.group_server import GroupServer, GroupTimes
+from fencepost.coordinator.groups.offset_server import OffsetServer
+from fencepost.coordinator.groups.offset_timers import OffsetTimers, OffsetTimes
+from fencepost.coordinator.marker_sender import CallLater, Send
+from fencepost.coordinator.transaction_server import TransactionServer
+from fencepost.coordinator.transaction_timers import TransactionTimes
+from fencepost.node.driver import Service as DrivenService
+from fencepost.quorum.port import Background, Submit
+from fencepost.quorum.replica import Replica
+from fencepost.settings.config import NodeConfig
+from fencepost.wire.dispatch import Service
+
+
+class Coordinators:
+    """See the module. ``driven`` are activated, deposed and given their timers by the driver."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        replica: Replica,
+        submit: Submit,
+        acls: Acls,
+        *,
+        send: Send,
+        send_announcements: SendAnnouncements,
+        call_later: CallLater,
+        background: Background,
+        clock: Callable[[], float],
+        rng: Random,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.transactions = TransactionServer(
+            TransactionTimes(
+                timeout_ms_max=config.transaction_timeout_ms_max,
+                timeouts_interval_ms=config.transaction_timeouts_interval_ms,
+                expiration_ms=config.transactional_id_expiration_ms,
+                expiry_interval_ms=config.transactional_id_expiry_interval_ms,
+            ),
+            replica,
+            submit,
+            acls,
+            send=send,
+            send_announcements=send_announcements,
+            call_later=call_later,
+            background=background,
+            clock=clock,
+            log=log,
+        )
+        self.offsets = OffsetServer(
+            _rules(config), submit, CoordinatorErrors(replica), self.transactions.requests
+        )
+        offset_timers = OffsetTimers(
+            OffsetTimes(
+                retention_ms=config.offsets_retention_minutes * 60_000,
+                check_interval_ms=config.offsets_retention_check_interval_ms,
+            ),
+            lambda: replica.image,
+            submit,
+            call_later,
+            quarantine=replica.quarantine,
+            clock=clock,
+            now_ms=replica.proposer.now_ms,
+            slowest_ms=replica.slowest_ms,
+            log=log,
+        )
+        self.groups = GroupServer(
+            _group_times(config),
+            replica,
+            submit,
+            call_later=call_later,
+            clock=clock,
+            rng=rng,
+            log=log,
+        )
+        self.offsets.on_committed = self.groups.touch
+        self.driven: tuple[DrivenService, ...] = (self.transactions, self.groups, offset_timers)
+
+    def group_counts(self) -> GroupCounts:
+        """What the coordinator of groups counted since its numbers were last taken."""
+        counts = self.groups.counts
+        counts.offset_commits, self.offsets.commits = self.offsets.commits, 0
+        counts.active = len(self.groups.operations.groups)
+        counts.states = self.groups.census.states
+        return counts
+
+    @property
+    def client_service(self) -> Service:
+        """What the node's client listener serves."""
+        services = (self.transactions.service, self.offsets.service, self.groups.service)
+        return dict(chain.from_iterable(each.items() for each in services))
+
+
+def _rules(config: NodeConfig) -> OffsetRules:
+    return OffsetRules(
+        metadata_characters_max=config.offset_metadata_characters_max,
+        parks_old_clients=config.unstable_offsets_park_old_clients,
+        refuses_all_without_identity=config.group_strict_identity == "all",
+    )
+
+
+def _group_times(config: NodeConfig) -> GroupTimes:
+    limits = GroupLimits(
+        session_timeout_ms_min=config.group_session_timeout_ms_min,
+        session_timeout_ms_max=config.group_session_timeout_ms_max,
+        members_max=config.group_members_max,
+    )
+    return GroupTimes(limits=limits, initial_delay_ms=config.group_initial_rebalance_delay_ms)
