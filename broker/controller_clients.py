@@ -9,6 +9,7 @@ from typing import Self
 from fencepost.broker import foreign_markers
 from fencepost.wire.client import Address, ControllerClient
 from fencepost.wire.secret_proof import ClusterSecret
+from fencepost.wire.stalls import Stalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,10 @@ class ControllerClients:
         sasl: tuple[str, str] | None,
         secret: ClusterSecret,
         rng: Random,
+        stalls: Stalls,
     ) -> Self:
         """Clients that log in as ``sasl`` says and prove ``secret``. None connects before its first call."""
-        client = partial(ControllerClient, bootstrap, sasl=sasl, secret=secret, rng=rng)
+        client = partial(ControllerClient, bootstrap, sasl=sasl, secret=secret, rng=rng, stalls=stalls)
         return cls(
             membership=client(),
             allocation=client(),

@@ -78,15 +78,11 @@ class Broker:
         self._log = log
         self._stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
-        self._clients = ControllerClients.of(config.controller_bootstrap, sasl=sasl, secret=secret, rng=rng)
+        self._clients = ControllerClients.of(
+            config.controller_bootstrap, sasl=sasl, secret=secret, rng=rng, stalls=self._stalls
+        )
         self._data = DataPlane(
-            config,
-            credentials.acls,
-            self._clients,
-            rng=rng,
-            log=log,
-            stalls=self._stalls,
-            memory=memory,
+            config, credentials.acls, self._clients, rng=rng, log=log, stalls=self._stalls, memory=memory
         )
         itself = ClusterNode(broker_id, self._host, self._port)
         self._cache = MetadataCache(

@@ -12,7 +12,7 @@ Source      Kafka LogManager, ReplicaManager.
 import asyncio
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -32,6 +32,10 @@ T = TypeVar("T")
 
 DELETED_SUFFIX: Final = "-delete"
 _LATER: Final = 2**63  # than any generation
+PARTITIONS_AT_ONCE_MAX: Final = 1_000
+"""Looked at in one step of the loop, when all topics are compared with what is hosted: a microsecond each."""
+
+_NONE_HERE: Final[Mapping[int, "Partition"]] = {}
 
 OWN_LOGS: Final = frozenset(log.directory for log in Log)
 """The quorum's archives lie in the same folder; they are no partitions of ours."""
@@ -118,7 +122,7 @@ class Partitions:
         self._log = log
         self._limited_log = LimitedLog(log)
         self._by_name: dict[tuple[str, int], Partition] = {}
-        self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
+        self._by_id: dict[uuid.UUID, dict[int, Partition]] = {}  # by topic and index
         self._offline: dict[tuple[str, int], _Offline] = {}
         self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
         self._lock = asyncio.Lock()
@@ -136,7 +140,7 @@ class Partitions:
 
     def find_by_id(self, topic_id: uuid.UUID, index: int) -> Partition | None:
         """The same by the topic's id."""
-        return self._by_id.get((topic_id, index))
+        return self._by_id.get(topic_id, _NONE_HERE).get(index)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """It is hosted here, but its log cannot be used."""
@@ -169,15 +173,19 @@ class Partitions:
     def configure(self, topic_id: uuid.UUID, settings: Iterable[TopicConfig]) -> None:
         """The settings of a topic, for its logs that are open and those that will be."""
         config = self._configs[topic_id] = with_topic_settings(self._config, settings)
-        for partition in self:
-            if partition.topic_id == topic_id:
-                partition.log.config = config
+        for partition in self._by_id.get(topic_id, _NONE_HERE).values():
+            partition.log.config = config
 
     async def host(self, topics: Iterable[TopicMetadata]) -> None:
         """Open, or make, what these topics, as the active controller describes them, place on this broker."""
         if not self.recovered:
             return
+        rows = 0
         for topic in topics:
+            rows += topic.rows
+            if rows >= PARTITIONS_AT_ONCE_MAX:
+                rows = 0
+                await asyncio.sleep(0)
             if topic.error_code != 0 or topic.name is None or topic.topic_id is None:
                 continue
             for each in topic.partitions:
@@ -193,7 +201,9 @@ class Partitions:
         ``topic_ids`` are those of a full response of the active controller to a request that was sent
         when ``generation`` was the generation: partitions that were opened since are left alone.
         """
-        for partition in self:
+        for count, partition in enumerate(self, 1):
+            if count % PARTITIONS_AT_ONCE_MAX == 0:
+                await asyncio.sleep(0)
             if partition.topic_id not in topic_ids and self._opened_at.get(partition, _LATER) <= generation:
                 async with self._lock:
                     await self._delete(partition)
@@ -282,7 +292,7 @@ class Partitions:
         self._generation += 1
         self._opened_at[partition] = self._generation
         self._by_name[topic, index] = partition
-        self._by_id[log.topic_id, index] = partition
+        self._by_id.setdefault(log.topic_id, {})[index] = partition
 
     async def _delete(self, partition: Partition) -> None:
         self._configs.pop(partition.topic_id, None)
@@ -317,7 +327,10 @@ class Partitions:
     def _forget(self, partition: Partition) -> None:
         partition.is_open = False
         self._by_name.pop((partition.topic, partition.index), None)
-        self._by_id.pop((partition.topic_id, partition.index), None)
+        of_topic = self._by_id.get(partition.topic_id, {})
+        of_topic.pop(partition.index, None)
+        if not of_topic:
+            self._by_id.pop(partition.topic_id, None)
         self._opened_at.pop(partition, None)
         partition.wake()
 

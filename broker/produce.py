@@ -42,8 +42,9 @@ from fencepost.wire.errors import message_of
 from fencepost.wire.k00_produce import PartitionProduced, Produce, ProduceAnswer
 from fencepost.wire.k03_metadata import TopicQuery
 
-APPEND_STEPS: Final = 32
-"""What a partition costs beside its records, counted in steps of a check."""
+APPEND_STEPS: Final = 64
+"""What a partition costs beside its records, counted in steps of a check: the first append to a log opens it,
+which takes 0.2 ms; 64 of them share a slice."""
 
 SMALL_BYTES_MAX: Final = 4096
 """Of a batch that is checked in one go, if it is not compressed: at most some 2,000 steps."""
@@ -166,7 +167,7 @@ class ProduceEndpoint:
 
         def verified(code: ErrorCode) -> None:
             if code != ErrorCode.NONE:
-                pending.refused(position, verdict(code, pending.request.version), _SAID)
+                pending.refused(position, verdict(code, pending.request), _SAID)
             elif not partition.is_open:
                 pending.refused(position, self._unknown.code(partition.topic, partition.index))
             else:
@@ -264,7 +265,7 @@ class ProduceEndpoint:
         def verified(code: ErrorCode) -> None:
             if code in (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE):
                 code = InvalidProducerEpoch.code  # the partition knows better: it has seen a newer one
-            pending.refused(position, verdict(code, pending.request.version), message_of(error))
+            pending.refused(position, verdict(code, pending.request), message_of(error))
 
         self._verifier.ask(producer, partition.topic, partition.index, verified)
 

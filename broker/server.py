@@ -28,6 +28,8 @@ from fencepost.controller.errors import (
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api, Context, Reply, Service, served
+from fencepost.wire.k08_offset_commit import OFFSET_COMMIT
+from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k10_find_coordinator import (
     FIND_COORDINATOR,
     GROUP,
@@ -36,6 +38,12 @@ from fencepost.wire.k10_find_coordinator import (
     FindCoordinator,
     FindCoordinatorAnswer,
 )
+from fencepost.wire.k11_join_group import JOIN_GROUP
+from fencepost.wire.k12_heartbeat import HEARTBEAT
+from fencepost.wire.k13_leave_group import LEAVE_GROUP
+from fencepost.wire.k14_sync_group import SYNC_GROUP
+from fencepost.wire.k15_describe_groups import DESCRIBE_GROUPS
+from fencepost.wire.k16_list_groups import LIST_GROUPS
 from fencepost.wire.k22_init_producer_id import (
     INIT_PRODUCER_ID,
     NO_PRODUCER_EPOCH,
@@ -44,7 +52,11 @@ from fencepost.wire.k22_init_producer_id import (
     InitProducerIdAnswer,
 )
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
+from fencepost.wire.k42_delete_groups import DELETE_GROUPS
+from fencepost.wire.k47_offset_delete import OFFSET_DELETE
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum, DescribeQuorumAnswer
 from fencepost.wire.k60_describe_cluster import (
     BROKERS,
@@ -61,8 +73,20 @@ FORWARDED_MAX: Final = 100
 FORWARD_TIMEOUT_S: Final = 5.0
 
 _COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    JOIN_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
     ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
     END_TXN,
+    TXN_OFFSET_COMMIT,
+    DELETE_GROUPS,
+    OFFSET_DELETE,
     DESCRIBE_TRANSACTIONS,
     LIST_TRANSACTIONS,
 )

@@ -32,6 +32,7 @@ REFRESH_PAUSE_S_MIN: Final = 0.05  # between two refreshes without a caller that
 HEARTBEATS_MAX: Final = 15  # heartbeats between two refreshes; half a minute
 LOOK_UPS_MAX: Final = 100  # look-ups of single topics under way; one more is refused
 QUERIES_MAX: Final = 1_000  # topics in one Metadata, which may have LOOKED_UP_ELEMENTS_MAX
+TOPICS_AT_ONCE_MAX: Final = 1_000  # of an answer, taken in one step of the loop: a microsecond each
 CONFIGS_MAX: Final = 100  # topics in one DescribeConfigs: read and written in a few milliseconds
 _Wish: TypeAlias = tuple[frozenset[TopicQuery], bool]  # and whether they may be created
 
@@ -54,6 +55,7 @@ class TopicCache:
         self._retry = Retry("ask for the topics", rng=rng, log=log)
         self._by_name: dict[str, TopicMetadata] = {}
         self._names: dict[uuid.UUID, str] = {}
+        self._merged: list[TopicMetadata] | None = None  # looked up while all topics are being taken
         self._wanted = asyncio.Event()
         self._announced = -1  # the cluster's version, by the last heartbeat
         self._seen = -1  # a version that what is here is at least as new as
@@ -114,9 +116,8 @@ class TopicCache:
             topics = await self._ask(Metadata(None, allow_auto_topic_creation=False))
             if topics is None:
                 return False
-            self._by_name = {each.name: each for each in topics if each.name is not None}
-            self._names = {each.topic_id: name for name, each in self._by_name.items() if each.topic_id}
-            await self._partitions.retire(frozenset(self._names), generation)
+            topic_ids = await self._take(topics)
+            await self._partitions.retire(topic_ids, generation)
             await self._host(topics)
             self._answered = question
             return True
@@ -154,13 +155,19 @@ class TopicCache:
                 return None
             for each in found:
                 self._merge(each)
+            if self._merged is not None:
+                self._merged += found
             await self._host(found)
             topics += found
         return topics
 
     async def _host(self, topics: list[TopicMetadata]) -> None:
         """Host what is placed here, with the settings of its topic."""
-        ids = self._partitions.unconfigured(topics)
+        ids: dict[str, uuid.UUID] = {}
+        for start in range(0, len(topics), TOPICS_AT_ONCE_MAX):
+            if start:
+                await asyncio.sleep(0)
+            ids |= self._partitions.unconfigured(topics[start : start + TOPICS_AT_ONCE_MAX])
         names = tuple(ids)
         for start in range(0, len(names), CONFIGS_MAX):
             some = (ConfigResource(TOPIC_RESOURCE, name) for name in names[start : start + CONFIGS_MAX])
@@ -186,6 +193,24 @@ class TopicCache:
         self._retry.succeeded()
         self.is_certain = True
         return list(answer.topics)
+
+    async def _take(self, topics: list[TopicMetadata]) -> frozenset[uuid.UUID]:
+        """These are all topics, but for what is looked up meanwhile. Returns their ids."""
+        by_name: dict[str, TopicMetadata] = {}
+        names: dict[uuid.UUID, str] = {}
+        merged = self._merged = []
+        for count, topic in enumerate(topics, 1):
+            if topic.name is not None:
+                by_name[topic.name] = topic
+                if topic.topic_id is not None:
+                    names[topic.topic_id] = topic.name
+            if count % TOPICS_AT_ONCE_MAX == 0:
+                await asyncio.sleep(0)
+        topic_ids = frozenset(names)
+        self._by_name, self._names, self._merged = by_name, names, None
+        for topic in merged:
+            self._merge(topic)
+        return topic_ids
 
     def _merge(self, topic: TopicMetadata) -> None:
         if topic.name is None or topic.error_code not in (ErrorCode.NONE, *UNKNOWN):

@@ -27,6 +27,7 @@ from fencepost.controller.transactions.add_partitions import (
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.client import ControllerClient
+from fencepost.wire.k00_produce import Produce
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 
 CALL_TIMEOUT_S: Final = 2.0
@@ -34,14 +35,6 @@ CALL_TIMEOUT_S: Final = 2.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
-TIMED_OUT_FROM: Final = 10
-"""The first Produce version that gets UNKNOWN_PRODUCER_ID (59) for a timed-out epoch: librdkafka's, which
-aborts and goes on with either code; kafkajs and aiokafka (below) take 49 for abortable (measured, E3)."""
-
-ABORTABLE_FROM: Final = 11
-"""From this Produce version on TRANSACTION_ABORTABLE says it: 59 is to the Java client the loss of the log's
-start, and it sends the batch again until its delivery timeout, two minutes."""
-
 Reply: TypeAlias = Callable[[ErrorCode], None]
 
 _LATER: Final = frozenset(
@@ -59,8 +52,8 @@ _LATER: Final = frozenset(
 )
 
 
-def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
-    """What the coordinator's ``code`` about a partition means to a Produce of that version.
+def verdict(code: ErrorCode, request: Produce) -> ErrorCode:
+    """What the coordinator's ``code`` about a partition means to the client that sent ``request``.
 
     Source   Kafka AddPartitionsToTxnManager, KafkaApis; a partition leader never answers 90 (row 588.4).
     """
@@ -68,9 +61,9 @@ def verdict(code: ErrorCode, produce_version: int) -> ErrorCode:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retried by every client without a search for the leader
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code == ErrorCode.UNKNOWN_PRODUCER_ID and produce_version >= ABORTABLE_FROM:
+    if code == ErrorCode.UNKNOWN_PRODUCER_ID and request.knows_abortable:
         return ErrorCode.TRANSACTION_ABORTABLE
-    if code == ErrorCode.UNKNOWN_PRODUCER_ID and produce_version < TIMED_OUT_FROM:
+    if code == ErrorCode.UNKNOWN_PRODUCER_ID and not request.knows_timed_out:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return ErrorCode.INVALID_TXN_STATE

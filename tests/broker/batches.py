@@ -26,7 +26,7 @@ def from_producer(*values: bytes, sequence: int, epoch: int = 0, transactional: 
 def produce(*batches: bytes | None, topic: str = TOPIC, transactional_id: str | None = None) -> Produce:
     """One batch for each partition from 0 on."""
     data = tuple(PartitionData(topic, index, records) for index, records in enumerate(batches))
-    return Produce(transactional_id, -1, 5_000, data, 11)
+    return Produce(transactional_id, -1, 5_000, data)
 
 
 def fetch(
@@ -37,7 +37,6 @@ def fetch(
     min_bytes: int = 1,
     max_bytes: int = 1 << 20,
     topic: Any = TOPIC,
-    version: int = 12,
     partitions: int = 1,
     epoch: int = -1,
 ) -> Fetch:
@@ -46,7 +45,7 @@ def fetch(
     asked = tuple(
         FetchPartition(name, topic_id, index, epoch, offset, -1, -1, max_bytes) for index in range(partitions)
     )
-    return Fetch(-1, wait_ms, min_bytes, max_bytes, int(committed), 0, -1, asked, version)
+    return Fetch(-1, wait_ms, min_bytes, max_bytes, int(committed), 0, -1, asked)
 
 
 def marker(

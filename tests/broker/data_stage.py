@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.batch import decode_batch
 from fencepost.wire.k00_produce import PRODUCE, PartitionProduced, Produce
-from fencepost.wire.k01_fetch import FETCH, FetchedPartition
+from fencepost.wire.k01_fetch import FETCH, Fetch, FetchedPartition
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers
 from tests.broker.batches import TOPIC, from_producer, produce
 from tests.broker.fake_controller import FakeController
@@ -35,9 +35,13 @@ async def produced(on: Stage, request: Produce, version: int = 9) -> list[Partit
     return list(answer.partitions)
 
 
-async def fetched(on: Stage, request: Any) -> FetchedPartition:
-    (row,) = (await on.call(FETCH, request, request.version)).partitions
-    return row  # type: ignore[no-any-return]
+async def fetched(on: Stage, request: Fetch, version: int | None = None) -> FetchedPartition:
+    """By the newest version that can name the topic so, unless one is given."""
+    by_id = any(each.topic_id is not None for each in request.partitions)
+    newest = FETCH.versions[-1] if by_id else 12
+    answer = await on.call(FETCH, request, newest if version is None else version)
+    row: FetchedPartition = answer.partitions[0]
+    return row
 
 
 def values(row: FetchedPartition) -> list[tuple[int, bytes | None]]:

@@ -191,7 +191,7 @@ def test_the_coordinator_of_everything_is_the_active_controllers_broker(version:
 def test_without_an_active_controller_there_is_no_coordinator() -> None:
     async def story() -> None:
         controller = FakeController()
-        controller.script(DESCRIBE_CLUSTER, *[NotController("nobody leads")] * 100_000)
+        controller.script(DESCRIBE_CLUSTER, *[NotController("no node leads")] * 100_000)
         async with stage(controller) as on:
             with pytest.raises(CoordinatorNotAvailable):
                 await on.call(FIND_COORDINATOR, FindCoordinator(GROUP, ("a",)), 3)
@@ -339,7 +339,9 @@ def test_a_stop_takes_leave_and_the_registration_stays() -> None:
     play(story)
 
 
-def test_a_stop_without_controllers_ends_all_the_same() -> None:
+def test_a_stop_without_controllers_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.broker.main.LEAVE_S_MAX", 0.05)
+
     async def story() -> None:
         controller = FakeController()
         async with stage(controller) as on:

@@ -35,7 +35,7 @@ def of_all(*, wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 1 << 20, un
     rows = tuple(
         FetchPartition(TOPIC, None, index, -1, 0, -1, -1, 1 << 20) for index in range(PARTITIONS + unknown)
     )
-    return Fetch(-1, wait_ms, min_bytes, max_bytes, 0, 0, -1, rows, 12)
+    return Fetch(-1, wait_ms, min_bytes, max_bytes, 0, 0, -1, rows)
 
 
 def begin(on: Stage, request: Fetch) -> tuple[FetchEndpoint, list[FetchAnswer]]:
@@ -216,7 +216,7 @@ def test_many_unknown_topics_are_asked_about_in_several_requests(
 
         monkeypatch.setattr(on.broker._data.topics, "_ask", counted)
         rows = tuple(FetchPartition(f"no-{each}", None, 0, -1, 0, -1, -1, 1) for each in range(8))
-        _, answers = begin(on, Fetch(-1, 0, 1, 1, 0, 0, -1, rows, 12))
+        _, answers = begin(on, Fetch(-1, 0, 1, 1, 0, 0, -1, rows))
         await until(lambda: answers)
         assert [row.error_code for row in answers[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 8
         assert sizes == [3, 3, 2]

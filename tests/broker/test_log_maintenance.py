@@ -21,7 +21,11 @@ def hosted(on: Stage) -> Partition:
     return partition
 
 
-def test_segments_past_retention_are_deleted_and_the_producers_stay(tmp_path: Path) -> None:
+def test_segments_past_retention_are_deleted_and_the_producers_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_maintenance, "FLUSH_S", 0.02)
+
     async def story() -> None:
         async with hosting(
             tmp_path,

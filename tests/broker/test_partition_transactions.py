@@ -1,4 +1,4 @@
-"""Transactions on the partitions of a whole broker: verification, markers, who is told what."""
+"""Transactions on the partitions of a whole broker: verification, markers, which client gets which code."""
 
 import asyncio
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_what_the_coordinator_says_is_told_as_the_client_bears_it(
         async with hosting(tmp_path, HERE) as on:
             on.controller.verdict = says
             request = produce(from_producer(b"a", sequence=0, transactional=True), transactional_id=TXN)
-            data = Produce(TXN, -1, 1_000, request.partitions, version)
+            data = Produce(TXN, -1, 1_000, request.partitions)
             (row,) = await produced(on, data, version)
             assert row.error_code == told
             assert (await fetched(on, fetch(0))).high_watermark == 0
@@ -130,7 +130,7 @@ def test_the_coordinator_says_why_an_epoch_is_old(tmp_path: Path, says: ErrorCod
             await open_transaction(on, b"a", epoch=5)
             on.controller.verdict = says
             stale = from_producer(b"b", sequence=0, epoch=4, transactional=True)
-            request = Produce(TXN, -1, 1_000, produce(stale).partitions, 10)
+            request = Produce(TXN, -1, 1_000, produce(stale).partitions)
             (row,) = await produced(on, request, 10)
             assert row.error_code == told
 

@@ -57,7 +57,7 @@ def test_partitions_of_a_request_fare_each_for_itself(tmp_path: Path) -> None:
 def test_unknown_acks_are_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
-            odd = Produce(None, 2, 1_000, produce(batch(b"a")).partitions, 9)
+            odd = Produce(None, 2, 1_000, produce(batch(b"a")).partitions)
             (row,) = await produced(on, odd)
             assert row.error_code == ErrorCode.INVALID_REQUIRED_ACKS
 

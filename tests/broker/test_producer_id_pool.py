@@ -50,7 +50,7 @@ def test_a_new_pool_wants_a_block_at_once() -> None:
 
 
 def test_without_a_block_a_claim_is_refused_at_once_with_14_and_never_7() -> None:
-    """KAFKA-14417: REQUEST_TIMED_OUT is fatal to old clients. KAFKA-14694: nobody waits."""
+    """KAFKA-14417: REQUEST_TIMED_OUT is fatal to old clients. KAFKA-14694: no request waits."""
     pool = new_pool()
     assert refused_claims(pool) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3
     pool.request_sent(0)  # also while a request is in flight
@@ -239,7 +239,7 @@ def test_pauses_grow_jittered_up_to_the_bound_and_a_block_resets_them(seed: int)
     assert pauses[0] == RETRY_BACKOFF_MS
     assert all(RETRY_BACKOFF_MS <= pause <= RETRY_BACKOFF_MS << n for n, pause in enumerate(pauses[:4]))
     assert all(RETRY_BACKOFF_MS <= pause <= RETRY_BACKOFF_MS_MAX for pause in pauses)
-    assert len(set(pauses[10:])) > 50, "full jitter: a crowd of brokers spreads out"
+    assert len(set(pauses[10:])) > 50, "full jitter: many brokers spread out"
     grant(pool, 0, 1, now_ms)
     pool.allocate()
     pool.request_sent(now_ms)

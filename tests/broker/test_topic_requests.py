@@ -1,12 +1,26 @@
 """Metadata on a whole broker, against a scripted controller."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fencepost.controller.errors import ErrorCode
+from fencepost.broker.topics import CONFIGS_MAX
+from fencepost.controller import topic_creation, topic_deletion
+from fencepost.controller.errors import ErrorCode, InvalidRequest
+from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
 from fencepost.records.types import NodeId
+from fencepost.wire.dispatch import Api
 from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
+from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k20_delete_topics import DELETE_TOPICS
+from fencepost.wire.k32_describe_configs import (
+    DESCRIBE_CONFIGS,
+    RESOURCES_MAX,
+    ConfigResource,
+    DescribeConfigs,
+)
 from fencepost.wire.k60_describe_cluster import ClusterNode
 from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, hosting, produced
@@ -39,6 +53,13 @@ def test_metadata_of_an_unknown_topic_asks_whether_it_may_be_created(tmp_path: P
     play(story)
 
 
+@pytest.fixture
+def leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that stops does not wait for a controller."""
+    monkeypatch.setattr("fencepost.broker.main.LEAVE_S_MAX", 0.05)
+
+
+@pytest.mark.usefixtures("leaves_at_once")
 def test_while_nobody_leads_the_broker_that_is_asked_is_the_controller() -> None:
     """Not the leader that was killed, which is still among the brokers: kafkajs connects to it, and fails."""
 
@@ -55,6 +76,7 @@ def test_while_nobody_leads_the_broker_that_is_asked_is_the_controller() -> None
     play(story)
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 def test_metadata_is_answered_from_memory_while_nobody_leads(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -65,5 +87,78 @@ def test_metadata_is_answered_from_memory_while_nobody_leads(tmp_path: Path) -> 
             assert row.error_code == ErrorCode.NONE
             (row,) = await produced(on, produce(batch(b"b")))
             assert row.error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def topics_created(count: int) -> CreateTopics:
+    return CreateTopics(tuple(NewTopic(f"t{number}", 1, 1) for number in range(count)))
+
+
+def topics_deleted(count: int) -> DeleteTopics:
+    return DeleteTopics(tuple(f"t{number}" for number in range(count)))
+
+
+def configs_described(count: int) -> DescribeConfigs:
+    return DescribeConfigs(tuple(ConfigResource(TOPIC_RESOURCE, f"t{number}") for number in range(count)))
+
+
+FORWARDED = [
+    pytest.param(CREATE_TOPICS, topics_created, topic_creation.TOPICS_PER_REQUEST_MAX, "topics", id="create"),
+    pytest.param(DELETE_TOPICS, topics_deleted, topic_deletion.TOPICS_PER_REQUEST_MAX, "topics", id="delete"),
+    pytest.param(DESCRIBE_CONFIGS, configs_described, RESOURCES_MAX, "results", id="describe-configs"),
+]
+
+
+@pytest.mark.parametrize(("api", "requested", "most", "rows"), FORWARDED)
+def test_what_the_controller_would_refuse_for_its_length_is_not_forwarded(
+    tmp_path: Path, api: Api[Any, Any], requested: Callable[[int], Any], most: int, rows: str
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path) as on:
+            refused = await on.call(api, requested(most + 1))
+            codes = {each.error_code for each in getattr(refused, rows)}
+            assert len(getattr(refused, rows)) == most + 1
+            assert codes <= {ErrorCode.POLICY_VIOLATION, ErrorCode.INVALID_REQUEST}
+            assert on.controller.asked[api.key] == []
+            await on.call(api, requested(most))
+            assert on.controller.asked[api.key] != []
+
+    play(story)
+
+
+@pytest.mark.parametrize("count", [0, 1, CONFIGS_MAX, CONFIGS_MAX + 1, RESOURCES_MAX])
+def test_settings_of_many_topics_are_read_some_at_a_time(tmp_path: Path, count: int) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path) as on:
+            answer = await on.call(DESCRIBE_CONFIGS, configs_described(count))
+            assert [each.name for each in answer.results] == [f"t{number}" for number in range(count)]
+            sizes = [len(each.resources) for each in on.controller.asked[DESCRIBE_CONFIGS.key]]
+            assert sum(sizes) == count
+            assert max(sizes) <= CONFIGS_MAX
+
+    play(story)
+
+
+def test_settings_that_are_refused_have_the_refusal_in_their_rows(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path) as on:
+            first = [
+                lambda request, _context: on.controller._describe_configs(request),
+                InvalidRequest("not this"),
+            ]
+            on.controller.scripts[DESCRIBE_CONFIGS.key].extend(first)
+            answer = await on.call(DESCRIBE_CONFIGS, configs_described(2 * CONFIGS_MAX))
+            codes = [each.error_code for each in answer.results]
+            assert codes == [ErrorCode.NONE] * CONFIGS_MAX + [ErrorCode.INVALID_REQUEST] * CONFIGS_MAX
+
+    play(story)
+
+
+def test_a_topic_that_is_named_many_times_is_answered_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            queries = (TopicQuery(TOPIC),) * 1000
+            assert [each.name for each in (await on.call(METADATA, Metadata(queries), 13)).topics] == [TOPIC]
 
     play(story)

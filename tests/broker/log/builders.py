@@ -3,6 +3,7 @@
 import gzip
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import cramjam
@@ -65,9 +66,10 @@ def xerial(blocks: Sequence[bytes]) -> bytes:
 def compress(codec: str, content: bytes) -> tuple[int, bytes]:
     """Kafka's number of a codec, and what its clients make of ``content``."""
     halves = (content[: len(content) // 2], content[len(content) // 2 :])
+    gzipped = partial(gzip.compress, compresslevel=1)  # a bomb's bytes take a fifth of the time
     makers: dict[str, Callable[[], tuple[int, bytes]]] = {
-        "gzip": lambda: (1, gzip.compress(content)),
-        "gzip in two members": lambda: (1, b"".join(map(gzip.compress, halves))),
+        "gzip": lambda: (1, gzipped(content)),
+        "gzip in two members": lambda: (1, b"".join(map(gzipped, halves))),
         "snappy in xerial's frames": lambda: (2, xerial(halves)),
         "bare snappy": lambda: (2, bytes(cramjam.snappy.compress_raw(content))),
         "lz4": lambda: (3, bytes(cramjam.lz4.compress(content))),

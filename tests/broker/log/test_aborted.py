@@ -112,7 +112,8 @@ class Reads:
         monkeypatch.setattr(IndexFile, "__getitem__", counted_get)
 
 
-COUNT = 3_000
+COUNT = 1_000
+BLOCK_ENTRIES = 64  # several blocks in one segment
 
 
 def one_after_the_other(log: PartitionLog) -> None:
@@ -144,7 +145,7 @@ def of_one_producer(log: PartitionLog) -> None:
     ("write", "entries_max"),
     [
         pytest.param(one_after_the_other, 60, id="one after the other"),
-        pytest.param(under_an_old_one, 2 * aborted.BLOCK_ENTRIES, id="while an old one is open"),
+        pytest.param(under_an_old_one, 2 * BLOCK_ENTRIES, id="while an old one is open"),
         pytest.param(of_one_producer, 60, id="of one producer"),
     ],
 )
@@ -152,6 +153,7 @@ def of_one_producer(log: PartitionLog) -> None:
 def test_a_reader_that_catches_up_costs_as_much_as_it_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, entries_max: int, segment_bytes: int
 ) -> None:
+    monkeypatch.setattr(aborted, "BLOCK_ENTRIES", BLOCK_ENTRIES)
     log = open_log(tmp_path, LogConfig(verification=False, segment_bytes=segment_bytes))
     write(log)
     reads = Reads(monkeypatch)

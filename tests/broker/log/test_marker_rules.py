@@ -138,7 +138,7 @@ def test_what_a_foreign_marker_claims_of_its_coordinator_stops_no_marker_of_ours
 
 @pytest.mark.parametrize("version", [IMAGE_VERSION_MAX + 1, 2**63 - 1], ids=["one-past", "the-highest"])
 def test_a_version_that_no_coordinator_has_is_forgotten(version: int) -> None:
-    """Logs and snapshots of a version that took such a marker from anybody heal when they are opened."""
+    """Logs and snapshots of a version that took such a marker from any sender heal when they are opened."""
     recovered = ProducerStates()
     recovered.take_marker(marker(EPOCH, version), Offset(1), NOW_MS, NOW_MS)
     assert recovered.table[P].marker_version == 0

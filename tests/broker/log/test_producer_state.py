@@ -362,7 +362,7 @@ def _header(producer: int) -> BatchHeader:
 
 
 def _sweep(states: ProducerStates, now_ms: int) -> int:
-    """Slices of one sweep; 0 if it forgot nobody."""
+    """Slices of one sweep; 0 if it forgot none."""
     before = len(states.table)
     slices = 1
     while states.expire(now_ms, 1_000, 1_000):

@@ -115,7 +115,7 @@ REFUSED = [
     pytest.param(patched(GOOD, 21, I16.pack(5)), UnsupportedCompressionType, id="codec 5"),
     pytest.param(patched(GOOD, 21, I16.pack(7)), UnsupportedCompressionType, id="codec 7"),
     pytest.param(patched(GOOD, 21, I16.pack(8)), InvalidTimestamp, id="the time of the append"),
-    pytest.param(batch(transactional=True), InvalidRecord, id="a transaction of nobody"),
+    pytest.param(batch(transactional=True), InvalidRecord, id="a transaction of no producer"),
     pytest.param(batch(7, -1), InvalidRecord, id="a producer without a sequence"),
     pytest.param(batch(7, 0, epoch=-1), InvalidRecord, id="a producer without an epoch"),
     pytest.param(batch(timestamp_ms=NOW_MS + 3_600_001), InvalidTimestamp, id="an hour and 1 ms ahead"),
@@ -143,8 +143,8 @@ def test_refused(sent: bytes, refusal: type[ApiError], check: Check) -> None:
 
 TAKEN = [
     pytest.param(GOOD, id="three records of a producer"),
-    pytest.param(batch(), id="a batch of nobody"),
-    pytest.param(batch() * BATCHES_MAX, id="many batches of nobody"),
+    pytest.param(batch(), id="a batch of no producer"),
+    pytest.param(batch() * BATCHES_MAX, id="many batches of no producer"),
     pytest.param(batch(timestamp_ms=NOW_MS + 3_600_000), id="an hour ahead"),
     pytest.param(batch(timestamp_ms=-1), id="no time"),
     pytest.param(batch(timestamp_ms=0), id="1970"),
