@@ -1,6 +1,7 @@
-"""``fencepost consume``: the records of a topic, as they come; partitions are assigned, there is no group.
+"""``fencepost consume``: the records of a topic, as they come; of all partitions, or as a member of a group.
 
-Flags and properties are those of ``kafka-console-consumer``. Records go to stdout, the count to stderr. It
+Flags and properties are those of ``kafka-console-consumer``. Records go to stdout, the count to stderr. With
+--group an offset is committed when its record has been printed, by librdkafka, at the latest at the end. It
 ends after --max-messages, after --timeout-ms without a record, or when it is interrupted (130).
 """
 
@@ -52,7 +53,11 @@ BATCH_MAX: Final = 1000
 @click.command()
 @click.option("--topic", required=True)
 @click.option("--partition", type=click.IntRange(0), help="Only this one.  [default: all]")
-@click.option("--from-beginning", is_flag=True, help="From the first record kept, not from now on.")
+@click.option("--group", help="Join this consumer group, and commit what was printed.")
+@click.option(
+    "--from-beginning", is_flag=True,
+    help="From the first record kept, not from now on; with --group where it committed nothing.",
+)  # fmt: skip
 @click.option("--offset", help="Where to begin in --partition: a number, earliest or latest.")
 @click.option(
     "--isolation-level", "isolation", type=click.Choice(ISOLATION_LEVELS), default=READ_UNCOMMITTED,
@@ -69,6 +74,7 @@ BATCH_MAX: Final = 1000
 def consume(
     topic: str,
     partition: int | None,
+    group: str | None,
     from_beginning: bool,
     offset: str | None,
     isolation: str,
@@ -82,17 +88,26 @@ def consume(
     """Print a topic's records. --format json: one document per line, bytes that are no UTF-8 in base64."""
     if offset is not None and (partition is None or from_beginning):
         raise WrongUsage("--offset needs --partition, and takes the place of --from-beginning")
+    if group is not None and (partition is not None or offset is not None):
+        raise WrongUsage("a group assigns partitions and knows offsets: --group goes without --partition")
     known = require_known(properties, PROPERTIES)
     begin = _begin(offset, from_beginning=from_beginning)
     target = find_brokers(**where)
-    consumer = _consumer(target, isolation, settings)
+    membership = {} if group is None else _membership(group, from_beginning=from_beginning)
+    consumer = _consumer(target, isolation, membership | settings)
     count = 0
     stdout = sys.stdout.buffer
     try:
         with _errors_explained(target):
-            _assign(consumer, target, topic, partition, begin)
+            if group is None:
+                _assign(consumer, target, topic, partition, begin)
+            else:
+                partitions_of(consumer, topic, target)  # or a group would wait for a topic that is not there
+                consumer.subscribe([topic])
             for message in _messages(consumer, max_messages, timeout_ms):
                 _write(stdout, message, known, output_format)
+                if group is not None:
+                    consumer.store_offsets(message)
                 count += 1
     finally:
         consumer.close()
@@ -111,7 +126,17 @@ def _begin(offset: str | None, *, from_beginning: bool) -> int:
     return int(offset)
 
 
-def _consumer(target: Target, isolation: str, settings: Mapping[str, str]) -> Consumer:
+def _membership(group: str, *, from_beginning: bool) -> dict[str, Any]:
+    """Settings of a member. What librdkafka hands out is not printed yet: it stores no offset by itself."""
+    return {
+        "group.id": group,
+        "enable.auto.commit": True,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest" if from_beginning else "latest",
+    }
+
+
+def _consumer(target: Target, isolation: str, settings: Mapping[str, Any]) -> Consumer:
     fixed = {
         "group.id": GROUP_ID,  # librdkafka wants one; nothing is ever committed for it
         "enable.auto.commit": False,

@@ -38,6 +38,8 @@ COMMANDS: Final = {
     "producer-ids": _Home("fencepost.cli.producer_ids", "producer_ids"),
     "produce": _Home("fencepost.cli.produce", "produce"),
     "consume": _Home("fencepost.cli.consume", "consume"),
+    "groups": _Home("fencepost.cli.groups", "groups"),
+    "get-offsets": _Home("fencepost.cli.get_offsets", "get_offsets"),
     "transactions": _Home("fencepost.cli.transactions", "transactions"),
     "snapshot": _Home("fencepost.cli.snapshot", "snapshot"),
     "storage": _Home("fencepost.cli.storage", "storage"),

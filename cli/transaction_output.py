@@ -1,9 +1,15 @@
 """What ``transactions describe`` and ``force-terminate`` say, as documents and sentences."""
 
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from fencepost.cli.transaction_calls import Described, Terminated
+from fencepost.wire.k20065_explain_transaction import Explanation
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
+
+BEYOND_KAFKA: Final = frozenset({"Explanation", "Fences", "SetAside", "PendingOffsets"})
+"""The columns of ``description`` that Kafka's ``kafka-transactions describe`` does not have."""
 
 
 def description(described: Described, *, now_ms: int) -> dict[str, Any]:
@@ -37,7 +43,33 @@ def description(described: Described, *, now_ms: int) -> dict[str, Any]:
             for each in fences
         ],
         "SetAside": [] if explanation is None else [set_aside_row(each) for each in explanation.set_aside],
+        "PendingOffsets": _pending(explanation),
     }
+
+
+def _pending(explanation: Explanation | None) -> dict[str, Any] | None:
+    """The offsets that the transaction commits for groups if it commits, the first of them by name."""
+    if explanation is None or explanation.pending is msgspec.UNSET:
+        return None
+    return {
+        "Count": explanation.pending.count,
+        "Offsets": [
+            {"Group": each.group_id, "Topic": each.topic, "Partition": each.partition, "Offset": each.offset}
+            for each in explanation.pending.offsets
+        ],
+    }
+
+
+def pending_lines(pending: dict[str, Any] | None) -> list[str]:
+    """``PendingOffsets`` of a description as text."""
+    if pending is None:
+        return []
+    found = [
+        f"pending for group {each['Group']}: {each['Topic']}-{each['Partition']} to offset {each['Offset']}"
+        for each in pending["Offsets"]
+    ]
+    more = pending["Count"] - len(found)
+    return [*found, f"and {more} more pending offsets"] if more else found
 
 
 def set_aside_row(row: SetAside) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -24,6 +24,7 @@ from fencepost.cli.transaction_calls import (
 )
 from fencepost.cli.transaction_output import (
     description,
+    pending_lines,
     sentence,
     set_aside_row,
     set_aside_sentence,
@@ -44,6 +45,8 @@ from fencepost.controller.transactions.describe import ListTransactions
 from fencepost.records.types import ProducerId
 from fencepost.wire.connection import ConnectionLost, RequestTimeout
 from fencepost.wire.k20066_list_set_aside import SetAside, SetAsideList
+
+R = TypeVar("R")
 
 NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000
@@ -76,13 +79,13 @@ def transactions(
     context.obj = {"bootstrap_server": bootstrap_server, "command_config": command_config}
 
 
-def _cluster_options(command: Callable[..., Any]) -> Any:
+def _cluster_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add ``broker_options``; the command gets the ``target`` they name, here or before the verb."""
 
     @functools.wraps(command)
     def with_target(
         directory: Path, bootstrap_server: str | None, command_config: Path | None, **options: Any
-    ) -> Any:
+    ) -> R:
         earlier = click.get_current_context().obj or {}
         target = find_brokers(
             directory,
@@ -164,10 +167,13 @@ def describe(target: Target, transactional_id: str, output_format: str) -> None:
         echo_json(row)
         return
     explanation = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
+    pending = row.pop("PendingOffsets")
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
     click.echo(table(tuple(row), [_shown(row)]))
     if explanation[0]:
         click.echo(f"\n{transactional_id}: {explanation[0]}")
+    for line in pending_lines(pending):
+        click.echo(line)
 
 
 @transactions.command("describe-producers")

@@ -1,4 +1,4 @@
-"""How commands reach brokers: a partition's leader, a transactional id's coordinator, or each of them.
+"""How commands reach brokers: a partition's leader, the coordinator of an id or a group, or each of them.
 
 Retries     requests are sent again until the time is up: after lost connections, and after the codes by
             which Kafka says that another broker has the role now, or soon. So callers send only requests that
@@ -9,7 +9,7 @@ Exit status as in cluster/controllers.py: no response, or an unknown outcome 3; 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from fencepost.wire.client import Connection, ConnectionLost, NotConnected, Requ
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.errors import error_for, raise_for
 from fencepost.wire.k03_metadata import METADATA, Metadata, PartitionMetadata, TopicMetadata, TopicQuery
-from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
+from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, GROUP, TRANSACTION, FindCoordinator
 
 T = TypeVar("T")
 
@@ -42,7 +42,12 @@ PASSING: Final = frozenset(
     )
 )
 REFUSED: Final = frozenset(
-    (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
 )
 
 
@@ -52,6 +57,7 @@ class Brokers:
     def __init__(self, target: Target, *, timeout_s: float) -> None:
         self._target = target
         self._deadline = time.monotonic() + timeout_s
+        self._attempt_s = min(ATTEMPT_SECONDS, timeout_s)
         self._connections: dict[Address, Connection] = {}
 
     def close(self) -> None:
@@ -75,6 +81,18 @@ class Brokers:
             return list(answer.topics)
 
         return await self.with_retries(ask)
+
+    async def known_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Those of these topics that there are, by name."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        request = Metadata(tuple(TopicQuery(name) for name in wanted), allow_auto_topic_creation=False)
+        answer = await self.with_retries(lambda: self._any_broker(METADATA, request))
+        for topic in answer.topics:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise_for(topic.error_code, f"{topic.name}: {_name(topic.error_code)}")
+        return {each.name: each for each in answer.topics if each.name and each.error_code == 0}
 
     async def partition(self, topic: str, index: int) -> PartitionMetadata:
         """Raises WrongUsage: the topic has no such partition."""
@@ -104,7 +122,14 @@ class Brokers:
 
     async def ask_coordinator(self, transactional_id: str, api: Api[Q, R], request: Q) -> tuple[int, R]:
         """The id's coordinator and its answer, without retries."""
-        found = await self._any_broker(FIND_COORDINATOR, FindCoordinator(TRANSACTION, (transactional_id,)))
+        return await self._ask_coordinator(TRANSACTION, transactional_id, api, request)
+
+    async def ask_group_coordinator(self, group_id: str, api: Api[Q, R], request: Q) -> tuple[int, R]:
+        """The group's coordinator and its answer, without retries."""
+        return await self._ask_coordinator(GROUP, group_id, api, request)
+
+    async def _ask_coordinator(self, kind: int, key: str, api: Api[Q, R], request: Q) -> tuple[int, R]:
+        found = await self._any_broker(FIND_COORDINATOR, FindCoordinator(kind, (key,)))
         coordinator = found.coordinators[0]
         raise_for(coordinator.error_code, coordinator.error_message)
         answer = await self._ask(Address(coordinator.host, coordinator.port), api, request)
@@ -139,21 +164,23 @@ class Brokers:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
             connection = await Connection.open(
-                *address, sasl=self._target.sasl, timeout_s=ATTEMPT_SECONDS, client_id="fencepost-cli"
+                *address, sasl=self._target.sasl, timeout_s=self._attempt_s, client_id="fencepost-cli"
             )
             self._connections[address] = connection
         try:
-            return await connection.call(api, request, timeout_s=ATTEMPT_SECONDS)
+            return await connection.call(api, request, timeout_s=self._attempt_s)
         except RequestTimeout:
             connection.close()  # a late answer would only stand in the way
             raise
 
 
-def run(target: Target, conversation: Callable[[Brokers], Awaitable[T]]) -> T:
-    """Hold a conversation with the brokers; its errors become exit statuses."""
+def run(
+    target: Target, conversation: Callable[[Brokers], Awaitable[T]], *, timeout_s: float | None = None
+) -> T:
+    """Hold a conversation with the brokers; its errors become exit statuses. None: TIMEOUT_SECONDS."""
 
     async def hold() -> T:
-        brokers = Brokers(target, timeout_s=TIMEOUT_SECONDS)
+        brokers = Brokers(target, timeout_s=TIMEOUT_SECONDS if timeout_s is None else timeout_s)
         try:
             return await conversation(brokers)
         finally:

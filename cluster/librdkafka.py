@@ -21,6 +21,7 @@ UNKNOWN_OUTCOME: Final = frozenset(
 NOT_AUTHORIZED: Final = frozenset(
     (
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError._AUTHENTICATION,

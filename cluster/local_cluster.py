@@ -232,6 +232,7 @@ def _configuration(node_id: NodeId, node_count: int, port: int) -> NodeConfig:
         secret_file=Path("..") / ".." / SECRET,
         metrics_port=at(METRICS_PORT_OFFSET, node_id).port,
         allow_unreplicated=True,
+        group_initial_rebalance_delay_ms=0,
     )
 
 

@@ -5,16 +5,20 @@ from contextlib import ExitStack
 
 import pytest
 
-from fencepost.bench.transaction_load import Mock, start_mock
+from fencepost.bench.process import child
+from fencepost.bench.transaction_load import Mock
+from fencepost.bench.transactions import LOAD_MODULE
 from tests.cli.transaction_cluster import NOW_MS, Cluster
 
 
 @pytest.fixture(scope="session")
 def mock_cluster() -> Iterator[str]:
-    """The bootstrap servers of librdkafka's mock cluster of three brokers, in this process."""
-    holder, servers = start_mock(Mock(3))
-    yield servers
-    holder.flush(1)
+    """The bootstrap servers of librdkafka's mock cluster of three brokers. One cluster serves every test.
+
+    It is a process of its own: a fault in its native threads must not end the process that runs the tests.
+    """
+    with child("mock cluster", LOAD_MODULE) as mocking:
+        yield mocking.ask(Mock(3), str)
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fencepost.cli.transaction_calls import Described
-from fencepost.cli.transaction_output import description
+from fencepost.cli.transaction_output import BEYOND_KAFKA, description, pending_lines
 from fencepost.cli.transaction_partitions import OpenTransaction, hanging
 from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator
 from fencepost.controller.transactions.describe import (
@@ -20,7 +21,12 @@ from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
-from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction
+from fencepost.wire.k20065_explain_transaction import (
+    EXPLAIN_TRANSACTION,
+    ExplainTransaction,
+    PendingOffset,
+    PendingOffsets,
+)
 from tests.cli.fake_broker import BROKER_ID
 from tests.cli.transaction_cluster import (
     ENDED,
@@ -144,6 +150,24 @@ def test_a_description_is_json() -> None:
     assert (none["CurrentTransactionStartTimeMs"], none["Explanation"], none["Fences"]) == (None, None, [])
 
 
+def test_kafkas_columns_come_first_and_those_beyond_are_named() -> None:
+    """tests/clients compares all others with what Apache Kafka's own command prints."""
+    kafka = [
+        "CoordinatorId",
+        "TransactionalId",
+        "ProducerId",
+        "ProducerEpoch",
+        "TransactionState",
+        "TransactionTimeoutMs",
+        "CurrentTransactionStartTimeMs",
+        "TransactionDurationMs",
+        "TopicPartitions",
+    ]
+    columns = list(description(Described(1, OPEN, WHY), now_ms=NOW_MS))
+    assert columns[: len(kafka)] == kafka
+    assert set(columns[len(kafka) :]) == BEYOND_KAFKA
+
+
 @pytest.mark.parametrize(
     ("code", "status", "words"),
     [
@@ -259,3 +283,18 @@ def test_a_partition_that_nobody_leads_is_named_and_nothing_is_said_to_be_clean(
     said = cluster.run("find-hanging")
     assert said.status == 3
     assert "t-7" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("count", "lines"),
+    [
+        pytest.param(1, ["pending for group g: t-0 to offset 5"], id="all"),
+        pytest.param(3, ["pending for group g: t-0 to offset 5", "and 2 more pending offsets"], id="more"),
+    ],
+)
+def test_pending_offsets_are_lines(count: int, lines: list[str]) -> None:
+    pending = PendingOffsets((PendingOffset("g", "t", 0, 5),), count)
+    described = Described(BROKER_ID, OPEN, msgspec.structs.replace(WHY, pending=pending))
+    assert pending_lines(description(described, now_ms=NOW_MS)["PendingOffsets"]) == lines
+    without = description(Described(BROKER_ID, OPEN, WHY), now_ms=NOW_MS)
+    assert pending_lines(without["PendingOffsets"]) == []
