@@ -1,7 +1,8 @@
 """Checks: functions from DataFrames to findings, whose empty result means "passed".
 
-Precedence  integrity > replicas > ids > fencing, epochs > markers > offsets, sequences > hanging: a fault is
-            one finding, of the first check that can name it; the others leave out what it hides.
+Precedence  integrity > replicas > ids > fencing, epochs > groups.aborted > markers > offsets, sequences >
+            hanging, groups: a fault is one finding, of the first check that can name it; the others leave out
+            what it hides.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from fencepost.audit.checks import (
     blocks,
     epochs,
     fencing,
+    groups,
     hanging,
     ids,
     integrity,
@@ -24,7 +26,19 @@ from fencepost.audit.checks.inputs import Inputs
 
 CHECKS: Final[dict[str, Callable[[Inputs], Result]]] = {
     each.NAME: each.check
-    for each in (blocks, ids, epochs, fencing, markers, hanging, sequences, offsets, replicas, integrity)
+    for each in (
+        blocks,
+        ids,
+        epochs,
+        fencing,
+        markers,
+        hanging,
+        groups,
+        sequences,
+        offsets,
+        replicas,
+        integrity,
+    )
 }
 """By name, in the order in which a verdict lists them."""
 

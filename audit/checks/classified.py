@@ -3,6 +3,7 @@
 Counted     plain, of a producer whose id was given out, and not of an epoch that the partition had seen the
             end of: only such a batch says anything about later ones.
 Breaks      a hole, or a batch that is not counted: sequences on both sides of one are not compared.
+Sequences   are of producers: the offsets of a group are written by its coordinator, each batch from 0 on.
 Clocks      markers are stamped by brokers, data by clients: what is known of the time at an offset are the
             markers before and after it.
 """
@@ -11,6 +12,8 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from fencepost.audit.checks.canonical import CONSUMER_OFFSETS
 
 _LOG: Final = ("topic", "partition")
 _SEQUENCES: Final = 2**31  # 0 follows 2^31 - 1
@@ -144,6 +147,7 @@ def _with_sequences(rows: DataFrame) -> DataFrame:
     one wrong batch is one fault, and those after it are measured by those before it.
     """
     data = F.col("counted") & F.col("control_type").isNull() & (F.col("base_sequence") >= 0)
+    data &= F.col("topic") != CONSUMER_OFFSETS
     keyed = rows.withColumn("in_sequence", data & ~F.col("compacted"))
     spec = Window.partitionBy(*_LOG, "producer_id", "producer_epoch", "in_sequence")
     order = spec.orderBy("base_offset", "position")

@@ -14,7 +14,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks import canonical, classified, due, given_out, pairing, states, zombies
+from fencepost.audit.checks import canonical, classified, committed, due, given_out, pairing, states, zombies
 from fencepost.audit.checks.extent import Coordinator, Extent, coordinator_of, extent_of
 from fencepost.audit.decode.columns import TABLES
 
@@ -29,6 +29,7 @@ class Inputs:
     topics: DataFrame
     transaction_states: DataFrame
     offset_commits: DataFrame
+    group_generations: DataFrame
     record_faults: DataFrame
     files: DataFrame
     now_ms: int | None = None
@@ -108,6 +109,11 @@ class Inputs:
     def states(self) -> DataFrame:
         """The canonical rows of the coordinator's log: ``fencepost.audit.checks.states.canonical_states``."""
         return self.keep(states.canonical_states(self.transaction_states, self.classified))
+
+    @cached_property
+    def commits(self) -> DataFrame:
+        """What groups committed, as it took effect: ``fencepost.audit.checks.committed.commits``."""
+        return self.keep(committed.commits(self.offset_commits, self.group_generations, self.classified))
 
     @cached_property
     def coordinator(self) -> Coordinator:

@@ -16,13 +16,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.audit.checks.canonical import TRANSACTION_STATE
+from fencepost.audit.checks.canonical import CONSUMER_OFFSETS, TRANSACTION_STATE
 from fencepost.audit.checks.findings import Result, findings, union, unknown, unknown_without
 from fencepost.audit.checks.inputs import Inputs
 from fencepost.audit.checks.pairing import KEY
 
 NAME: Final = "markers"
-_WRONG: Final = (*KEY, "node", "path", "position", "base_offset AS offset", "max_timestamp_ms AS at_ms")
+_WRONG: Final = (
+    *(*KEY, "node", "path", "position", "base_offset AS offset", "max_timestamp_ms AS at_ms", "ends_data"),
+)
+FREES_OFFSETS: Final = (
+    f"topic = '{CONSUMER_OFFSETS}' AND rule = 'wrong_outcome' AND committed AND ends_data AND unknown IS NULL"
+)
+"""Of ``wrong_markers``, those by which offsets of an aborted transaction took effect: ``groups``' own."""
+
 _LATE_MS: Final = 60_000  # markers follow the decision sooner: for so long may a hole in its log be its place
 
 
@@ -38,7 +45,7 @@ def check(inputs: Inputs) -> Result:
     wrong = inputs.keep(wrong_markers(inputs))
     found = [
         findings(
-            wrong.where((F.col("rule") == rule) & F.col("unknown").isNull()),
+            wrong.where((F.col("rule") == rule) & F.col("unknown").isNull()).where(f"NOT ({FREES_OFFSETS})"),
             NAME,
             rule,
             subject=name,
@@ -88,7 +95,7 @@ def wrong_markers(inputs: Inputs) -> DataFrame:
     """Markers that should not be there.
 
     Out  topic, partition, producer_id, producer_epoch, committed, node, path, position, offset, at_ms;
-         ``rule``; ``unknown``: why that cannot be said, or null.
+         ends_data; ``rule``; ``unknown``: why that cannot be said, or null.
     """
     copies = (
         inputs.suspects.where("repeated")

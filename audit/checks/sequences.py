@@ -2,7 +2,7 @@
 
 Wrap        0 follows 2^31 - 1. A new epoch begins at 0; a producer's first batch that is kept, anywhere.
 Left out    batches on both sides of a hole, of bytes that cannot be read, or of a batch that is another
-            check's finding; compacted logs; batches without sequence (-1).
+            check's finding; compacted logs; batches without sequence (-1); offsets of groups.
 """
 
 from typing import Final

@@ -5,14 +5,14 @@ Position    ``node``, ``topic``, ``partition``, ``path``, ``position`` say where
 Null        a value that the bytes do not have. -1 where Kafka itself writes -1 (no producer, no sequence).
 Versions    ``TABLES_VERSION`` is written beside the tables; a table of another version is refused.
 Source      Kafka DefaultRecordBatch, TransactionLogValue, ProducerIdsRecord, RegisterBrokerRecord,
-            OffsetCommitValue.
+            OffsetCommitValue, GroupMetadataValue, ConsumerProtocolAssignment.
 """
 
 from typing import Final
 
 import pyarrow as pa
 
-TABLES_VERSION: Final = 1
+TABLES_VERSION: Final = 2
 
 _WHERE: Final = [
     ("node", pa.int32()),
@@ -137,11 +137,54 @@ OFFSET_COMMITS: Final = pa.schema(
         ("group_id", pa.string()),
         ("commit_topic", pa.string()),
         ("commit_partition", pa.int32()),
-        ("committed_offset", pa.int64()),  # null: a tombstone
+        ("committed_offset", pa.int64()),  # null: a tombstone, and so are those below but the producer's
         ("producer_id", pa.int64()),  # of the batch: -1 outside a transaction
         ("producer_epoch", pa.int16()),
+        ("topic_id", pa.string()),  # null: not known, as in values before version 4
+        ("committed_ms", pa.int64()),  # the coordinator's clock
+        ("expires_ms", pa.int64()),  # -1: by the group's retention
+        # What follows is fencepost's, of commits in transactions only. -1 and null elsewhere.
+        ("generation", pa.int32()),  # that the producer presented, else the group's; -1: it had no members
+        ("is_identified", pa.bool_()),  # it presented a generation
+        ("member_id", pa.string()),  # as which member
     ]
 )
+
+GROUP_GENERATIONS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("group_id", pa.string()),
+        ("forgotten", pa.bool_()),  # a tombstone: the columns below are null
+        # Empty, Stable; fencepost's log tells PreparingRebalance and CompletingRebalance, too
+        ("state", pa.string()),
+        ("state_ms", pa.int64()),  # since when; -1: not known
+        ("generation", pa.int32()),
+        ("protocol_type", pa.string()),
+        ("protocol", pa.string()),
+        ("leader", pa.string()),
+        (
+            "members",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("member_id", pa.string()),
+                        ("instance_id", pa.string()),  # of a static member
+                        ("client_id", pa.string()),
+                        ("client_host", pa.string()),
+                        # Null: none yet, or not that of a consumer
+                        (
+                            "assignment",
+                            pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
+                        ),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+"""One row per record that says which members a group has; groups of KIP-848's protocol have none."""
 
 RECORD_FAULTS: Final = pa.schema(
     [
@@ -185,6 +228,7 @@ TABLES: Final = {
     "topics": TOPICS,
     "transaction_states": TRANSACTION_STATES,
     "offset_commits": OFFSET_COMMITS,
+    "group_generations": GROUP_GENERATIONS,
     "record_faults": RECORD_FAULTS,
     "files": FILES,
 }

@@ -1,4 +1,4 @@
-"""What an audit leaves beside its tables: who owned which ids, every transaction's story, and the findings.
+"""What an audit leaves beside its tables: owners of ids, transactions, committed offsets, and the findings.
 
 Layout   <tables>/products/<number>/<name>/*.parquet; the highest number counts. Written under another name
          and renamed: a reader sees all of a number or nothing. The one before is kept for who reads it.
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fencepost.audit.checks.findings import FINDINGS
 from fencepost.audit.checks.inputs import Inputs
 from fencepost.audit.report.verdict import Verdict
+from fencepost.audit.tables.committed import committed_offsets
 from fencepost.audit.tables.history import transaction_history
 from fencepost.audit.tables.ownership import producer_id_ownership
 
@@ -32,6 +33,7 @@ def write(spark: SparkSession, inputs: Inputs, verdict: Verdict, tables_dir: str
     products: dict[str, DataFrame] = {
         "producer_id_ownership": producer_id_ownership(inputs),
         "transaction_history": transaction_history(inputs),
+        "committed_offsets": committed_offsets(inputs),
         "findings": spark.createDataFrame(findings, FINDINGS),
     }
     with tempfile.TemporaryDirectory(prefix=".half-", dir=home) as half:

@@ -28,6 +28,7 @@ ABOUT: Final = {
     "fencing": "No producer wrote after it was fenced.",
     "markers": "Every ended transaction has its marker, once, on each of its partitions.",
     "hanging": "No transaction is open past its timeout, or without a coordinator.",
+    "groups": "No offset of an aborted transaction took effect, none went back, no partition has two owners.",
     "sequences": "Each producer's sequences have no gap and no duplicate.",
     "replicas": "Nodes that hold the same log hold the same bytes.",
 }

@@ -1,11 +1,20 @@
-"""What the coordinators' records become: transaction states and offset commits, and what cannot be read."""
+"""What the coordinators' records become: transaction states, commits, groups, and what cannot be read."""
 
 import struct
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from fencepost.records.group_metadata import (
+    GroupForgotten,
+    GroupMember,
+    GroupMetadata,
+    GroupState,
+    encode_group,
+)
+from fencepost.records.offset_commit import OffsetCommitRecord, encode_offset
 from fencepost.records.transaction_log import (
     Fence as ProducerFence,
 )
@@ -172,16 +181,82 @@ def test_offset_commits(tmp_path: Path) -> None:
             batch_of(
                 (commit(), value), (commit(0), value), producer_id=7, producer_epoch=1, transactional=True
             ),
-            batch_of((commit(), None), (b"\0\x02\0\x01g", b"\0\0"), (b"\0\x63", None)),
+            batch_of((commit(), None), (b"\0\x63", None)),
+            batch_of((commit(), struct.pack(">hq", 9, 13) + b"what a later version has")),
         ],
     )
     said = [tuple(row.values())[1:] for row in found["offset_commits"]]
+    kafkas = (None, NOW_MS, -1, -1, False, None)
     assert said == [
-        (0, NOW_MS, "copier", "payments", 2, 12, 7, 1),
-        (1, NOW_MS, "copier", "payments", 2, 12, 7, 1),
-        (2, NOW_MS, "copier", "payments", 2, None, -1, -1),
+        (0, NOW_MS, "copier", "payments", 2, 12, 7, 1, *kafkas),
+        (1, NOW_MS, "copier", "payments", 2, 12, 7, 1, *kafkas),
+        (2, NOW_MS, "copier", "payments", 2, None, -1, -1, *[None] * 6),
+        (4, NOW_MS, "copier", "payments", 2, 13, -1, -1, *[None] * 6),
     ]
     assert found["record_faults"] == []
+
+
+def test_our_commits_say_who_committed(tmp_path: Path) -> None:
+    record = OffsetCommitRecord(
+        group_id="copier", topic="payments", partition=2, offset=12, committed_ms=NOW_MS,
+        expires_ms=NOW_MS + 1, topic_id=UUID(int=7), committer=ProducerId(7), generation=3,
+        is_identified=True, member_id="a-1",
+    )  # fmt: skip
+    batch = batch_of(encode_offset(record), producer_id=7, producer_epoch=1, transactional=True)
+    (row,) = tables_of(tmp_path, "__consumer_offsets", [batch])["offset_commits"]
+    assert (row["topic_id"], row["committed_ms"], row["expires_ms"]) == (str(UUID(int=7)), NOW_MS, NOW_MS + 1)
+    assert (row["generation"], row["is_identified"], row["member_id"]) == (3, True, "a-1")
+
+
+ASSIGNMENT = struct.pack(">hih5sii", 0, 1, 5, b"input", 1, 6) + b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "assignment", "expected"),
+    [
+        pytest.param("consumer", ASSIGNMENT, [{"topic": "input", "partition": 6}], id="consumer"),
+        pytest.param("consumer", b"", None, id="not assigned yet"),
+        pytest.param("consumer", ASSIGNMENT[:-6], None, id="cut short"),
+        pytest.param("connect", ASSIGNMENT, None, id="of another protocol"),
+    ],
+)
+def test_group_generations(
+    tmp_path: Path, protocol_type: str, assignment: bytes, expected: list[dict[str, object]] | None
+) -> None:
+    member = GroupMember("a-1", "a", "client", "/127.0.0.1", 9, 8, (("range", b""),), assignment)
+    group = GroupMetadata(
+        group_id="copier", protocol_type=protocol_type, generation=3, protocol="range", leader="a-1",
+        state=GroupState.PREPARING_REBALANCE, state_ms=NOW_MS, members=(member,),
+    )  # fmt: skip
+    batch = batch_of(encode_group(group), encode_group(GroupForgotten("copier")))
+    found = tables_of(tmp_path, "__consumer_offsets", [batch])
+    row, tombstone = found["group_generations"]
+    assert tuple(row.values())[1:-1] == (
+        0, NOW_MS, "copier", False, "PreparingRebalance", NOW_MS, 3, protocol_type, "range", "a-1"
+    )  # fmt: skip
+    assert row["members"] == [
+        {"member_id": "a-1", "instance_id": "a", "client_id": "client", "client_host": "/127.0.0.1",
+         "assignment": expected}
+    ]  # fmt: skip
+    assert (tombstone["group_id"], tombstone["forgotten"], tombstone["members"]) == ("copier", True, None)
+    assert found["record_faults"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "fault", "reason"),
+    [
+        pytest.param(b"\0\x05rest", "version", "group value version 5, expected 0 to 4", id="newer"),
+        pytest.param(b"\0\x03\0", "record", "a group value, at byte", id="cut short"),
+        pytest.param(b"", "record", "bytes end inside 2 bytes", id="empty"),
+    ],
+)
+def test_a_group_that_cannot_be_read_is_a_fault(
+    tmp_path: Path, value: bytes, fault: str, reason: str
+) -> None:
+    found = tables_of(tmp_path, "__consumer_offsets", [batch_of((b"\0\x02\0\x01g", value))])
+    (only,) = found["record_faults"]
+    assert (only["fault"], found["group_generations"]) == (fault, [])
+    assert reason in only["reason"]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +265,7 @@ def test_offset_commits(tmp_path: Path) -> None:
         pytest.param((None, b""), "bytes end inside 2 bytes", id="no key"),
         pytest.param((commit(rest=b"x"), None), "1 bytes after", id="a key with more"),
         pytest.param((commit(group=b"\xff"), None), "is not UTF-8", id="a group that is no text"),
-        pytest.param((commit(), b"\0\x03\0"), "bytes end inside 8 bytes", id="a value cut short"),
+        pytest.param((commit(), b"\0\x03\0"), "an offset record: ", id="a value cut short"),
         pytest.param((commit(), b"\xff\xff" + bytes(8)), "of a negative version", id="a negative version"),
     ],
 )
@@ -207,7 +282,7 @@ def test_an_offset_commit_that_cannot_be_read_is_a_fault(tmp_path: Path, record:
     ("attributes", "body", "fault"),
     [
         pytest.param(1, b"no gzip", "compression", id="gzip that is none"),
-        pytest.param(5, b"", "compression", id="a codec that nobody has"),
+        pytest.param(5, b"", "compression", id="a codec that there is not"),
         pytest.param(0, b"\x50", "record", id="a record past the end"),
         pytest.param(0, b"", "record", id="no record"),
     ],

@@ -17,14 +17,16 @@ import click
 
 from tests.audit.faults import campaign, engine
 from tests.audit.faults.campaign import Case
-from tests.audit.faults.cluster import unpacked
+from tests.audit.faults.cluster import GROUPS, unpacked
 from tests.audit.kafka import fixture
 
 
 @click.command()
 @click.option("--seeds", default=30, show_default=True)
 @click.option("--first", default=0, show_default=True, help="The first seed.")
-@click.option("--source", type=click.Choice(["fencepost", "kafka", "worn kafka"]), help="Of these logs only.")
+@click.option(
+    "--source", type=click.Choice(["fencepost", "kafka", "worn kafka", "groups"]), help="Of these logs only."
+)
 @click.option("--kind", help="Only this kind of fault, alone.")
 @click.option("--variant", help="Only this variant of --kind.")
 @click.option("--many", is_flag=True, help="Many faults at once, each time.")
@@ -42,6 +44,7 @@ def main(
     spark.sparkContext.setLogLevel("ERROR")
     home = Path(tempfile.mkdtemp(prefix="fencepost-faults-"))
     sources = {"fencepost": unpacked(home / "fencepost"), "kafka": fixture.unpack(home / "kafka")}
+    sources["groups"] = unpacked(home / "groups", GROUPS)
     sources["worn kafka"] = fixture.unpack(home / "worn", fixture.WORN)
     tried: Counter[str] = Counter()
     wrong: Counter[str] = Counter()

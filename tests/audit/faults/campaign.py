@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.audit.faults import harmless, judge
 from tests.audit.faults.fault import NoPlace
-from tests.audit.faults.kinds import ALL, Seeded, seed
+from tests.audit.faults.kinds import ALL, BY_CHANCE, Seeded, seed
 
 AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
 
@@ -43,7 +43,7 @@ def by_chance(number: int, source: str) -> Case:
     shape = number % 4
     if shape == 0:
         return Case(number, source, harmless=random.choice([*harmless.HARMLESS]))
-    kinds = random.sample([*ALL], random.randint(3, AT_ONCE_MAX) if shape == 1 else 1)
+    kinds = random.sample(BY_CHANCE, random.randint(3, AT_ONCE_MAX) if shape == 1 else 1)
     return Case(number, source, tuple((kind, random.choice(variants(kind))) for kind in kinds))
 
 

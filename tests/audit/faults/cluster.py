@@ -1,6 +1,7 @@
 """A cluster of ours that has lived: three nodes, traffic of all kinds, the leader killed and started again.
 
-``python -m tests.audit.faults.cluster`` packs the directories of such a cluster as the fixture of the tests.
+``python -m tests.audit.faults.cluster [--groups]`` packs the directories of such a cluster as a fixture:
+of producers of all kinds, or of groups that commit offsets in transactions.
 """
 
 import contextlib
@@ -12,18 +13,22 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Final
 
+import click
+
 from fencepost.cluster.console import progress
 from fencepost.cluster.lifecycle import bring_up, send, start_nodes, stop_nodes
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
 from fencepost.cluster.state import await_live, leader_id
 from fencepost.records.types import NodeId
 from tests.audit.kafka.fixture import pack, unpack
+from tests.audit.kafka.group_traffic import GroupTraffic
 from tests.audit.kafka.traffic import CODECS, OPEN_MS, Traffic
 from tests.ports import cluster_port
 
-__all__ = ["OPEN_MS", "PACKED", "bring_back", "kill_leader", "live", "running", "unpacked"]
+__all__ = ["GROUPS", "OPEN_MS", "PACKED", "bring_back", "kill_leader", "live", "running", "unpacked"]
 
 PACKED: Final = Path(__file__).parent / "fencepost.tar.gz"
+GROUPS: Final = Path(__file__).parent / "groups.tar.gz"
 NODES: Final = 3
 ROUNDS: Final = 9
 TOPICS: Final = (*(f"codec-{codec}" for codec in CODECS), "payments")
@@ -71,22 +76,39 @@ def live(cluster: LocalCluster, rounds: int = ROUNDS) -> None:
     traffic.left_open()
 
 
-def unpacked(folder: Path) -> Path:
-    """The fixture, in ``folder``: a directory as ``fencepost up --dir`` leaves it, without the images."""
-    return unpack(folder, PACKED)
+def live_groups(cluster: LocalCluster) -> None:
+    """Members come and go, before and after the death of a leader; a group without members resets offsets."""
+    traffic = GroupTraffic(cluster.bootstrap)
+    traffic.make_topics({name: {} for name in TOPICS})
+    traffic.commits_and_aborts(ROUNDS)
+    traffic.loop(3)
+    traffic.group(4)
+    bring_back(cluster, kill_leader(cluster))
+    traffic.loop(3)
+    traffic.group(3)
+    traffic.assigned("assigned", (5, 2))
 
 
-def main() -> None:
+def unpacked(folder: Path, packed: Path = PACKED) -> Path:
+    """A fixture, in ``folder``: a directory as ``fencepost up --dir`` leaves it, without the images."""
+    return unpack(folder, packed)
+
+
+@click.command()
+@click.option("--groups", is_flag=True, help="Of groups, not of producers.")
+def main(groups: bool) -> None:
+    """Let a cluster live, and pack what it leaves."""
+    packed = GROUPS if groups else PACKED
     home = Path(tempfile.mkdtemp(prefix="fencepost-audit-"))
     try:
         with running(home / "cluster") as cluster:
-            live(cluster)
+            (live_groups if groups else live)(cluster)
         for image in home.glob("cluster/nodes/*/data/store"):
             shutil.rmtree(image)
         (home / "cluster/cluster.secret").unlink()
-        pack(home / "cluster", PACKED)
-        with tarfile.open(PACKED) as archive:
-            print(len(archive.getmembers()), "files,", PACKED.stat().st_size, "bytes")  # noqa: T201
+        pack(home / "cluster", packed)
+        with tarfile.open(packed) as archive:
+            click.echo(f"{len(archive.getmembers())} files, {packed.stat().st_size} bytes")
     finally:
         shutil.rmtree(home)
 

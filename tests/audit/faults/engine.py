@@ -40,7 +40,11 @@ def audit(spark: Any, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
 
     read = local.tables([str(root)])
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
-    tables = {name: spark.createDataFrame(rows) for name, rows in read.items()}
+    # PySpark cannot read a nested column of no chunk; an empty table has one chunk in each.
+    tables = {
+        name: spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
+        for name, rows in read.items()
+    }
     result = run(Inputs.of(tables, now_ms=now_ms), [*CHECKS])
     found, unknown = result.findings.collect(), result.unknown.collect()
     return [row.asDict(recursive=True) for row in found], [row.asDict(recursive=True) for row in unknown]

@@ -1,4 +1,4 @@
-"""Faults beyond the ten kinds: another outcome, a marker of nobody, records after the end, a cut file."""
+"""Faults beyond the ten kinds: another outcome, a stray marker, records after the end, a cut file."""
 
 from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.transaction_log import TransactionStateRecord
@@ -15,16 +15,21 @@ _OPEN = {1, 2, 3}  # Ongoing, PrepareCommit, PrepareAbort
 def wrong_outcome(ground: Ground) -> Planted:
     """A partition's marker says abort where the transaction was committed, or the other way round."""
     log, marker = _entry(ground, lambda log, entry: entry.is_marker and _has_data(log, entry))
+    marker.raw, committed = flipped_outcome(marker)
+    said = f"{_name(log)}: {_batch(marker)} says {'commit' if committed else 'abort'}"
+    return _planted(ground, log, marker, "markers", {"wrong_outcome"}, said)
+
+
+def flipped_outcome(marker: Entry) -> tuple[bytes, bool]:
+    """The marker's batch with the other outcome, and whether that is commit."""
     key = marker.batch().records[0].key or b""
     at = marker.raw.index(_KEY_LENGTH + key, 61) + len(key)
     raw = bytearray(marker.raw)
     raw[at] ^= 1
-    marker.raw = edited(bytes(raw))
-    said = f"{_name(log)}: {_batch(marker)} says {'commit' if raw[at] else 'abort'}"
-    return _planted(ground, log, marker, "markers", {"wrong_outcome"}, said)
+    return edited(bytes(raw)), bool(raw[at])
 
 
-def marker_of_nobody(ground: Ground) -> Planted:
+def marker_of_no_producer(ground: Ground) -> Planted:
     """A marker of a producer that has no transaction on this partition; its epoch is the current one."""
     log, sample = _entry(ground, lambda _, entry: entry.is_marker)
     here = {entry.producer[0] for entry in log.entries}
@@ -85,7 +90,7 @@ def cut_segment(ground: Ground) -> Planted:
 
 
 def _known_ms(ground: Ground) -> dict[int, int]:
-    """When the coordinator first told of each producer id."""
+    """When the coordinator first wrote of each producer id."""
     first: dict[int, int] = {}
     for log in ground.tree.of_topic(STATES):
         for entry in log.entries:
@@ -106,7 +111,7 @@ def _now(ground: Ground) -> dict[int, TransactionStateRecord]:
 
 EXTRA: dict[str, dict[str, Plant]] = {
     "wrong outcome": {"flipped": wrong_outcome},
-    "marker of nobody": {"current epoch": marker_of_nobody},
+    "marker of no producer": {"current epoch": marker_of_no_producer},
     "orphan": {"appended": orphan},
     "cut segment": {"mid-batch": cut_segment},
 }

@@ -11,6 +11,7 @@ from typing import Final
 from tests.audit.faults import blocks, files, producers, states
 from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
+from tests.audit.faults.groups import GROUPS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
 from tests.audit.faults.tree import METADATA, STATES, Tree
 
@@ -72,7 +73,9 @@ KINDS: Final[Mapping[str, Mapping[str, Plant]]] = {
     },
 }
 
-ALL: Final[Mapping[str, Mapping[str, Plant]]] = {**KINDS, **EXTRA}
+ALL: Final[Mapping[str, Mapping[str, Plant]]] = {**KINDS, **EXTRA, **GROUPS}
+BY_CHANCE: Final = (*KINDS, *EXTRA)
+"""Kinds for which any logs with transactions have a place."""
 
 
 @dataclass(frozen=True, slots=True)

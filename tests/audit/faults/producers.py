@@ -67,7 +67,7 @@ def double_marker(way: str, *, at_once: bool = False, fresh: bool = False) -> Pl
             f"{_name(log)} got {_batch(marker)} twice, the second time at offset {entry.header.base_offset}"
         )
         same = [each for each in log.entries if each.is_marker and each.producer == marker.producer]
-        # Of a time of its own, and without a version, it is nobody's copy.
+        # Of a time of its own, and without a version, it is no one's copy.
         rules = {"double", "without_transaction"} if fresh else {"double"}
         return _planted(ground, log, entry, "markers", rules, said, *same)
 
@@ -110,7 +110,7 @@ def regressed_marker(way: str) -> Plant:
 
 
 def foreign_id(way: str, *, transactional: bool = False) -> Plant:
-    """Data of a producer id that nobody was ever given: the first free one, or one far away."""
+    """Data of a producer id that no producer was ever given: the first free one, or one far away."""
 
     def plant(ground: Ground) -> Planted:
         log, sample = _data(ground, lambda *_: True)

@@ -24,6 +24,12 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def as_it_was(ours: Path) -> dict[Path, bytes]:
+    """The files of ours, before any test."""
+    return _files(ours)
+
+
+@pytest.fixture(scope="module")
 def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fixture.unpack(tmp_path_factory.mktemp("kafkas"))
 
@@ -40,11 +46,12 @@ def test_a_tree_is_written_as_it_was_read(ours: Path, kafkas: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "variant"), ALL, ids=IDS)
-def test_a_fault_is_planted_in_our_logs(kind: str, variant: str, ours: Path, tmp_path: Path) -> None:
-    before = _files(ours)
+def test_a_fault_is_planted_in_our_logs(
+    kind: str, variant: str, ours: Path, as_it_was: dict[Path, bytes], tmp_path: Path
+) -> None:
     (seeded,) = seed(ours, tmp_path / "copy", [(kind, variant)], Random(7))
-    assert _files(ours) == before
-    assert _files(tmp_path / "copy") != before
+    assert _files(ours) == as_it_was
+    assert _files(tmp_path / "copy") != as_it_was
     places = seeded.planted.places()
     assert places
     for path, position in places:

@@ -95,7 +95,8 @@ class Log:
         return entries[-1].header.end if entries else 0
 
     def find(self, base_offset: int) -> Entry | None:
-        return next((each for each in self.entries if each.header.base_offset == base_offset), None)
+        field = base_offset.to_bytes(8, "big", signed=True)  # the first of a batch
+        return next((each for each in self.entries if each.raw.startswith(field)), None)
 
     def index(self, entry: Entry) -> int:
         return next(index for index, each in enumerate(self.entries) if each is entry)

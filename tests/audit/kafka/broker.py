@@ -146,7 +146,7 @@ def fetch() -> None:
 
 @contextlib.contextmanager
 def running(home: Path, settings: str = "") -> Iterator[Broker]:
-    """A new broker, up; killed at the end if nobody stopped it."""
+    """A new broker, up; killed at the end if no test stopped it."""
     fetch()
     broker = Broker(home, settings)
     try:

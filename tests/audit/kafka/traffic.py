@@ -246,7 +246,7 @@ class Traffic:
         return producer
 
     def _await_aborted(self, topic: str, producer: Producer) -> None:
-        """The partition's log grows by a marker without anybody writing."""
+        """The partition's log grows by a marker without a producer that writes."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "-", "log_level": 0})
 
         def end() -> int:

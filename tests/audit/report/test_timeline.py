@@ -1,4 +1,4 @@
-"""What happened to a transactional id, told from its coordinator's records."""
+"""What happened to a transactional id, by its coordinator's records."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ FENCE = Fenced(9_000, "a new instance", 4_000, 0, "app-2")
 
 
 def row(offset: int, at_ms: int, state: str | None, **columns: Any) -> StateRow:
-    """A record of producer 4000, epoch 0, unless told otherwise."""
+    """A record of producer 4000, epoch 0, unless fields say otherwise."""
     return START._replace(offset=offset, position=offset * 100, at_ms=at_ms, state=state)._replace(**columns)
 
 

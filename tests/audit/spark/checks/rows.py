@@ -2,7 +2,7 @@
 
 Apart   each story has topics, producer ids, a partition of the coordinator's log and one of the metadata log
         of its own (by ``number``), so that one run of the checks looks at all of them and what it finds is
-        told apart.
+        distinguished.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ BEGAN_MS = 1_700_000_000_000
 
 
 class Story:
-    """One case: what it appends is sound unless it is told otherwise."""
+    """One case: what it appends is sound unless a field says otherwise."""
 
     def __init__(self, number: int) -> None:
         self.number = number

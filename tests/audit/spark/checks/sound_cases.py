@@ -58,6 +58,16 @@ def a_transaction_is_open_and_has_data(s: Story) -> None:
 
 
 @case()
+def offsets_of_a_group_are_written_from_sequence_0_on_in_each_transaction(s: Story) -> None:
+    for _ in range(3):
+        s.state("Ongoing", partitions=(s.number,), topics=("__consumer_offsets",))
+        s.data(topic="__consumer_offsets", partition=s.number, count=1, sequence=0)
+        s.state("PrepareCommit", partitions=(s.number,), topics=("__consumer_offsets",))
+        s.marker(topic="__consumer_offsets", partition=s.number)
+        s.state("CompleteCommit")
+
+
+@case()
 def a_topic_was_deleted_with_its_markers(s: Story) -> None:
     s.topic_event("created")
     s.transaction(written=(), marked=())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-_LOGS = ("__cluster_metadata", "__transaction_state")
+_LOGS = ("__cluster_metadata", "__transaction_state", "__consumer_offsets")
 _NAMES = list(CASES)
 
 
@@ -24,7 +24,7 @@ def _number(row: Any) -> int | None:
     if row.topic is not None:
         return int(row.topic[1:])
     if getattr(row, "transactional_id", None) is not None:
-        return int(row.transactional_id[1:])
+        return int(row.transactional_id[1:].partition("-")[0])
     return None
 
 
@@ -36,7 +36,7 @@ def verdict(spark: "SparkSession") -> dict[int | None, list[str]]:
 
 @pytest.fixture(scope="module")
 def dark_verdict(spark: "SparkSession") -> dict[int | None, list[str]]:
-    """The same of the stories that are told apart."""
+    """The same of the stories that are distinguished."""
     return _run(spark, apart=True)
 
 

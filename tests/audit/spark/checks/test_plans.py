@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.audit.spark.checks.group_cases import group
 from tests.audit.spark.checks.rows import IDS, Story, inputs
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def _faulty(spark: "SparkSession") -> "Inputs":
     story.marker(producer=3)
     story.data(epoch=1)
     story.data(producer=10**9)
+    copier = group(story, "a")
+    copier.transaction(10, producer=4)
+    copier.members("b")
+    copier.transaction(4, producer=5, member="b")
     story.copy_log("__cluster_metadata", 0, 2)
     story.copy_log("t0", 0, 2)[0]["crc"] = 7
     return inputs(spark, [story])

@@ -1,9 +1,10 @@
-"""The lasting products: who owned which producer ids, and what became of every transaction."""
+"""The lasting products: who owned which producer ids, what became of every transaction and commit."""
 
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.audit.spark.checks.group_cases import group
 from tests.audit.spark.checks.rows import Row, Story, inputs
 
 if TYPE_CHECKING:
@@ -70,3 +71,32 @@ def test_a_history_has_every_transaction_and_who_fenced_it(spark: "SparkSession"
         (None, 1, 1, 1, False, None, None),
     ]  # fmt: skip
     assert [row.ended_ms is None for row in rows] == [False, False, True]
+
+
+def test_committed_offsets_say_what_took_effect(spark: "SparkSession") -> None:
+    from fencepost.audit.tables.committed import committed_offsets
+
+    story = Story(0)
+    copier = group(story, "a")
+    copier.transaction(10)
+    copier.transaction(20, committed=False)
+    copier.open(0)
+    copier.pending(15, 0, "a")
+    copier.plain(12)
+    copier.end(0)
+    copier.plain(None)
+    copier.open(0)
+    copier.pending(30, 0, "a")
+    rows = committed_offsets(inputs(spark, [story])).orderBy("offset").collect()
+    assert [
+        (row.committed_offset, row.outcome, row.in_effect, row.previous_offset, row.group_generation)
+        for row in rows
+    ] == [
+        (10, "committed", True, None, 1),
+        (20, "aborted", False, None, 1),
+        (15, "committed", False, None, 1),
+        (12, "committed", True, 10, 1),
+        (None, "committed", True, 12, 1),
+        (30, None, False, None, 1),
+    ]
+    assert rows[0].effect_offset == rows[0].offset + 1

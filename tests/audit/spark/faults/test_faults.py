@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.audit.faults import campaign, engine
+from tests.audit.faults import campaign, cluster, engine
 from tests.audit.faults.campaign import Case
 from tests.audit.faults.cluster import OPEN_MS, unpacked
+from tests.audit.faults.groups import GROUPS
 from tests.audit.faults.kinds import KINDS, one_of_each
 from tests.audit.kafka import fixture
 
@@ -39,6 +40,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "fencepost": unpacked(home / "fencepost"),
         "kafka": fixture.unpack(home / "kafka"),
         WORN: fixture.unpack(home / "worn", fixture.WORN),
+        "groups": unpacked(home / "groups", cluster.GROUPS),
     }
 
 
@@ -50,7 +52,7 @@ def quick(spark: "SparkSession") -> "Iterator[SparkSession]":
 
 
 @pytest.mark.row("card.8")
-@pytest.mark.parametrize("source", [*SOURCES, WORN])
+@pytest.mark.parametrize("source", [*SOURCES, WORN, "groups"])
 def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], quick: "SparkSession") -> None:
     found, _ = engine.audit(quick, logs[source])
     assert not found
@@ -83,6 +85,20 @@ def test_faults_of_all_kinds_at_once_are_found_each_once(
     _audited(Case(number, "fencepost", faults=tuple(one_of_each(Random(number)))), logs, quick, tmp_path)
 
 
+def test_faults_of_groups_are_found_each_once(
+    logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+) -> None:
+    faults = tuple((kind, variant) for kind, variants in GROUPS.items() for variant in variants)
+    planted = _audited(Case(2, "groups", faults=faults), logs, quick, tmp_path)
+    assert len(planted.names) == len(GROUPS)
+
+
+def test_an_offset_of_an_aborted_transaction_is_found_in_kafkas_log(
+    logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+) -> None:
+    _audited(Case(1, "kafka", faults=(("aborted offset", "commit marker"),)), logs, quick, tmp_path)
+
+
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("number", SEEDS)
 def test_whatever_chance_plants_is_found_and_nothing_else(
@@ -91,9 +107,10 @@ def test_whatever_chance_plants_is_found_and_nothing_else(
     _audited(campaign.by_chance(number, source), logs, quick, tmp_path)
 
 
-def _audited(case: Case, logs: dict[str, Path], quick: "SparkSession", folder: Path) -> None:
+def _audited(case: Case, logs: dict[str, Path], quick: "SparkSession", folder: Path) -> campaign.Planted:
     planted = campaign.plant(case, logs[case.source], folder / "copy")
     assert planted is not None, "these logs have no place for it: another seed has"
     found, _ = engine.audit(quick, folder / "copy")
     complaints = campaign.complaints(planted, found)
     assert not complaints, "\n".join([*planted.said, *complaints])
+    return planted

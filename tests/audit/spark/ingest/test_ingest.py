@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.audit.decode import batches, local
+from fencepost.audit.decode.columns import TABLES_VERSION
 from fencepost.audit.decode.files import LOCAL
 from fencepost.audit.decode.plan import LogFile, list_files
 from fencepost.audit.source import pieces
@@ -261,10 +262,13 @@ def test_another_writer_and_other_versions_are_refused(spark: SparkSession, tmp_
         read(spark, str(audited.tables))
     audited.ingest()
     manifest = audited.tables / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"version":1', '"version":2', 1))
-    with pytest.raises(TablesRefused, match="version 2, expected 1"):
+    before = f'"version":{TABLES_VERSION}'
+    assert before in manifest.read_text()
+    manifest.write_text(manifest.read_text().replace(before, f'"version":{TABLES_VERSION + 1}', 1))
+    refused = f"version {TABLES_VERSION + 1}, expected {TABLES_VERSION}"
+    with pytest.raises(TablesRefused, match=refused):
         read(spark, str(audited.tables))
-    with pytest.raises(TablesRefused, match="version 2, expected 1"):
+    with pytest.raises(TablesRefused, match=refused):
         audited.ingest()
 
 

@@ -25,11 +25,11 @@ def test_a_transactional_ids_story(few: "SparkSession", fencepost_tables: str) -
     assert offsets == sorted(offsets)
 
 
-def test_nobody_knows_of_it(few: "SparkSession", fencepost_tables: str) -> None:
+def test_an_id_that_no_log_has(few: "SparkSession", fencepost_tables: str) -> None:
     from fencepost.audit.jobs import query
 
-    story = query.question(None, None, "nobody")(few, fencepost_tables, print)
-    assert list(story.lines()) == ["nobody: these logs know nothing of it"]
+    story = query.question(None, None, "unknown")(few, fencepost_tables, print)
+    assert list(story.lines()) == ["unknown: these logs know nothing of it"]
     assert story.exit_status == 1
 
 

@@ -1,4 +1,4 @@
-"""A watch tells each finding once; its exit status is what it told."""
+"""A watch prints each finding once; its exit status says what it printed."""
 
 import pytest
 
