@@ -9,7 +9,6 @@ import asyncio
 import gc
 import os
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ import uvloop
 
 from fencepost.bench.history import OK
 from fencepost.bench.load_client import PAUSE_S_MAX, Client, Course
-from fencepost.bench.process import Answer, write_answer
+from fencepost.bench.process import serve_async
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.records.types import BrokerEpoch, BrokerId
 
@@ -216,24 +215,17 @@ def machine_cpu_seconds() -> float:
     return (user + nice + system + interrupts + soft_interrupts) / TICKS_PER_SECOND
 
 
-async def _serve() -> None:
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    load: _Load | None = None
-    while line := await reader.readline():
-        command = msgspec.json.decode(line, type=Command)
-        try:
-            if isinstance(command, Setup):
-                load = _Load(command)
-                write_answer(Answer())
-            elif load is not None:
-                write_answer(Answer(await load.execute(command)))
-            else:
-                write_answer(Answer(error="Setup comes first"))
-        except (_Failed, OSError) as error:
-            write_answer(Answer(error=str(error)))
+class _Commands:
+    def __init__(self) -> None:
+        self._load: _Load | None = None
+
+    async def execute(self, command: Command) -> Any:
+        if isinstance(command, Setup):
+            self._load = _Load(command)
+            return None
+        if self._load is None:
+            raise _Failed("Setup comes first")
+        return await self._load.execute(command)
 
 
 def _collect_nothing() -> None:
@@ -245,4 +237,4 @@ def _collect_nothing() -> None:
 
 if __name__ == "__main__":
     _collect_nothing()
-    uvloop.run(_serve())
+    uvloop.run(serve_async(Command, _Commands().execute, (_Failed, OSError)))

@@ -4,9 +4,10 @@ It ends when its stdin does, so none outlives the command that started it, howev
 interpreter with ``-P`` and ``-E``: a ``fencepost/`` in the current directory or in PYTHONPATH is not used.
 """
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -95,6 +96,22 @@ def serve(commands: Any, execute: Callable[[Any], Any]) -> None:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(commands)
     for line in sys.stdin.buffer:
         write_answer(Answer(execute(decoder.decode(line))))
+
+
+async def serve_async(
+    commands: Any, execute: Callable[[Any], Awaitable[Any]], failures: tuple[type[Exception], ...]
+) -> None:
+    """As ``serve``, on an event loop that goes on between commands. ``failures`` become an answer's error."""
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(commands)
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    while line := await reader.readline():
+        try:
+            write_answer(Answer(await execute(decoder.decode(line))))
+        except failures as error:
+            write_answer(Answer(error=str(error)))
 
 
 def write_answer(answer: Answer) -> None:

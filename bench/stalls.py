@@ -14,6 +14,7 @@ from typing import Any, Final
 from fencepost.bench.own_cluster import OwnCluster
 from fencepost.bench.stalls_load import FULL, Load, Size
 from fencepost.cluster.console import table
+from fencepost.wire.dispatch import ListenerKind
 
 STALL_MS: Final = 50.0
 """What the bench fails at: a leader's heartbeat is due so often."""
@@ -25,10 +26,14 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """The figures, in the shape of the JSON, and which requests were refused, or not answered in time."""
+    """The figures, in the shape of the JSON, and which requests were refused, or not answered in time.
+
+    ``sent``: API keys, each with a listener that its largest request went to.
+    """
 
     figures: dict[str, Any]
     refused: dict[str, str]
+    sent: frozenset[tuple[int, ListenerKind]] = frozenset()
 
     @property
     def is_sound(self) -> bool:
@@ -40,8 +45,8 @@ def measure(own: OwnCluster, show: Show, size: Size = FULL) -> Stalled:
     """Load the cluster and ask its nodes for what held them. Raises Failed if it has no leader."""
     load = Load(own.cluster, size, show)
     asyncio.run(load.run())
-    found = {int(node.node_id): _stalls(node.config.metrics_port) for node in own.cluster.nodes}
-    return Stalled(figures(found, load.leaders), load.refused)
+    found = {int(node.node_id): stalls_of(node.config.metrics_port) for node in own.cluster.nodes}
+    return Stalled(figures(found, load.leaders), load.refused, frozenset(load.sent))
 
 
 def figures(found: dict[int, dict[str, float]], leaders: set[int]) -> dict[str, Any]:
@@ -69,7 +74,8 @@ def _longest(work: str, found: dict[int, dict[str, float]], nodes: Iterable[int]
     return max((found[node].get(work, 0.0) for node in nodes), default=0.0)
 
 
-def _stalls(port: int | None) -> dict[str, float]:
+def stalls_of(port: int | None) -> dict[str, float]:
+    """The longest time that each work held the loop of a node, in milliseconds, by its metrics port."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         shown: list[str] = answer.read().decode().splitlines()
     found = {}

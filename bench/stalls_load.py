@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fencepost.bench.stalls_batches import batch, records_cases
+from fencepost.bench.stalls_keys import NEVER_ANSWERED, VERSIONS, worst
 from fencepost.cluster.console import Failed
 from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.cluster.state import find_leader
@@ -22,13 +23,14 @@ from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
 from fencepost.coordinator.transaction_server import ADDED_MAX
 from fencepost.records.transaction_log import TopicPartitions
-from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
-from fencepost.wire.dispatch import Api
+from fencepost.wire.connection import SOFTWARE, Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.dispatch import BROKER, CONTROLLER, Api, ListenerKind
 from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k01_fetch import FETCH, READ_COMMITTED, Fetch, FetchPartition
 from fencepost.wire.k02_list_offsets import LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
 from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
+from fencepost.wire.k18_api_versions import API_VERSIONS
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
@@ -44,6 +46,7 @@ from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS, ConfigResource
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS, DescribeProducers
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.registry import APIS
 from fencepost.wire.schema import LOOKED_UP_ELEMENTS_MAX
 
 TARGET: Final = "target"
@@ -98,6 +101,8 @@ class Load:
         self._home = self._leader = -1
         self.leaders: set[int] = set()
         """Node ids that have led."""
+        self.sent: set[tuple[int, ListenerKind]] = set()
+        """API keys with a listener that served them."""
         self.refused: dict[str, str] = {}
         """By the request: why it was refused, or not answered."""
 
@@ -109,6 +114,7 @@ class Load:
                 await step()
             await self._begin_transactions()
             await self._end_transactions()
+            await self._send_every_key()
             await self._ask(DELETE_TOPICS, DeleteTopics(names=tuple(self._topics)))
             await asyncio.sleep(2.0)  # the brokers follow
         finally:
@@ -140,6 +146,37 @@ class Load:
         if listener is None:
             raise Failed(f"node {node_id} has no client listener")
         return await Connection.open(listener.address.host, listener.address.port)
+
+    async def _send_every_key(self) -> None:
+        """The largest request of each key, to each listener that serves it, of a leader and a follower."""
+        requests = worst(self._cluster.cluster_id)
+        others = [int(each.node_id) for each in self._cluster.nodes if int(each.node_id) != self._leader]
+        for node_id in (self._leader, *others[:1]):
+            config = self._cluster.node(node_id).config
+            for kind, listener in (
+                (BROKER, config.client_listener),
+                (CONTROLLER, config.controller_listener),
+            ):
+                for api in APIS.values():
+                    if kind in api.listeners and listener is not None:
+                        self._show(f"{api.name}, the largest, to {listener.name} of node {node_id}")
+                        await self._send(listener.address, api, requests[api.key])
+                        self.sent.add((api.key, kind))
+
+    async def _send(self, address: tuple[str, int], api: Api[Any, Any], request: Any) -> None:
+        """Whatever comes of it."""
+        client = await Connection.open(*address)
+        version = VERSIONS.get(api.key)
+        try:
+            if api.key in NEVER_ANSWERED:
+                client.send_nowait(api, request)
+                await client.call(API_VERSIONS, SOFTWARE, timeout_s=REQUEST_SECONDS)
+            else:
+                await client.call(api, request, version=version, timeout_s=REQUEST_SECONDS)
+        except (ApiError, ConnectionLost, RequestTimeout) as error:
+            self._show(f"{api.name}: {error}"[:200])
+        finally:
+            client.close()
 
     async def _ask(
         self, api: Api[Any, Any], request: Any, what: str = "", *, version: int | None = None, at: int = -1
@@ -197,13 +234,13 @@ class Load:
     def _wide_produces(self) -> list[Produce]:
         indexes = range(self._size.wide_partitions)
         return [
-            Produce(None, -1, 60_000, tuple(PartitionData(name, index, batch(1)) for index in indexes), 11)
+            Produce(None, -1, 60_000, tuple(PartitionData(name, index, batch(1)) for index in indexes))
             for name in self._wide
         ]
 
     def _produced(self, *batches: bytes) -> Produce:
         rows = tuple(PartitionData(TARGET, index, records) for index, records in enumerate(batches))
-        return Produce(None, -1, 60_000, rows, 11)
+        return Produce(None, -1, 60_000, rows)
 
     async def _produce(self) -> None:
         for what, batches in records_cases(TARGET_PARTITIONS):
@@ -211,7 +248,7 @@ class Load:
         for each in self._wide_produces():
             await self._ask(PRODUCE, each, "to 2,000 partitions", at=self._home)
         unknown = tuple(PartitionData(f"no-{index}", 0, batch(1)) for index in range(ELEMENTS // 2))
-        request = Produce(None, -1, 60_000, unknown, 11)
+        request = Produce(None, -1, 60_000, unknown)
         await self._ask(PRODUCE, request, "to 4,995 unknown topics", at=self._home)
 
     def _every(self, most: int) -> list[tuple[str, int]]:
@@ -228,14 +265,14 @@ class Load:
         )
         for isolation in (0, READ_COMMITTED):
             for what, wanted in (("of many", rows), ("out of range", at_end), ("of unknown topics", unknown)):
-                request = Fetch(-1, 0, 1, 1 << 30, isolation, 0, -1, wanted, 12)
+                request = Fetch(-1, 0, 1, 1 << 30, isolation, 0, -1, wanted)
                 await self._ask(FETCH, request, what, version=12, at=self._home)
         large = tuple(
             FetchPartition(TARGET, None, index, -1, 0, -1, -1, 1 << 30) for index in range(TARGET_PARTITIONS)
         )
-        request = Fetch(-1, 0, 1, 1 << 30, 0, 0, -1, large, 12)
+        request = Fetch(-1, 0, 1, 1 << 30, 0, 0, -1, large)
         await self._ask(FETCH, request, "of all bytes", version=12, at=self._home)
-        parked = Fetch(-1, PARKED_MS, 1 << 30, 1 << 30, 0, 0, -1, rows, 12)
+        parked = Fetch(-1, PARKED_MS, 1 << 30, 1 << 30, 0, 0, -1, rows)
         self._show("Fetch that is parked")
         other = await self._connect(self._home)
         try:

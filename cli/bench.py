@@ -7,10 +7,9 @@ with Kafka's frames over TCP, and counts from the history of every attempt (see
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import click
@@ -30,8 +29,9 @@ from fencepost.bench.own_cluster import (
     temporary_broker,
     workspace,
 )
-from fencepost.cli.cluster import NODES_DEFAULT
-from fencepost.cli.output import JSON, Command, echo_json, format_option
+from fencepost.cli.bench_groups import groups
+from fencepost.cli.bench_options import counts, interruptible, own_cluster_options
+from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import find_target
 from fencepost.cluster.console import WrongUsage, progress, table
 from fencepost.cluster.local_cluster import free_port
@@ -42,45 +42,6 @@ KILLS_MAX: Final = 10_000
 SECONDS_MAX: Final = 3600.0
 FAILOVER_NODES_MIN: Final = 3
 OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
-
-
-def _counts(most: int) -> Callable[[click.Context, click.Parameter, str], tuple[int, ...]]:
-    """Reads N[,N..], each from 1 to ``most``."""
-
-    def read(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
-        try:
-            counts = tuple(int(each) for each in value.split(","))
-        except ValueError:
-            counts = ()
-        if not counts or not all(1 <= count <= most for count in counts):
-            raise click.BadParameter(
-                f"expected N[,N..], each from 1 to {most}, got {value!r}", context, option
-            )
-        return counts
-
-    return read
-
-
-def _own_cluster_options(command: Command) -> Command:
-    for option in (
-        click.option(
-            "--dir",
-            "directory",
-            type=click.Path(path_type=Path),
-            help="Make the cluster here, and leave it there, ended.  [default: a temporary folder]",
-        ),
-        click.option("--port", type=int, help="Client port of node 1.  [default: one that is free]"),
-        click.option(
-            "--nodes",
-            "node_count",
-            type=int,
-            default=NODES_DEFAULT,
-            show_default=True,
-            help="How many nodes.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 _history_option = click.option(
@@ -95,10 +56,13 @@ def bench() -> None:
     """Measure a cluster that is made for it."""
 
 
+bench.add_command(groups)
+
+
 @bench.command()
 @click.option(
     "--clients",
-    callback=_counts(CLIENTS_MAX),
+    callback=counts(CLIENTS_MAX),
     default="1,8,64,256",
     show_default=True,
     help="N[,N..]: one row each.",
@@ -114,7 +78,7 @@ def bench() -> None:
     "--bootstrap-controller", help="HOST:PORT[,..]: load this cluster instead. Its quota is what it is."
 )
 @_history_option
-@_own_cluster_options
+@own_cluster_options
 @format_option
 def allocate(
     clients: tuple[int, ...],
@@ -135,7 +99,7 @@ def allocate(
         raise WrongUsage(
             "--bootstrap-controller names a cluster that runs; --dir and --port are for a new one"
         )
-    with _interruptible(), workspace(directory) as work, progress() as show:
+    with interruptible(), workspace(directory) as work, progress() as show:
         file = new_history(work, history)
         if bootstrap_controller is not None:
             running = _running_subject(find_target(work, bootstrap_controller, None))
@@ -168,7 +132,7 @@ def allocate(
 )
 @click.option("--clients", type=click.IntRange(1, 256), default=16, show_default=True)
 @_history_option
-@_own_cluster_options
+@own_cluster_options
 @format_option
 def failover(
     kills: int,
@@ -188,7 +152,7 @@ def failover(
     """
     if node_count < FAILOVER_NODES_MIN:
         raise WrongUsage(f"--nodes {node_count}: a majority must be left without the leader, so 3 or more")
-    with _interruptible(), workspace(directory) as work, progress() as show:
+    with interruptible(), workspace(directory) as work, progress() as show:
         file = new_history(work, history)
         with own_cluster(work, node_count, port, directory) as own:
             number = signal.Signals[f"SIG{signal_name}"]
@@ -203,14 +167,14 @@ def failover(
 @bench.command()
 @click.option(
     "--producers",
-    callback=_counts(bench_transactions.PRODUCERS_MAX),
+    callback=counts(bench_transactions.PRODUCERS_MAX),
     default="1,8",
     show_default=True,
     help="N[,N..]: how many at a time.",
 )
 @click.option(
     "--messages",
-    callback=_counts(bench_transactions.MESSAGES_MAX),
+    callback=counts(bench_transactions.MESSAGES_MAX),
     default="1,100",
     show_default=True,
     help="N[,N..]: in one transaction. One row for each pair.",
@@ -223,7 +187,7 @@ def failover(
     help="Of load, per row, on the cluster and on the mock.",
 )
 @click.option("--bootstrap-server", help="HOST:PORT[,..]: load this cluster instead of a new one.")
-@_own_cluster_options
+@own_cluster_options
 @format_option
 def transactions(
     producers: tuple[int, ...],
@@ -242,7 +206,7 @@ def transactions(
     """
     if bootstrap_server is not None and (directory is not None or port is not None):
         raise WrongUsage("--bootstrap-server names a cluster that runs; --dir and --port are for a new one")
-    with _interruptible(), workspace(directory) as work, progress() as show:
+    with interruptible(), workspace(directory) as work, progress() as show:
         measured = bench_transactions.measure(
             producers,
             messages,
@@ -268,7 +232,7 @@ def transactions(
 
 
 @bench.command()
-@_own_cluster_options
+@own_cluster_options
 @format_option
 def stalls(node_count: int, port: int | None, directory: Path | None, output_format: str) -> int:
     """The longest CPU time that a request, or other work, held a node's event loop, at the limits of each.
@@ -278,7 +242,7 @@ def stalls(node_count: int, port: int | None, directory: Path | None, output_for
     """
     quiet = ("log.level=warning",)
     with (
-        _interruptible(),
+        interruptible(),
         workspace(directory) as work,
         progress() as show,
         own_cluster(work, node_count, port, directory, quiet) as own,
@@ -353,19 +317,3 @@ def _print_failed_over(figures: Mapping[str, Any], signal_name: str) -> None:
     }
     click.echo(f"\np50 {figures['p50_ms']:.1f} ms, p90 {figures['p90_ms']:.1f} ms")
     click.echo(", ".join(f"{name} {count}" for name, count in found.items()))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """TERM and HUP end a bench as Ctrl-C does: its cluster with it."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, _interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, disposition in zip(numbers, before, strict=True):
-            signal.signal(number, disposition)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -185,7 +185,7 @@ def test_a_folder_that_holds_a_cluster_is_left_alone(
 
 @pytest.mark.slow
 def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
-    words = ("--producers", "1,2", "--messages", "1,5", "--seconds", 1, "--port", cluster_port())
+    words = ("--producers", "1,2", "--messages", "1,5", "--seconds", 0.3, "--port", cluster_port())
     document = fencepost_json("bench", "transactions", *words)
     assert set(document) == {"rows", "baseline"}
     for rows in document.values():

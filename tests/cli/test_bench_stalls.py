@@ -10,9 +10,12 @@ from fencepost.bench import stalls as bench_stalls
 from fencepost.bench import stalls_load
 from fencepost.bench.own_cluster import own_cluster
 from fencepost.bench.stalls import STALL_MS, Stalled, figures, lines
+from fencepost.bench.stalls_keys import VERSIONS, worst
 from fencepost.bench.stalls_load import SMALL
 from fencepost.cluster.console import Failed
+from fencepost.wire.registry import APIS
 from tests.ports import cluster_port
+from tests.wire.sample_messages import SAMPLES
 
 FOUND = {1: {"Fetch": 3.0, "turn": 7.0}, 2: {"Fetch": 5.0}, 3: {"turn": 9.0, "received": 4.0}}
 
@@ -67,3 +70,22 @@ def test_each_request_is_served(tmp_path: Path) -> None:
     works = {row["work"] for row in stalled.figures["rows"]}
     assert {"Produce", "record validation"} <= works
     assert not stalled.refused
+    assert stalled.sent == {(key, kind) for key, api in APIS.items() for kind in api.listeners}
+
+
+def test_every_api_has_a_request_that_is_as_large_as_it_may_be() -> None:
+    """It is legal on the wire, and larger than the sample unless the API's requests are only numbers."""
+    requests = worst("the-cluster")
+    assert requests.keys() == APIS.keys(), "a key without its worst request: add one to bench/stalls_keys.py"
+    for key, request in requests.items():
+        api = APIS[key]
+        version = VERSIONS.get(key, api.versions[-1])
+        body = api.encode_request(version, request)
+        assert len(body) <= api.request_bytes_max, api.name
+        api.decode_request(version, memoryview(body))
+        sample = api.encode_request(api.versions[-1], SAMPLES[key][0])
+        assert len(body) > 8 * len(sample) or key in FIXED, f"{api.name}: {len(body)} bytes"
+
+
+FIXED = {20021, 20057, 20066, 60, 63, 64, 67}
+"""APIs whose requests hold numbers, or words from a list."""

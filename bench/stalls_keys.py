@@ -1,0 +1,167 @@
+"""Of each API key a request as large as its limits let it be, sent to every listener that serves the key.
+
+What the steps of bench/stalls_load.py send is larger in what it looks up; this is larger in what is read,
+decided and refused. Whether such a request is refused or its connection closed does not matter: it must not
+stall.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fencepost.controller.brokers import Endpoint, Feature, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.groups import offset_messages as offsets
+from fencepost.controller.groups.describe import DescribeGroups, ListGroups
+from fencepost.controller.groups.heartbeat import HeartbeatGroup
+from fencepost.controller.groups.joining import JoinGroup
+from fencepost.controller.groups.leaving import LeaveGroup, Leaver
+from fencepost.controller.groups.syncing import SyncGroup
+from fencepost.controller.producer_ids import AllocateProducerIds
+from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
+from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.records.transaction_log import TopicPartitions
+from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId
+from fencepost.wire.auth import TOKEN_BYTES_MAX
+from fencepost.wire.k00_produce import PartitionData, Produce
+from fencepost.wire.k01_fetch import Fetch, FetchPartition
+from fencepost.wire.k02_list_offsets import LATEST, ListOffsets, OffsetQuery
+from fencepost.wire.k03_metadata import Metadata, TopicQuery
+from fencepost.wire.k10_find_coordinator import TRANSACTION, FindCoordinator
+from fencepost.wire.k17_sasl_handshake import SaslHandshake
+from fencepost.wire.k18_api_versions import ApiVersions
+from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpoch
+from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers
+from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
+from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
+from fencepost.wire.k55_describe_quorum import DescribeQuorum
+from fencepost.wire.k55_describe_quorum import TopicPartitions as QuorumPartitions
+from fencepost.wire.k60_describe_cluster import DescribeCluster
+from fencepost.wire.k61_describe_producers import DescribeProducers
+from fencepost.wire.k20021_migrate import Migrate
+from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
+from fencepost.wire.k20027_force_markers import ForceMarkers
+from fencepost.wire.k20037_prove_secret import FIELD_BYTES_MAX, ProveSecret
+from fencepost.wire.k20057_log_levels import AskLogLevels
+from fencepost.wire.k20065_explain_transaction import ExplainTransaction
+from fencepost.wire.k20066_list_set_aside import ListSetAside
+
+LOOKED_UP: Final = 2_490  # topics with a partition each, of requests that look each of them up
+LISTED: Final = 4_990  # names alone, of such requests
+ID_BYTES: Final = 394
+SUBSCRIPTION_BYTES: Final = 50_000
+PRODUCER: Final = ProducerId(1 << 40)
+STRANGER: Final = BrokerId(1_000_000)  # a broker that no cluster has
+
+NEVER_ANSWERED: Final = frozenset((20024,))
+
+
+def topic(number: int) -> str:
+    """A name of 249 characters that no topic has."""
+    return f"{number:06}".ljust(249, "n")
+
+
+def transactional_id(number: int) -> str:
+    """An id of 400 bytes that none has."""
+    return f"{number:06}".ljust(ID_BYTES + 6, "i")
+
+
+def worst(cluster_id: str) -> Mapping[int, Any]:
+    """A request by API key; one of each."""
+    return {**_of_clients(), **_of_groups(), **_of_nodes(cluster_id)}
+
+
+def _of_clients() -> dict[int, Any]:
+    topics = tuple(map(topic, range(LISTED)))
+    looked_up = topics[:LOOKED_UP]
+    ids = tuple(map(transactional_id, range(LISTED)))
+    added = tuple(TopicPartitions(each, (0, 1, 2, 3, 4, 5)) for each in looked_up)
+    text = "x" * 32_000
+    return {
+        0: Produce(None, -1, 1_000, tuple(PartitionData(each, 0, b"") for each in topics)),
+        1: Fetch(
+            -1, 0, 1, 1, 0, 0, -1,
+            tuple(FetchPartition(each, None, 0, -1, 0, -1, -1, 1) for each in looked_up),
+        ),
+        2: ListOffsets(tuple(OffsetQuery(each, 0, LATEST) for each in looked_up)),
+        3: Metadata(tuple(map(TopicQuery, topics)), allow_auto_topic_creation=False),
+        10: FindCoordinator(TRANSACTION, ids),
+        17: SaslHandshake(text),
+        18: ApiVersions(text, text),
+        19: CreateTopics(tuple(NewTopic(each, 4, 1) for each in looked_up)),
+        20: DeleteTopics(looked_up),
+        22: InitProducerId(ids[0], 600_000),
+        23: OffsetForLeaderEpoch(tuple(EpochQuery(each, 0, 0) for each in looked_up)),
+        24: AddPartitionsToTxn((AddPartitions(ids[0], PRODUCER, 0, added),), batched=False),
+        26: EndTxn(ids[0], PRODUCER, 0, committed=True),
+        27: WriteTxnMarkers(
+            tuple(
+                TxnMarker(PRODUCER + each, 0, False, ((name, (0,)),), 0) for each, name in enumerate(topics)
+            )
+        ),
+        32: DescribeConfigs(
+            tuple(ConfigResource(TOPIC_RESOURCE, each) for each in topics[:RESOURCES_MAX])
+        ),
+        36: SaslAuthenticate(bytes(TOKEN_BYTES_MAX)),
+        61: DescribeProducers(tuple((each, (0,)) for each in looked_up)),
+        65: DescribeTransactions(ids),
+        66: ListTransactions((), tuple(map(ProducerId, range(19_000)))),
+    }  # fmt: skip
+
+
+def _of_groups() -> dict[int, Any]:
+    topics = tuple(map(topic, range(LISTED)))
+    parts = tuple((each, 0) for each in topics[:LOOKED_UP])
+    committed = tuple(offsets.OffsetToCommit(each, 0, 1, metadata="m" * 1_300) for each in topics[:LOOKED_UP])
+    return {
+        8: offsets.CommitOffsets("group", committed),
+        9: offsets.FetchOffsets((offsets.GroupQuery("group", parts),)),
+        11: JoinGroup("group", 6_000, 6_000, "", "consumer", (("range", bytes(SUBSCRIPTION_BYTES)),)),
+        12: HeartbeatGroup("g" * ID_BYTES, 1, "m" * ID_BYTES),
+        13: LeaveGroup("group", tuple(Leaver(each) for each in topics)),
+        14: SyncGroup("group", 1, "member", assignments=tuple((each, b"") for each in topics)),
+        15: DescribeGroups(topics),
+        16: ListGroups(topics[:200]),
+        25: offsets.AddOffsets(transactional_id(0), PRODUCER, 0, "g" * ID_BYTES),
+        28: offsets.CommitTransactionOffsets(transactional_id(0), "group", PRODUCER, 0, committed),
+        42: offsets.DeleteGroups(topics),
+        47: offsets.DeleteOffsets("group", parts),
+    }
+
+
+def _of_nodes(cluster_id: str) -> dict[int, Any]:
+    topics = tuple(map(topic, range(LISTED)))
+    endpoints = tuple(Endpoint(f"E{number}", "h" * 255, 9092) for number in range(16))
+    features = tuple(Feature(f"{number}".ljust(250, "f"), 0, 1) for number in range(100))
+    return {
+        55: DescribeQuorum((QuorumPartitions("__cluster_metadata", tuple(range(10_000))),)),
+        60: DescribeCluster(include_fenced_brokers=True),
+        62: RegisterBroker(
+            broker_id=STRANGER,
+            cluster_id=cluster_id,
+            incarnation_id=uuid.uuid4(),
+            directory_id=uuid.uuid4(),
+            endpoints=endpoints,
+            features=features,
+        ),
+        63: Heartbeat(STRANGER, BrokerEpoch(1), current_metadata_offset=Offset(0)),
+        64: UnregisterBroker(STRANGER),
+        67: AllocateProducerIds(STRANGER, BrokerEpoch(1)),
+        20021: Migrate(command="status"),
+        20024: AnnouncePartitions(
+            tuple(Announcement(PRODUCER, 0, 1, ((each, (0,)),)) for each in topics)
+        ),
+        20027: ForceMarkers(transactional_id(0)),
+        20037: ProveSecret(
+            NodeId(1), "c" * FIELD_BYTES_MAX, "r" * FIELD_BYTES_MAX, bytes(FIELD_BYTES_MAX), b""
+        ),
+        20057: AskLogLevels(log_level=2**15),
+        20065: ExplainTransaction(transactional_id(0)),
+        20066: ListSetAside(),
+    }  # fmt: skip
+
+
+VERSIONS: Final[Mapping[int, int]] = {0: 11, 1: 12, 24: 3}
+"""Where the newest version cannot say the request: topics by name, one transaction of a client."""
