@@ -2,7 +2,8 @@
 
 ``make simulate SEEDS=1000 FROM=0``, or ``python -m tests.simulation --seeds 1000 --from 0``; with
 ``--upgrade`` the clusters upgrade from ZooKeeper meanwhile, with ``--transactions`` producers and brokers
-are around them.
+are around them, with ``--groups`` members of a group, whose coordinator fails at every step of what they
+request (``--seconds`` bounds that).
 Exit status: 0 every invariant held and every storm was survived, 1 not.
 """
 
@@ -11,10 +12,13 @@ import time
 
 import click
 
+from tests.simulation.group_loops import GroupLoops
 from tests.simulation.simulation import Failed, Simulation
 from tests.simulation.storms import (
+    FAILOVERS_S_MAX,
     STORM_S,
     Storm,
+    weather_the_failovers,
     weather_the_storm,
     weather_the_transactions,
     weather_the_upgrade,
@@ -26,17 +30,29 @@ from tests.simulation.upgrade import UpgradeSimulation
 @click.command()
 @click.option("--seeds", default=100, envvar="SEEDS", show_default=True, help="How many.")
 @click.option("--from", "first", default=0, envvar="FROM", show_default=True, help="The first seed.")
-@click.option("--seconds", default=STORM_S, show_default=True, help="Virtual seconds of storm.")
+@click.option("--seconds", type=float, help="Virtual seconds of storm.  [default: 10, --groups: 300]")
 @click.option("--upgrade", is_flag=True, help="Clusters that upgrade from ZooKeeper.")
 @click.option("--transactions", is_flag=True, help="Clusters with transactional producers.")
+@click.option("--groups", is_flag=True, help="Clusters with a group whose coordinator fails.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
-def main(seeds: int, first: int, seconds: float, upgrade: bool, transactions: bool, quiet: bool) -> None:
+def main(
+    seeds: int,
+    first: int,
+    seconds: float | None,
+    upgrade: bool,
+    transactions: bool,
+    groups: bool,
+    quiet: bool,
+) -> None:
     """Run seeded storms against the real Raft core under virtual time."""
     failed: list[int] = []
     began = time.monotonic()
     for seed in range(first, first + seeds):
         try:
-            sim = _weather(seed, seconds, upgrade, transactions)
+            if groups:
+                sim: Simulation = weather_the_failovers(seed, seconds or FAILOVERS_S_MAX)
+            else:
+                sim = _weather(seed, seconds or STORM_S, upgrade, transactions)
         except Failed as failure:
             failed.append(seed)
             click.echo(f"seed {seed} {Storm.of(seed).name} FAILED\n{failure}\n")
@@ -78,6 +94,12 @@ def _summary(sim: Simulation) -> str:
             f"{counts.get('ended', 0)} transactions ended, {counts.get('recoveries', 0)} recoveries, "
             f"{counts.get('producers died', 0)} producers died, {counts.get('marked', 0)} markers, "
             f"{len(sim.ledger.transactions.owners)} producer ids, "
+        )
+    if isinstance(sim, GroupLoops):
+        said += (
+            f"{sum(sim.failovers.counts.values())} failovers at steps, {len(sim.failovers.missing)} missing, "
+            f"{sim.facts.counts['joins']} joins, {sim.facts.counts['commits']} commits, "
+            f"{sim.facts.counts['ends']} transactions of offsets, "
         )
     return f"{said}digest {sim.digest[:12]}"
 

@@ -4,7 +4,7 @@ A batch is there whole, at the offset and in the epoch that it got when it was a
 superseded is there; what is missing is missing because a snapshot took its place, and says so.
 """
 
-from fencepost.records.batch import stamp
+from fencepost.records.batch import decode_batch, stamp
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import Archive
 from tests.simulation.invariants import require
@@ -16,9 +16,11 @@ def committed_batches(ledger: Ledger) -> dict[Log, dict[int, bytes]]:
     batches: dict[Log, dict[int, bytes]] = {log: {} for log in Log}
     for seen in ledger.entries.values():
         if seen.applied and seen.entry is not None:
+            ends = list(seen.before.log_ends)
             for log, batch in seen.entry.batches:
-                base = seen.before.log_end(log)
-                batches[log][base] = stamp(batch, Offset(base), Term(seen.after.controller_epoch))
+                base = Offset(ends[log])
+                batches[log][base] = stamp(batch, base, Term(seen.after.controller_epoch))
+                ends[log] = decode_batch(batches[log][base])[0].end
     return batches
 
 

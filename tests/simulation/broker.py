@@ -25,6 +25,7 @@ from fencepost.controller.transactions.describe import DescribeTransactionsAnswe
 from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerId, ImageVersion, NodeId, ProducerId
+from fencepost.wire.k00_produce import Produce
 from fencepost.wire.k27_write_txn_markers import TxnMarker, WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
 from tests.simulation.agenda import Agenda
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tests.simulation.coordinator import Coordinator
 
 TOPIC: Final = "orders"
-PRODUCE_VERSION: Final = 10  # librdkafka's
+SENT: Final = Produce(None, -1, 0, (), knows_abortable=False)  # version 10, as librdkafka's
 VERIFY_PATIENCE_S: Final = 0.5
 Told = Callable[[Any], None]
 
@@ -114,7 +115,7 @@ class Broker:
         if not self._is_up or life != self._life:
             return
         if code != ErrorCode.NONE:
-            told(verdict(code, PRODUCE_VERSION))
+            told(verdict(code, SENT))
         else:
             self._append(partition, batch, guard, told)
 
@@ -262,7 +263,7 @@ def _code(answer: Any) -> ErrorCode:
 
 def _why_old(code: ErrorCode) -> ErrorCode:
     """Of an epoch older than the partition's: timed out and abortable, or fenced (row 588.4)."""
-    told = verdict(code, PRODUCE_VERSION)
+    told = verdict(code, SENT)
     abortable = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     later = ErrorCode.NOT_ENOUGH_REPLICAS
     return told if told in (*abortable, later) else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -131,7 +131,7 @@ class Program:
     transactional_id: str = "payments"
     pair: Pair = NO_NODE
     timeout_ms: int = TIMEOUT_MS
-    end_version: int = 1
+    bumps_epoch: bool = False
 
     def __post_init__(self) -> None:
         self._sequences: dict[Place, int] = {}
@@ -194,10 +194,13 @@ class Program:
     def ending(self, committed: bool) -> Letter:
         """EndTxn, not sent yet."""
         self.desk.sim.ledger.fact(Asked(self.purpose, committed))
-        return Letter(self.desk, EndTxn(self.transactional_id, *self.pair, committed, self.end_version))
+        request = EndTxn(
+            self.transactional_id, *self.pair, committed, knows_abortable=False, bumps_epoch=self.bumps_epoch
+        )
+        return Letter(self.desk, request)
 
     def end(self, committed: bool) -> Any:
-        """EndTxn: None from below version 5, the next pair from version 5 on."""
+        """EndTxn: None, or the next pair if it bumps the epoch."""
         answer = self.ending(committed).deliver().answer()
         if isinstance(answer, EndTxnAnswer):
             self._became((answer.producer_id, answer.producer_epoch))

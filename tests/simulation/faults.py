@@ -104,6 +104,15 @@ class Faults:
                 self._sim.network.cut(source, target)
         self._sim.network.unblock(pairs)
 
+    def cut_off(self, node: NodeId, seconds: float) -> None:
+        """No voter hears that one, nor it any of them. Clients still reach it."""
+        others = [each for each in sorted(self._sim.processes) if each != node]
+        pairs = [(node, each) for each in others] + [(each, node) for each in others]
+        self._sim.said(f"{node} is cut off")
+        self._sim.network.block(pairs)
+        self._blocks.append(pairs)
+        self._sim.agenda.after(seconds, self._reconnect, pairs, False)
+
     # -- processes --------------------------------------------------------------------------------
 
     def _crash(self) -> None:

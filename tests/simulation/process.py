@@ -371,6 +371,7 @@ class Process:
             self._metrics,
             Acls(),
             dict,
+            call_later=lambda _seconds, _call: None,  # for Metadata alone, which no simulated client sends
             zookeeper=self._zookeeper(life),
             clock=self.clock,
             reach=self._reach,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tests.controller.notes import known
+from tests.simulation.group_loops import GroupLoops
 from tests.simulation.levels import LevelSimulation
 from tests.simulation.simulation import Simulation
 from tests.simulation.transactions import TransactionSimulation
@@ -11,6 +13,7 @@ from tests.simulation.weather import KINDS, Weather, weather_of
 
 STORM_S: Final = 10.0
 UPGRADE_S: Final = 12.0
+FAILOVERS_S_MAX: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,24 @@ def weather_the_transactions(
     return sim
 
 
+def weather_the_failovers(seed: int, seconds_max: float = FAILOVERS_S_MAX) -> GroupLoops:
+    """Members of a group commit while its coordinator fails at every step of what they request."""
+    with GroupLoops(seed) as sim:
+        sim.run_through(seconds_max)
+        sim.heal()
+        sim.demand_stability()
+        sim.demand_commits()
+        sim.demand_progress()
+    return sim
+
+
 def weather_the_levels(seed: int, storm_s: float = STORM_S) -> LevelSimulation:
     """As ``weather_the_storm``, for voters of two versions whose log level is raised meanwhile."""
     storm = Storm.of(seed)
-    with LevelSimulation(seed, storm.node_count, storm.weather, initial_voters=storm.initial_voters) as sim:
+    with (
+        known(),
+        LevelSimulation(seed, storm.node_count, storm.weather, initial_voters=storm.initial_voters) as sim,
+    ):
         sim.run(storm_s)
         sim.heal()
         sim.finish()

@@ -25,9 +25,9 @@ def desk() -> Iterator[Desk]:
         yield desk
 
 
-def begun(desk: Desk, *, timeout_ms: int = TIMEOUT_MS, end_version: int = 1) -> Program:
+def begun(desk: Desk, *, timeout_ms: int = TIMEOUT_MS, bumps_epoch: bool = False) -> Program:
     """A program with one batch in an open transaction."""
-    program = Program(desk, timeout_ms=timeout_ms, end_version=end_version)
+    program = Program(desk, timeout_ms=timeout_ms, bumps_epoch=bumps_epoch)
     program.identify()
     program.begin()
     program.write(PLACE)
@@ -54,7 +54,7 @@ def test_a_delayed_end_of_v1_ends_the_next_transaction(desk: Desk) -> None:
 
 def test_a_delayed_end_of_v2_ends_nothing(desk: Desk) -> None:
     """The same with EndTxn v5: each end bumps the epoch, so a late one is told what became of its own."""
-    program = begun(desk, end_version=5)
+    program = begun(desk, bumps_epoch=True)
     late = program.ending(committed=True)
     assert program.end(committed=True).producer_epoch == 1
     desk.settle("payments")

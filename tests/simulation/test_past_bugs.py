@@ -33,9 +33,9 @@ def desk() -> Iterator[Desk]:
         yield desk
 
 
-def at_the_last_epoch(desk: Desk, *, timeout_ms: int = 60_000, end_version: int = 1) -> Program:
+def at_the_last_epoch(desk: Desk, *, timeout_ms: int = 60_000, bumps_epoch: bool = False) -> Program:
     """A producer that can be bumped no more."""
-    program = Program(desk, timeout_ms=timeout_ms, end_version=end_version)
+    program = Program(desk, timeout_ms=timeout_ms, bumps_epoch=bumps_epoch)
     for epoch in range(CLIENT_EPOCH_MAX + 1):
         program.identify()
         assert program.pair[1] == epoch
@@ -95,7 +95,7 @@ def test_kafka_9666_retries_burn_no_epochs_while_the_log_is_unavailable(desk: De
 
 def test_kafka_18660_an_end_at_the_last_epoch_gives_the_next_pair_and_does_not_fence_it(desk: Desk) -> None:
     """V2: the answer had the wrong pair, and the next transaction, begun at once, was fenced."""
-    program = at_the_last_epoch(desk, end_version=5)
+    program = at_the_last_epoch(desk, bumps_epoch=True)
     before = program.pair
     program.begin()
     program.write(PLACE)

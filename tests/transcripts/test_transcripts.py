@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.transcripts.offsets import OffsetStory
 from tests.transcripts.paper import Paper
 from tests.transcripts.transactions import TransactionStory
 from tests.transcripts.transcript import Step, parse, render, rerun, stories
@@ -20,7 +21,7 @@ def test_transcript(story: Path, tmp_path: Path, request: pytest.FixtureRequest)
     try:
         now = render(rerun(steps, world.perform))
     finally:
-        if not isinstance(world, Paper):
+        if not isinstance(world, Paper | OffsetStory):
             world.close()
     if request.config.getoption("--rewrite", default=False):
         story.write_text(now, "utf-8")
@@ -28,7 +29,9 @@ def test_transcript(story: Path, tmp_path: Path, request: pytest.FixtureRequest)
         assert now.splitlines() == written.splitlines()
 
 
-def _world(first: str, directory: Path) -> Paper | VoterStory | TransactionStory:
+def _world(first: str, directory: Path) -> Paper | VoterStory | TransactionStory | OffsetStory:
+    if first.startswith("offsets at level "):
+        return OffsetStory(int(first.rpartition(" ")[2]))
     if first == "transactions":
         return TransactionStory()
     return VoterStory(directory) if first.startswith("voters") else Paper()

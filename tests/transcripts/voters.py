@@ -148,8 +148,7 @@ class VoterStory:
         rig = self.rig
         for peer in rig.replicas:
             if peer != node:
-                rig[peer].disconnected(NodeId(node))
-                rig[node].disconnected(peer)
+                rig.part(node, peer)
                 rig.drop(node, peer)
                 rig.drop(peer, node)
 
@@ -168,8 +167,8 @@ class VoterStory:
         self._ask(node, client, lambda view, _now: producer_ids.decide_allocate(view, request, 1000))
 
     def _ask(self, node: int, client: str, decide: Any) -> None:
-        self.rig[node].proposer.submit(
-            decide, lambda told, _ms: self.rig.said.append(f"{client} is told {answer(told)}")
+        self.rig.submit(
+            node, decide, lambda told, _ms: self.rig.said.append(f"{client} is told {answer(told)}")
         )
 
     def _log(self, node: int) -> list[str]:
