@@ -1,0 +1,64 @@
+"""What a run is made of, and how its processes are given their part: as JSON, in their command line."""
+
+import json
+import random
+import signal
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+OUTPUT: Final = "checker-output"
+CLIENT: Final[dict[str, Any]] = {
+    # By default it may wait ten seconds before it connects again to a broker that was killed and is back.
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 5_000,
+    "log_level": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Of one process. ``partitions`` are the input's: of the whole group, or its own without a group."""
+
+    bootstrap: str
+    folder: str  # of the history
+    name: str  # of the process; no other one has it, before or after
+    seed: int
+    partitions: list[tuple[str, int]]
+    output_partitions: int
+    group: str | None = None
+    transactional_id: str | None = None
+    instance_id: str | None = None  # of a static member
+    session_ms: int = 6_000
+    strategy: str = "range"
+    batch_max: int = 10
+    abort_rate: float = 0.05
+    records_per_second: float = 100.0
+    plant: str | None = None
+
+    @classmethod
+    def of_command_line(cls) -> Self:
+        return cls(**json.loads(sys.argv[1]))
+
+    def command(self, module: str) -> list[str]:
+        """Runs ``tests.checker.MODULE`` with it."""
+        warnings = ("-W", "ignore")
+        return [sys.executable, *warnings, "-m", f"tests.checker.{module}", json.dumps(asdict(self))]
+
+    @property
+    def random(self) -> random.Random:
+        return random.Random(self.seed)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+
+def until_terminated() -> threading.Event:
+    """Set by SIGTERM."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    return ended
