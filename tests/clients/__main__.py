@@ -1,104 +1,110 @@
 """``make test-clients``: what real clients make of the cluster; a table at the end.
 
-Each client plays every story of stories.py in a process of its own, on one cluster of three nodes. kafkajs
-and Kafka's Java client are fetched by their own package tools into .clients, once. What cannot run on this
-machine is said as NOT RUN, with the reason. Exit status 1: something failed, or hangs.
+Each client plays every story of stories.py in a process of its own, on one cluster of three nodes. Then the
+libraries' own tests (``suites``) run on other clusters, with the settings that the tests expect. kafkajs,
+Kafka's Java client and the libraries' tests are fetched by their own package tools into .clients, once. What
+cannot run on this machine is said as NOT RUN, with the reason. Exit status 1: something failed, or hangs.
 """
 
 import shutil
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
-from fencepost.cluster.console import table
-from tests.clients import admin, dump_log, java_tools, storms
+from tests.clients import (
+    admin,
+    dump_log,
+    dump_offsets,
+    group_commands,
+    group_errors,
+    java_tools,
+    offsets_archive,
+    owners,
+    owners_killed,
+    storms,
+)
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
-from tests.clients.stories import RESTARTED, STORIES, STORIES_OF, Stage, StoryFailed
+from tests.clients.results import NOT_RUN, Results, Row, shortened
+from tests.clients.stories import RESTARTED, STORIES, STORIES_OF, Stage
+from tests.clients.suites import SUITES
+from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
 
-PASSED: Final = "passed"
-FAILED: Final = "FAILED"
-NOT_RUN: Final = "NOT RUN"
-SAID_MAX: Final = 100
-
-
-class Row(NamedTuple):
-    """One row of the table."""
-
-    client: str
-    version: str
-    scenario: str
-    result: str
-    said: str
-
-
-class Results:
-    """What ended how, said as it ends."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-
-    def tell(self, client: str, version: str, scenario: str, story: Callable[[], str]) -> None:
-        """Run it to its end."""
-        began = time.monotonic()
-        try:
-            result, said = PASSED, story()
-        except NotHere as error:
-            result, said = NOT_RUN, str(error)
-        except (StoryFailed, CallFailed, Hangs) as error:
-            result, said = FAILED, str(error)
-        except (Exception, AssertionError) as error:  # noqa: BLE001  (each library has its own)
-            result, said = FAILED, repr(error)
-        took = time.monotonic() - began
-        click.echo(f"{result:8} {client} {version}: {scenario} ({took:.1f} s): {' '.join(said.split())}")
-        self.rows.append(Row(client, version, scenario, result, " ".join(said.split())[:SAID_MAX]))
-
-    def failed(self) -> bool:
-        """Something did."""
-        return any(row.result == FAILED for row in self.rows)
-
-    def summary(self) -> str:
-        """The table, and how many of each."""
-        counted = Counter(row.result for row in self.rows)
-        columns = ("CLIENT", "VERSION", "SCENARIO", "RESULT", "SAID")
-        counts = ", ".join(f"{counted[each]} {each}" for each in (PASSED, FAILED, NOT_RUN))
-        return f"{table(columns, self.rows)}\n\n{counts}"
+CLIENTS: Final = tuple(dict.fromkeys((*PLAYERS, *owners.SCENARIOS, *SUITES)))
+OF_KAFKA: Final = (
+    dump_log.SCENARIOS
+    | dump_offsets.SCENARIOS
+    | offsets_archive.SCENARIOS
+    | group_commands.SCENARIOS
+    | group_errors.SCENARIOS
+)
+"""What Kafka's own programs make of a cluster, with the version of each."""
+STORIES_ONLY, OWN_ONLY = "stories", "own-tests"
 
 
 @click.command()
-@click.option("--client", "clients", multiple=True, type=click.Choice([*PLAYERS]), help="Only these.")
-@click.option("--scenario", default="", help="Only scenarios with this in their name.")
+@click.option("--client", "clients", multiple=True, type=click.Choice(CLIENTS), help="Only these.")
+@click.option(
+    "--scenario", default="", help="Only stories with this in their name, and no library's own tests."
+)
+@click.option(
+    "--only", type=click.Choice((STORIES_ONLY, OWN_ONLY)), help="Stories, or the libraries' own tests."
+)
 @click.option("--keep", is_flag=True, help="Leave the folder with the nodes' and the clients' logs.")
-def main(clients: tuple[str, ...], scenario: str, keep: bool) -> None:
-    """Play all stories with all clients."""
+def main(clients: tuple[str, ...], scenario: str, only: str | None, keep: bool) -> None:
+    """Play all stories with all clients, then run the libraries' own tests."""
     folder = Path(tempfile.mkdtemp(prefix="fencepost-clients-"))
     results = Results()
-    with running(folder / "cluster", NO_QUOTA) as cluster:
-        for name in clients or PLAYERS:
-            play(results, cluster, folder, name, scenario)
-        for name, (client, told) in {**admin.SCENARIOS, **storms.SCENARIOS}.items():
-            if scenario in name and client in (clients or PLAYERS):
-                results.tell(client, version(client), name, partial(told, cluster))
-        for name, told in java_tools.SCENARIOS.items():
-            if scenario in name and "java" in (clients or PLAYERS):
-                results.tell("java", java_tools.VERSION, name, partial(told, cluster))
-        for name, (version_, dumps) in dump_log.SCENARIOS.items():
-            if scenario in name and "java" in (clients or PLAYERS):
-                results.tell("java", version_, name, partial(dumps, cluster))
+    clients = clients or CLIENTS
+    if only != OWN_ONLY:
+        with running(folder / "cluster", NO_QUOTA) as cluster:
+            play_all(results, cluster, folder, clients, scenario)
+    if only != STORIES_ONLY and not scenario:
+        for name, suite in SUITES.items():
+            if name in clients:
+                own_tests(results, folder / f"own-tests-{name}", name, suite)
     click.echo(f"\n{results.summary()}")
     if keep or results.failed():
         click.echo(f"Logs are in {folder}")
     else:
         shutil.rmtree(folder)
     sys.exit(1 if results.failed() else 0)
+
+
+def play_all(results: Results, cluster: Nodes, folder: Path, clients: tuple[str, ...], scenario: str) -> None:
+    """The stories of these clients, and what is tried with single ones."""
+    for name in PLAYERS:
+        if name in clients:
+            play(results, cluster, folder, name, scenario)
+    for name, (client, trial) in {**admin.SCENARIOS, **storms.SCENARIOS}.items():
+        if scenario in name and client in clients:
+            results.tell(client, version(client), name, partial(trial, cluster))
+    for client, owned in owners.SCENARIOS.items():
+        for name, story in {**owned, owners_killed.SCENARIO: owners_killed.SCENARIOS[client]}.items():
+            if scenario in name and client in clients:
+                results.tell(client, owners.VERSIONS[client], name, partial(story, cluster, folder))
+    for name, trial in java_tools.SCENARIOS.items():
+        if scenario in name and "java" in clients:
+            results.tell("java", java_tools.VERSION, name, partial(trial, cluster))
+    for name, (version_, reads) in OF_KAFKA.items():
+        if scenario in name and "java" in clients:
+            results.tell("java", version_, name, partial(reads, cluster))
+
+
+def own_tests(results: Results, folder: Path, name: str, suite: Suite) -> None:
+    """All tests of one library, on a cluster of their own."""
+    folder.mkdir()
+    with running(folder / "cluster", NO_QUOTA, *suite.settings) as cluster:
+        try:
+            for ran in suite.run(cluster.bootstrap, folder):
+                results.add(name, suite.version, f"own test {ran.name}", ran.result, ran.said, ran.seconds)
+        except NotHere as error:
+            results.add(name, suite.version, "own tests", NOT_RUN, str(error))
 
 
 def play(results: Results, cluster: Nodes, folder: Path, name: str, scenario: str) -> None:
@@ -116,7 +122,7 @@ def play(results: Results, cluster: Nodes, folder: Path, name: str, scenario: st
             results.tell(name, player.version, called, partial(story, Stage(cluster, player, reader)))
             player.end()
     except (NotHere, CallFailed, Hangs) as error:
-        results.rows += [Row(name, "-", each, NOT_RUN, str(error)[:SAID_MAX]) for each in wanted]
+        results.rows += [Row(name, "-", each, NOT_RUN, shortened(str(error))) for each in wanted]
         click.echo(f"{NOT_RUN:8} {name}: {error}")
     finally:
         for player in players:

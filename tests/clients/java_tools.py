@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
+from fencepost.cli.transaction_output import BEYOND_KAFKA
 from tests.clients.hanging import HANGING_PRODUCER_ID, leave_hanging
 from tests.clients.players import FETCHED, HERE, copied, need
 from tests.clients.stories import WAIT_SECONDS_MAX, StoryFailed, expect
@@ -138,9 +139,8 @@ def _printed(value: Any) -> str:
 
 
 def _timeless(rows: Any) -> Rows:
-    """Without what only we tell, and the clock; in one order."""
-    ours_alone = {"Explanation", "Fences"}
-    kept = ({name: row[name] for name in row if name not in ours_alone | CLOCK} for row in rows)
+    """Without the columns that only our command has, and the clock; in one order."""
+    kept = ({name: row[name] for name in row if name not in BEYOND_KAFKA | CLOCK} for row in rows)
     return sorted(kept, key=lambda row: sorted(row.items()))
 
 

@@ -118,13 +118,7 @@ def _python(library: str) -> Start:
 
 
 def _kafkajs(bootstrap: str, logs: Path) -> Player:
-    need("node", "npm")
-    folder = FETCHED / "kafkajs"
-    _fetch(
-        folder,
-        HERE / "kafkajs/package.json",
-        ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"],
-    )
+    folder = installed_kafkajs()
     command = ["node", str(HERE / "kafkajs/player.js"), bootstrap]
     return Player("kafkajs", command, folder, logs / "kafkajs.log")
 
@@ -151,6 +145,18 @@ def need(*programs: str) -> None:
     missing = [each for each in programs if shutil.which(each) is None]
     if missing:
         raise NotHere(f"{' and '.join(missing)} not found")
+
+
+def installed_kafkajs() -> Path:
+    """The folder that has its node_modules. Raises NotHere."""
+    need("node", "npm")
+    folder = FETCHED / "kafkajs"
+    _fetch(
+        folder,
+        HERE / "kafkajs/package.json",
+        ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"],
+    )
+    return folder
 
 
 def copied(pom: Path, folder: Path) -> Path:

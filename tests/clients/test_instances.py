@@ -68,7 +68,7 @@ def send(cluster: Nodes, name: str, pair: InitProducerIdAnswer, sequence: int, t
         base_sequence=sequence,
         transactional=True,
     )
-    request = Produce(name, -1, 5_000, (PartitionData(TOPIC, 0, batch),), 11)
+    request = Produce(name, -1, 5_000, (PartitionData(TOPIC, 0, batch),))
     (row,) = outcome_of_leader(cluster, TOPIC, 0, PRODUCE, request).partitions
     return ErrorCode(row.error_code)
 
