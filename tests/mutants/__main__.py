@@ -50,7 +50,10 @@ def main(list_only: bool, only: tuple[str, ...]) -> None:
 
 
 def all_red(chosen: list[Mutant]) -> bool:
-    """Run them, two at a time; whether every named test failed under its mutant, and passed without."""
+    """Run them, two at a time; whether every named test failed under its mutant, and passed without.
+
+    Raises Stale at the end, for all that are.
+    """
     tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
     with ExitStack() as copies, ThreadPoolExecutor(WORKERS) as workers:
         free: SimpleQueue[Path] = SimpleQueue()
@@ -68,8 +71,15 @@ def all_red(chosen: list[Mutant]) -> bool:
         sound = [workers.submit(outcomes, None, group) for group in apart(tests)]
         running = [(mutant, workers.submit(outcomes, mutant, mutant.tests)) for mutant in chosen]
         green = 0
+        stale: list[str] = []
         for mutant, run in running:
-            for test, passed in run.result().items():
+            try:
+                outcome = run.result()
+            except Stale as found:
+                stale.append(str(found))
+                click.echo(f"{mutant.name}: stale")
+                continue
+            for test, passed in outcome.items():
                 green += passed
                 click.echo(f"{mutant.name}, {test}, {'green' if passed else 'red'}")
         failing = [test for run in sound for test, passed in run.result().items() if not passed]
@@ -78,6 +88,8 @@ def all_red(chosen: list[Mutant]) -> bool:
     click.echo(
         f"{len(chosen)} mutants, {len(tests)} tests, {green} green, {len(failing)} fail without a mutant"
     )
+    if stale:
+        raise Stale("\n".join(stale))
     return not green and not failing
 
 

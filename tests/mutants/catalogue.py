@@ -10,9 +10,13 @@ from tests.mutants.audit import AUDIT
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.costs import COSTS
+from tests.mutants.digests import DIGESTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.group_holes import GROUP_HOLES
+from tests.mutants.group_log import GROUP_LOG
+from tests.mutants.groups_cli import GROUPS_CLI
 from tests.mutants.hazards import HAZARDS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.hostile_voter import HOSTILE_VOTER
@@ -21,11 +25,16 @@ from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
 from tests.mutants.loop import LOOP
 from tests.mutants.markers import MARKERS
+from tests.mutants.meanings import MEANINGS
+from tests.mutants.membership import MEMBERSHIP
 from tests.mutants.mutant import Mutant
 from tests.mutants.names import NAMES
+from tests.mutants.offsets import OFFSET_MUTANTS
+from tests.mutants.pending_offsets import PENDING_OFFSETS
 from tests.mutants.producer_ids import PRODUCER_IDS
 from tests.mutants.registry import REGISTRY
 from tests.mutants.simulated import SIMULATED
+from tests.mutants.stalls_answers import STALLS_ANSWERS
 from tests.mutants.stalls_bounds import STALLS_BOUNDS
 from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
@@ -125,10 +134,10 @@ MUTANTS: Final = (
     # -- flushes (H9, H10) -----------------------------------------------------------------------------------
     Mutant(
         "flush-before-send",
-        "acks and votes leave after the flush",
-        "quorum/replica.py",
-        FLUSH + RELEASE,
-        RELEASE + FLUSH,
+        "acks and votes wait for the flush of the next turn",
+        "quorum/transport.py",
+        "            self._parked.append((peer, typed))\n        return True\n",
+        "            self._send(peer, encode(typed))\n        return True\n",
         (
             DURABILITY + "test_h9_an_ack_leaves_when_the_entry_is_on_disk",
             DURABILITY + "test_h9_a_vote_leaves_when_it_is_on_disk",
@@ -297,8 +306,12 @@ MUTANTS: Final = (
         "            self.links.meet(self._peer, self._theirs)",
         (LINKS + "test_the_process_at_a_peers_address_ends_what_an_earlier_directory_still_says",),
     ),
+    *GROUP_LOG,
+    *GROUP_HOLES,
+    *PENDING_OFFSETS,
     *HAZARDS,
     *DRIVER,
+    *DIGESTS,
     *DOORS,
     *PRODUCER_IDS,
     *HOSTILE,
@@ -306,6 +319,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *LOOP,
+    *STALLS_ANSWERS,
     *STALLS_BOUNDS,
     *STALLS_COPIES,
     *STALLS_FETCH,
@@ -322,4 +336,8 @@ MUTANTS: Final = (
     *LAYOUT,
     *SIMULATED,
     *TYPED,
+    *MEANINGS,
+    *MEMBERSHIP,
+    *OFFSET_MUTANTS,
+    *GROUPS_CLI,
 )

@@ -8,7 +8,7 @@ INIT: Final = "tests/controller/transactions/test_init_producer_id.py::"
 ADD: Final = "tests/controller/transactions/test_add_partitions.py::"
 END: Final = "tests/controller/transactions/test_end_txn.py::"
 EXPIRY: Final = "tests/controller/transactions/test_expiry.py::"
-SENDER: Final = "tests/quorum/test_marker_sender.py::"
+SENDER: Final = "tests/coordinator/test_marker_sender.py::"
 LATE: Final = "tests/simulation/test_late_requests.py::"
 BUGS: Final = "tests/simulation/test_past_bugs.py::"
 DESCRIBED: Final = "tests/broker/test_describe_producers.py::"
@@ -86,8 +86,8 @@ COORDINATOR: Final = (
         "added-while-ending",
         "nothing is added to a transaction that ends",
         "controller/transactions/add_partitions.py",
-        "    _require_not_ending(row)\n    added",
-        "    added",
+        "    _require_not_ending(row)\n    united",
+        "    united",
         (ADD + "test_while_markers_are_written_it_waits[add-PrepareCommit]",),
     ),
     Mutant(
@@ -112,7 +112,7 @@ COORDINATOR: Final = (
         "controller/transactions/end_txn.py",
         "    if row.state is ended:\n        return Decision((), None)  # a retry\n",
         "    if row.state >= State.COMPLETE_COMMIT:\n        return Decision((), None)\n",
-        (END + "test_the_table_of_v1[CompleteAbort-commit-v1]",),
+        (END + "test_the_table_of_v1[CompleteAbort-commit-v4]",),
     ),
     Mutant(
         "end-without-fence",
@@ -165,9 +165,9 @@ COORDINATOR: Final = (
         "open-ones-expire",
         "only an id without a transaction is forgotten",
         "controller/transactions/states.py",
-        "    if row.state is State.ONGOING:\n        view.put(DEADLINES,",
+        "    if row.state is _ONGOING:\n        view.put(DEADLINES,",
         "    view.put(UPDATES, (max(0, row.updated_ms), row.transactional_id), True)\n"
-        "    if row.state is State.ONGOING:\n        view.put(DEADLINES,",
+        "    if row.state is _ONGOING:\n        view.put(DEADLINES,",
         (EXPIRY + "test_only_an_id_without_a_transaction_expires[Ongoing]",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ ADMISSION: Final = "tests/wire/test_admission.py::"
 MEMORY: Final = "tests/wire/test_request_memory.py::"
 LISTENER: Final = "tests/wire/test_listener.py::"
 LIMITED_LOG: Final = "tests/wire/test_limited_log.py::"
-METRICS_PORT: Final = "tests/quorum/test_metrics_port.py::"
+METRICS_PORT: Final = "tests/node/test_metrics_port.py::"
 LINKS: Final = "tests/quorum/test_links.py::"
 OPEN_FILES: Final = "tests/broker/log/test_open_files.py::"
 PRODUCERS: Final = "tests/broker/log/test_many_producers.py::"
@@ -156,7 +156,7 @@ DOORS: Final = (
         "    if mode & OTHERS:\n",
         "    if mode & stat.S_IRWXO:\n",
         (
-            "tests/cli/test_secret_files.py::test_a_file_that_others_may_use_is_refused_with_what_to_do[the-brokers-users-416]",
+            "tests/cli/test_secret_files.py::test_a_file_that_others_may_use_is_refused_with_what_to_do[the-users-416]",
         ),
     ),
     Mutant(
@@ -245,7 +245,7 @@ DOORS: Final = (
         "coordinator/topic_server.py",
         ", partitions_max=AUTO_CREATED_PARTITIONS_MAX",
         "",
-        ("tests/quorum/test_topic_server.py::test_names_alone_do_not_take_all_room",),
+        ("tests/coordinator/test_topic_server.py::test_names_alone_do_not_take_all_room",),
     ),
     Mutant(
         "rotated-under-the-node",

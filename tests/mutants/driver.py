@@ -4,8 +4,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-DRIVEN: Final = "tests/quorum/test_driver.py::"
-SHELL: Final = "tests/quorum/test_active_controller.py::"
+DRIVEN: Final = "tests/node/test_driver.py::"
+SHELL: Final = "tests/node/test_active_controller.py::"
 FULL: Final = "tests/simulation/test_full_disks.py::"
 DEATHS: Final = "tests/simulation/test_storms.py::test_storms_of_one_kind[deaths]"
 
@@ -194,7 +194,7 @@ DRIVER: Final = (
         "coordinator/marker_sender.py",
         "        if part not in job.missing:\n            return",
         "        if False:\n            return",
-        ("tests/quorum/test_wedges.py::test_a_marker_that_waits_twice_completes_its_transaction_once",),
+        ("tests/coordinator/test_wedges.py::test_a_marker_that_waits_twice_completes_its_transaction_once",),
     ),
     Mutant(
         "bootstrap-lost",

@@ -13,7 +13,7 @@ FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
 CLOCKS: Final = "tests/controller/test_clocks.py::"
 EXPIRY: Final = "tests/controller/transactions/test_expiry.py::"
-SEEN: Final = "tests/quorum/test_seen_clocks.py::"
+SEEN: Final = "tests/coordinator/test_seen_clocks.py::"
 CLOCKS_FILE: Final = "controller/clocks.py"
 EXPIRY_FILE: Final = "controller/transactions/expiry.py"
 

@@ -4,9 +4,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-QUARANTINED: Final = "tests/quorum/test_quarantine.py::"
+QUARANTINED: Final = "tests/coordinator/test_quarantine.py::"
 MARKER_SLICES: Final = "tests/broker/test_marker_slices.py::"
-SENDER: Final = "tests/quorum/test_marker_sender.py::"
+SENDER: Final = "tests/coordinator/test_marker_sender.py::"
 WIRE_ISOLATED: Final = "tests/wire/test_isolation.py::"
 BUDGETS: Final = "tests/quorum/test_budgets.py::"
 ISOLATED: Final = "tests/quorum/test_isolation.py::"

@@ -145,8 +145,8 @@ LEVELS: Final = (
         "later-entry-binds-no-one",
         "an entry above this node's level is decoded before its votes are counted",
         "records/entry.py",
-        "    return encoded[:1] == _LATER_BYTE or (\n",
-        "    return (\n",
+        "        if not encoded.startswith(_GROUP_LOG_PREFIX):\n            return True\n",
+        "        if not encoded.startswith(_GROUP_LOG_PREFIX):\n            return False\n",
         (VOTERS + "test_an_entry_of_a_later_layout_stops_who_would_lead_on_it",),
     ),
     Mutant(

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 FOREIGN: Final = "tests/broker/test_foreign_markers.py::"
 RULES: Final = "tests/broker/log/test_marker_rules.py::"
 PROOF: Final = "tests/wire/test_k20037.py::"
-WEDGED: Final = "tests/quorum/test_wedges.py::"
+WEDGED: Final = "tests/coordinator/test_wedges.py::"
 ANNOUNCED: Final = "tests/broker/test_announcements.py::"
 PRODUCER_STATE: Final = "broker/log/producer_state.py"
 ENDPOINT: Final = "broker/markers.py"
@@ -266,7 +266,7 @@ MARKERS: Final = (
         "        import msgspec\n"
         "        aborted = msgspec.structs.replace(job.marker, committed=False)\n"
         "        return [*made, txn_marker(aborted, forced, forced=True)]\n",
-        ("tests/quorum/test_forced_markers.py::test_the_same_marker_is_sent_again_forced[commit]",),
+        ("tests/coordinator/test_forced_markers.py::test_the_same_marker_is_sent_again_forced[commit]",),
     ),
     Mutant(
         "wedged-fill-the-jobs",

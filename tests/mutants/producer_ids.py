@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 IDS: Final = "tests/controller/test_producer_ids.py::"
 MIGRATION: Final = "tests/controller/test_migration.py::"
-BRIDGE: Final = "tests/quorum/test_migrator.py::"
-UPGRADE: Final = "tests/quorum/test_upgrade.py::"
+BRIDGE: Final = "tests/bridge/test_migrator.py::"
+UPGRADE: Final = "tests/bridge/test_upgrade.py::"
 WRITTEN: Final = (
     '            if isinstance(outcome, Written):\n                self._reach("allocate:range-written")\n'
 )
@@ -119,8 +119,8 @@ PRODUCER_IDS: Final = (
         "ON_BEHALF: Final = BrokerId(-1)",
         "ON_BEHALF: Final = BrokerId(0)",
         (
-            "tests/quorum/test_upgrade_refusals.py::test_a_block_of_the_bridge_is_nobodys_in_zookeeper",
-            UPGRADE_STORM + "[upgrade-seed-12]",
+            "tests/bridge/test_upgrade_refusals.py::test_a_block_of_the_bridge_is_nobodys_in_zookeeper",
+            "tests/simulation/test_upgrade_storms.py::test_an_upgrade_with_brokers_before_3_0",
         ),
     ),
     Mutant(

@@ -47,7 +47,7 @@ REGISTRY: Final = (
         "    listeners=(BROKER, CONTROLLER),\n",
         "    listeners=(CONTROLLER,),\n",
         (
-            "tests/quorum/test_served_keys.py::test_each_listener_serves_the_keys_that_are_registered_for_it",
+            "tests/node/test_served_keys.py::test_each_listener_serves_the_keys_that_are_registered_for_it",
             TESTS + "test_the_page_has_the_table_that_the_registry_makes",
         ),
     ),

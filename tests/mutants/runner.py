@@ -23,6 +23,7 @@ from tests.mutants.mutant import SPARK_TESTS, Mutant
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("fencepost", *FOLDERS, "tests", "docs")
 TESTS_S_MAX: Final = 180  # a test that hangs with a mutant has noticed it, too
+SOUND_TESTS_S_MAX: Final = 1_800  # all of them, where nothing is broken
 SPARK_TESTS_S_MAX: Final = (
     480  # a session and the plans of every check, on a machine that does more than that
 )
@@ -68,11 +69,14 @@ def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
 def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) -> dict[str, bool]:
     """Test id -> whether it passed, with the mutant that is in the copy.
 
+    A parametrized test that is named without a case is all of its cases: it fails if one of them does.
     Raises Stale for a test that pytest does not know, and if the tests do not import what is broken.
     """
     wanted = list(dict.fromkeys(tests))
     seconds_max = SPARK_TESTS_S_MAX if any(map(_needs_spark, wanted)) else TESTS_S_MAX
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    if mutant is None:
+        seconds_max = max(seconds_max, SOUND_TESTS_S_MAX)
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-n", "0"]
     command += ["-p", imported.__name__]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
@@ -94,11 +98,22 @@ def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) ->
         return dict.fromkeys(wanted, False)
     if ran.returncode not in (0, 1):
         raise Stale(f"pytest ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
-    outcomes = {test: outcome == "PASSED" for outcome, test in _OUTCOME.findall(ran.stdout)}
+    outcomes = outcomes_of(ran.stdout)
     missing = [test for test in wanted if test not in outcomes]
     if missing:
         raise Stale(f"no outcome of {', '.join(missing)}:\n{ran.stdout[-2000:]}")
     return {test: outcomes[test] for test in wanted}
+
+
+def outcomes_of(summary: str) -> dict[str, bool]:
+    """Test id -> whether it passed, of what ``pytest -rA`` prints; without a case: whether all cases did."""
+    outcomes: dict[str, bool] = {}
+    for outcome, test in _OUTCOME.findall(summary):
+        passed = outcome == "PASSED"
+        outcomes[test] = passed and outcomes.get(test, True)
+        name = test.partition("[")[0]
+        outcomes[name] = passed and outcomes.get(name, True)
+    return outcomes
 
 
 def apart(tests: Iterable[str]) -> list[list[str]]:

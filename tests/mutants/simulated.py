@@ -5,7 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 DUTIES: Final = "tests/simulation/test_driver_duties.py::"
-CLEAN_STOP: Final = "tests/quorum/test_clean_stop.py::"
+CLEAN_STOP: Final = "tests/node/test_clean_stop.py::"
 
 SIMULATED: Final = (
     Mutant(

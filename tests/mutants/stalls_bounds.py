@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 TOPICS: Final = (
     "tests/controller/test_topics.py::test_topics_partitions_and_settings_of_a_request_are_bounded_together"
 )
-SERVER: Final = "tests/quorum/test_transaction_server.py::"
+SERVER: Final = "tests/coordinator/test_transaction_server.py::"
 
 STALLS_BOUNDS: Final = (
     Mutant(
@@ -32,7 +32,7 @@ STALLS_BOUNDS: Final = (
         "coordinator/announcer.py",
         "> ANNOUNCED_MAX:",
         "> 10**9:",
-        ("tests/quorum/test_announcer.py::test_a_wide_transaction_is_not_announced[1-0]",),
+        ("tests/coordinator/test_announcer.py::test_a_wide_transaction_is_not_announced[1-0]",),
     ),
     Mutant(
         "cache-starts-anew",

@@ -5,8 +5,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 SIGNATURES: Final = "tests/package/test_typed.py::test_a_signature_says_what_it_takes_and_returns[quorum]"
-SERVER: Final = "tests/quorum/test_server_upgrade.py::"
-SHELL: Final = "tests/quorum/test_active_controller.py::"
+SERVER: Final = "tests/node/test_server_upgrade.py::"
+SHELL: Final = "tests/node/test_active_controller.py::"
 
 TYPED: Final = (
     Mutant(

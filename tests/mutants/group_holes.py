@@ -1,0 +1,105 @@
+"""The holes of a coordinator that decides in memory and logs later, planted where this one has none.
+
+H1   a generation is announced before it is in the log; H2 a replacement, H3 a removal (membership.py, too).
+H4   what a deposed leader thinks is answered: the mutants "without-barrier" of membership.py and offsets.py.
+H5   what may be cut off the log is acknowledged.
+H6   a commit without identity goes over an owner's: "txn-offset-commit-over-an-owner" of offsets.py.
+H7   a member commits partitions of another one in its own generation. That is open here as in Kafka: the
+     fence is the generation, so there is nothing to plant.
+H8   pending offsets are left out of a request for all.
+H9   a clock that jumps expires offsets: "offset-expiry-by-its-own-clock" of offsets.py.
+
+And the checks of identity, one API at a time: those of Heartbeat, OffsetCommit and TxnOffsetCommit are in
+membership.py and offsets.py.
+"""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+STORM: Final = "tests/simulation/test_failover_storms.py::test_failovers"
+JOINING: Final = "tests/controller/groups/test_joining.py::test_what_a_join_leads_to"
+RULES: Final = "tests/controller/groups/test_members_that_go.py::"
+
+GROUP_HOLES: Final = (
+    Mutant(
+        "group-generation-announced-before-it-is-logged",
+        "a generation is in the log before a member is answered with it (H1)",
+        "coordinator/groups/join_phases.py",
+        "        operations.write(group, decide, partial(self._completed, group), failed)\n",
+        "        early = decide(operations.image(), 0)\n"
+        "        said = tables.Group(early.protocol_type, early.generation, early.state, early.protocol, "
+        "early.leader)\n"
+        "        for member_id, join in group.joins.items():\n"
+        "            join.reply(joining.answer_of(said, Membership(early.members), member_id), 0)\n"
+        "        operations.write(group, decide, partial(self._completed, group), failed)\n",
+        (STORM + "[failover-seed-0]",),
+    ),
+    Mutant(
+        "acknowledged-when-deposed",
+        "what is in flight when a leadership ends is not acknowledged: its entry may be cut off (H5)",
+        "quorum/proposer.py",
+        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n",
+        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n"
+        "        flight, self._in_flight = self._in_flight, None\n"
+        "        if flight is not None:\n"
+        "            self._respond(flight.answers)\n",
+        (
+            "tests/quorum/test_proposer.py::test_losing_leadership_says_nothing_about_what_is_in_flight",
+            STORM + "[failover-seed-0]",
+        ),
+    ),
+    Mutant(
+        "pending-left-out-of-all",
+        "a request for all offsets of a group names those that are only pending (H8)",
+        "controller/groups/offsets.py",
+        "        if view.get(OFFSETS, key) is None:\n            yield Place(key, True)\n",
+        "        if False:\n            yield Place(key, True)\n",
+        ("tests/controller/groups/test_offsets.py::test_all_that_a_group_has[1]",),
+    ),
+    Mutant(
+        "group-join-of-a-replaced-member",
+        "JoinGroup fences the member id that an instance had before",
+        "controller/groups/joining.py",
+        "        if holder != request.member_id:\n",
+        "        if False:\n",
+        (JOINING + "[14-replaced]",),
+    ),
+    Mutant(
+        "group-join-of-a-stranger",
+        "JoinGroup refuses a member id that is not in the group",
+        "controller/groups/joining.py",
+        "    before = membership.get(request.member_id)\n    if before is None:\n",
+        "    before = membership.get(request.member_id) or _member(request, sender, request.member_id)\n"
+        "    if before is None:\n",
+        (JOINING + "[14-unknown-id]",),
+    ),
+    Mutant(
+        "group-sync-without-identity-check",
+        "SyncGroup checks whose it is",
+        "controller/groups/syncing.py",
+        "    member = identity.require_member(",
+        "    member = (lambda *_: tables.members(view, request.group_id)[0])(",
+        (
+            RULES + "test_whose_sync_it_is[unknown-member]",
+            RULES + "test_whose_sync_it_is[unknown-instance]",
+            RULES + "test_whose_sync_it_is[fence-before-generation]",
+        ),
+    ),
+    Mutant(
+        "group-leave-of-a-replaced-member",
+        "LeaveGroup fences the member id that an instance had before",
+        "controller/groups/leaving.py",
+        "        if member_id not in (NO_MEMBER, holder):\n",
+        "        if False:\n",
+        (RULES + "test_who_leaves[replaced]",),
+    ),
+    Mutant(
+        "group-leave-of-a-stranger",
+        "LeaveGroup refuses a member id that is not in the group",
+        "controller/groups/leaving.py",
+        "    if member_id not in membership or member_id in gone:\n",
+        "    if False:\n",
+        (RULES + "test_who_leaves[unknown]", RULES + "test_who_leaves[twice]"),
+    ),
+)
