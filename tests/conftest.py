@@ -1,7 +1,8 @@
 """What every test shares: reproducible runs of Hypothesis, and modules of which there is one.
 
 Order    the longest files come first (longest_first.py), so that no worker has one of them left at the end.
-Memory   what collection made is never garbage: ``gc.freeze`` keeps each full collection from visiting it.
+Memory   what lives through a full collection is not visited by the next (``gc.freeze``): modules, tests and
+         their reports are a million objects. To visit them again and again took a tenth of the time.
 Disk     fast tests flush to memory where there is /dev/shm: a third of their time is a disk's, and none is
          about the disk. Slow tests have the disk that ``TMPDIR`` is on.
 
@@ -10,11 +11,14 @@ a test out of ``make check``.
 """
 
 import gc
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, find, settings
+from hypothesis.strategies import none
 
 from tests.longest_first import LONGEST_FIRST
 from tests.modules import loaded_twice
@@ -27,6 +31,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 MEMORY = "/dev/shm"
+COLLECTED = pytest.StashKey[set[str]]()
+"""Every test of the files that pytest was given."""
+
+
+def freeze_survivors(phase: str, collection: dict[str, int]) -> None:
+    """What is garbage later on is freed all the same, unless it is in a cycle: those are few."""
+    if phase == "stop" and collection["generation"] == 2:
+        gc.freeze()
+
+
+def pytest_collection() -> None:
+    """Collecting makes most of what lives on."""
+    # Hypothesis makes a Random in its first run, and looks for what refers to it: not among what is frozen.
+    find(none(), lambda _: True, settings=settings(database=None))
+    gc.callbacks.append(freeze_survivors)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,16 +54,19 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests stay together, in their order."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A file's tests stay together, in their order. All are noted, before ``-m`` and ``-k`` choose."""
+    config.stash[COLLECTED] = {item.nodeid for item in items}
     places = {file: place for place, file in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 
 def pytest_collection_finish() -> None:
-    """Modules, tests and their parameters live to the end."""
+    """The product's driver alone drives voters."""
+    if "fencepost.quorum.replica" in sys.modules:
+        importlib.import_module("tests.one_driver").watch()
     gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

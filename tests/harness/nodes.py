@@ -30,7 +30,7 @@ T = TypeVar("T")
 COMMAND_SECONDS_MAX = 90
 WAIT_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.02
-FROZEN_SECONDS = 1.0  # nobody sleeps so much too long, unless the whole machine stands still
+FROZEN_SECONDS = 1.0  # no process sleeps so much too long, unless the whole machine stands still
 
 JSON_LOGS = "log.format=json"
 NO_QUOTA = "producer.id.allocation.rate=0"

@@ -54,7 +54,7 @@ async def write(address: tuple[str, int]) -> None:
             batches = [in_transaction(each, now_ms) for each in some]
             batches.append(encode_batch([(None, committed(number), ())], timestamp_ms=now_ms))
             rows = tuple(PartitionData(TOPIC, 0, each) for each in batches)
-            produced = await connection.call(PRODUCE, Produce("id", -1, 30_000, rows, 11), timeout_s=SECONDS)
+            produced = await connection.call(PRODUCE, Produce("id", -1, 30_000, rows), timeout_s=SECONDS)
             assert {each.error_code for each in produced.partitions} == {ErrorCode.NONE}
         for start in range(0, len(ids), AT_ONCE):
             some = ids[start : start + AT_ONCE]

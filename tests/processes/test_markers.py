@@ -161,7 +161,7 @@ def test_a_wedged_transaction_is_seen_survives_leaders_and_ends_as_it_was_decide
             base_sequence=0,
             transactional=True,
         )
-        sent = Produce("stranger", -1, 5_000, (PartitionData("t", wedged, stray),), 9)
+        sent = Produce("stranger", -1, 5_000, (PartitionData("t", wedged, stray),))
         (row,) = ask(address, PRODUCE, sent).partitions
         assert row.error_code == ErrorCode.NONE, "without verification it is let in"
         writing.commit_transaction(SECONDS)

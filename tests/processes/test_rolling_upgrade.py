@@ -1,4 +1,6 @@
-"""From the version before log levels three nodes are upgraded one by one, under load; then the level rises.
+"""From an earlier version three nodes are upgraded one by one, under load; then the log level rises.
+
+From the version before log levels to the highest at once, and from the one before the highest.
 
 No id is handed out twice, every committed transaction is seen whole and once, and no node halts: also with
 nodes of both versions, whichever leads. This holds for every byte between nodes, not only for the log's.
@@ -12,12 +14,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fencepost.bench.demo_transactions import PARTITIONS, TOPIC, Writers, check
 from fencepost.cli.main import fencepost
 from fencepost.client.transactional_producer import Outcome
 from fencepost.cluster.console import Failed, Unreadable
 from fencepost.cluster.target import brokers_of
+from fencepost.records.levels import LEVEL_MAX
 from tests.harness.nodes import NO_QUOTA, Nodes, wait_for
 from tests.processes import archive_reader, versions
 from tests.processes.checks import await_equal_archives, check_run
@@ -26,16 +30,13 @@ from tests.processes.load import Load
 pytestmark = pytest.mark.slow
 
 BLOCKS = 20  # that must be allocated after each step
+COMMITTED_SECONDS_MAX = 30
 COMMITS = 4  # and transactions committed
-EVERY_ORDER = list(itertools.permutations((1, 2, 3)))
-ORDERS = EVERY_ORDER if os.environ.get("FENCEPOST_EVERY_ORDER") else EVERY_ORDER[::4]
-"""FENCEPOST_EVERY_ORDER=1 tries all six: a minute each."""
-
-
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source of the version before log levels."""
-    return versions.earlier_tree(tmp_path_factory.mktemp("earlier"))
+ABOVE_IT = f"has log level {LEVEL_MAX}, this node reads levels up to {LEVEL_MAX - 1}: upgrade this node"
+FROM = (versions.BEFORE_LEVELS, versions.BEFORE_GROUPS)
+EVERY_RUN = list(itertools.product(FROM, itertools.permutations((1, 2, 3))))
+RUNS = EVERY_RUN if os.environ.get("FENCEPOST_EVERY_ORDER") else EVERY_RUN[::10]
+"""Commit and order. FENCEPOST_EVERY_ORDER=1 tries all twelve: a minute each."""
 
 
 class Work:
@@ -60,8 +61,8 @@ class Work:
 
 
 def refusal(nodes: Nodes) -> str:
-    """Why ``features upgrade --log-level 1`` does nothing; an older leader does not even know it."""
-    command = ("features", "upgrade", "--log-level", "1", "--dir", str(nodes.directory))
+    """Why ``features upgrade`` does nothing; an older leader does not even know it, or that level."""
+    command = ("features", "upgrade", "--log-level", str(LEVEL_MAX), "--dir", str(nodes.directory))
     ended = CliRunner().invoke(fencepost, command, standalone_mode=False)
     assert isinstance(ended.exception, Failed | Unreadable), f"{ended.exception!r}: {ended.output}"
     return ended.exception.message
@@ -77,9 +78,14 @@ def versions_of_leader_changes(nodes: Nodes) -> list[int]:
     return [change.version for change in archive_reader.leader_changes(log)]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(map(str, order)))
-def test_upgrade_node_by_node_under_load(earlier: Path, tmp_path: Path, order: tuple[int, ...]) -> None:
-    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
+@pytest.mark.parametrize(
+    ("commit", "order"), RUNS, ids=lambda each: each if isinstance(each, str) else "-".join(map(str, each))
+)
+def test_upgrade_node_by_node_under_load(tmp_path: Path, commit: str, order: tuple[int, ...]) -> None:
+    earlier, level = versions.earlier_tree(tmp_path, commit), versions.LEVEL_OF[commit]
+    first = {0: 1, 1: 0}[level]  # the version of the LeaderChanges that it writes
+    above = ABOVE_IT if level else None
+    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA, expected=above) as nodes:
         nodes.leader()
         nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
         target = brokers_of(nodes.cluster)
@@ -97,25 +103,50 @@ def test_upgrade_node_by_node_under_load(earlier: Path, tmp_path: Path, order: t
                 if step < len(order) - 1:
                     assert refusal(nodes), "with an old node"
             nodes.await_followed()
-            wait_for("every voter reads level 1", lambda: described(nodes) == (0, dict.fromkeys(order, 1)))
-            assert set(versions_of_leader_changes(nodes)) == {1}, "version 0 is written before the raise"
-            said = json.loads(nodes.run("features", "upgrade", "--log-level", "1", "--format", "json"))
-            assert said["log_level"] == 1
-            refused_by_name(nodes, earlier, order[-1], work)
+            read = dict.fromkeys(order, LEVEL_MAX)
+            wait_for("every voter reads the highest level", lambda: described(nodes) == (level, read))
+            assert set(versions_of_leader_changes(nodes)) == {first}, "another is written before the raise"
+            with pytest.raises(KafkaException) as refused:
+                commit_offset(nodes, 5)
+            assert refused.value.args[0].code() == KafkaError.UNSUPPORTED_VERSION
+            upgrade = ("features", "upgrade", "--log-level", str(LEVEL_MAX), "--format", "json")
+            assert json.loads(nodes.run(*upgrade))["log_level"] == LEVEL_MAX
+            if level:
+                ends_by_name(nodes, earlier, order[-1], work)
+            else:
+                refused_by_name(nodes, earlier, order[-1], work)
             work.goes_on()
+            commit_offset(nodes, 7)
             leader = nodes.leader()
             nodes.kill(leader)
             work.allocates()
             nodes.start(leader)
             work.goes_on()
+            assert committed_offset(nodes) == 7
             writers.stop()
         check_run(nodes, load, 0)
         verdict = check(target, writers.outcomes)
         assert not verdict.faults, verdict.faults[:5]
         changes = versions_of_leader_changes(nodes)
         assert changes == sorted(changes, reverse=True), "version 1 before the raise, 0 after it"
-        assert set(changes) == {0, 1}
-        assert described(nodes)[0] == 1
+        assert set(changes) == {0, first}
+        assert described(nodes)[0] == LEVEL_MAX
+
+
+def commit_offset(nodes: Nodes, offset: int) -> None:
+    """A consumer without a group's members commits. Raises KafkaException."""
+    consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "group.id": "readers"})
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def committed_offset(nodes: Nodes) -> int:
+    consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "group.id": "readers"})
+    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=COMMITTED_SECONDS_MAX)
+    consumer.close()
+    return int(found.offset)
 
 
 def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
@@ -127,7 +158,7 @@ def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
         nodes.kill(node_id)
 
 
-@pytest.mark.parametrize("commit", [versions.BEFORE_LEVELS, versions.BEFORE_ONE_NAME])
+@pytest.mark.parametrize("commit", versions.LEVEL_OF)
 def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commit: str) -> None:
     """Byte for byte, with one and with two nodes of the newer version, whichever leads."""
     earlier = versions.earlier_tree(tmp_path, commit)
@@ -152,8 +183,8 @@ def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commi
 
 @pytest.mark.parametrize(
     ("commit", "version"),
-    [(versions.BEFORE_LEVELS, 1), (versions.BEFORE_ONE_NAME, 0)],
-    ids=["levels", "one-name"],
+    [(versions.BEFORE_LEVELS, 1), (versions.BEFORE_ONE_NAME, 0), (versions.BEFORE_GROUPS, 0)],
+    ids=["levels", "one-name", "groups"],
 )
 def test_a_node_may_go_back_before_the_raise(tmp_path: Path, commit: str, version: int) -> None:
     """A leader, and all of them: the earlier version reads what the newer one wrote, also snapshots."""
@@ -177,7 +208,7 @@ def test_a_node_may_go_back_before_the_raise(tmp_path: Path, commit: str, versio
 
 
 def refused_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> None:
-    """The earlier version is put back on one node, before anything is written at level 1.
+    """The version before log levels is put back on one node, before anything is written at the new level.
 
     The others go on without it, and say what to do.
     """
@@ -187,18 +218,39 @@ def refused_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> No
     versions.start(nodes, earlier, node_id)
     for each, mark in marks.items():
         event = nodes.await_event(each, "peer_refused", mark)
-        low = f"node {node_id} reads log levels up to 0, this cluster is at 1: upgrade node {node_id}"
+        low = (
+            f"node {node_id} reads log levels up to 0, this cluster is at {LEVEL_MAX}: upgrade node {node_id}"
+        )
         assert low in event["reason"]
     work.allocates()
-    read: dict[int, int | None] = dict.fromkeys(others, 1)
-    assert described(nodes) == (1, read | {node_id: None})
+    is_alone(nodes, node_id)
     nodes.kill(node_id)
+    comes_back(nodes, node_id)
+
+
+def ends_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> None:
+    """The version before the highest level is put back on a node whose image has that level: it ends."""
+    stop(nodes, node_id, cleanly=True)
+    with pytest.raises(Failed, match=ABOVE_IT):
+        versions.start(nodes, earlier, node_id)
+    work.allocates()
+    is_alone(nodes, node_id)
+    comes_back(nodes, node_id)
+
+
+def is_alone(nodes: Nodes, node_id: int) -> None:
+    read: dict[int, int | None] = dict.fromkeys(nodes.node_ids, LEVEL_MAX)
+    assert described(nodes) == (LEVEL_MAX, read | {node_id: None})
+
+
+def comes_back(nodes: Nodes, node_id: int) -> None:
     nodes.start(node_id)
-    wait_for("it is back", lambda: described(nodes) == (1, dict.fromkeys(nodes.node_ids, 1)))
+    read = dict.fromkeys(nodes.node_ids, LEVEL_MAX)
+    wait_for("it is back", lambda: described(nodes) == (LEVEL_MAX, read))
 
 
 def test_a_new_cluster_is_at_the_highest_level(nodes: Nodes) -> None:
-    wait_for("level 1", lambda: described(nodes)[0] == 1)
+    wait_for("the highest level", lambda: described(nodes)[0] == LEVEL_MAX)
     leader = nodes.leader()
     nodes.kill(leader)
     nodes.leader()
