@@ -24,12 +24,12 @@ help:
 	@echo "make audit-kafka  a real Apache Kafka under real clients writes logs; the audit finds nothing in them"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
-	@echo "make check      lint, types, import rules, fast tests: about a minute"
+	@echo "make check      lint, types, import rules, fast tests: about two minutes"
 	@echo "make test       every test, real processes, clients and Spark included"
 	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
-	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; says what was NOT RUN"
+	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
-	@echo "make bench      allocations and transactions per second, and time without a leader after a kill"
+	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
@@ -70,18 +70,19 @@ check: $(READY)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 
-# Tests that start processes run two files at a time: each has its own cluster, and mostly waits for it.
+# Tests that start processes run three files at a time: each has its own cluster, and often waits for it.
 test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
-	$(PYTEST) -m slow -n 2 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
+	$(PYTEST) -m slow -n 3 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
 	$(PYTEST) -m slow tests/audit $(ARGS)
 
 # One process, for one Spark session: starting a second one costs more than it saves.
 test-audit: $(AUDIT_READY)
 	$(BIN)/pytest -m slow tests/audit $(ARGS)
 
-# Every library that this machine has or can get: npm and Maven fetch what is not Python into .clients, once. What
-# cannot run is in the table at the end as NOT RUN, with the reason. ARGS='--client java --scenario timed'
+# Every library that this machine has or can get: npm, Maven, Go and pip fetch what is not installed, once. Then the
+# libraries' own tests. What cannot run is in the table at the end as NOT RUN, with the reason.
+# ARGS='--client java --scenario timed', ARGS='--only own-tests --client franz-go'
 test-clients: $(READY)
 	@$(BIN)/python -m tests.clients $(ARGS)
 
@@ -93,6 +94,7 @@ bench: $(READY)
 	$(FENCEPOST) bench allocate $(ARGS)
 	$(FENCEPOST) bench failover $(ARGS)
 	$(FENCEPOST) bench transactions $(ARGS)
+	$(FENCEPOST) bench groups $(ARGS)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)
