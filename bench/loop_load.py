@@ -3,6 +3,8 @@
 Loop      a thread with a consumer of one group and a transactional producer: read a record, write one, send
           the offset with the group's metadata, commit; the libraries' settings are their defaults.
 Measured  from before begin_transaction to after commit_transaction, of what lies in the window whole.
+Together  all poll until each has one partition: a consumer that waits without polling holds up the rebalance
+          of its group until max.poll.interval.ms. Each starts again at its partition's first record.
 Verified  each record of the input that was processed is seen once, in order, by a read_committed consumer.
 """
 
@@ -56,16 +58,30 @@ class Looped(msgspec.Struct, frozen=True):
     fault: str
 
 
+class _Group:
+    """What the loops know of each other. ``reading``: the only partition of each loop that has one."""
+
+    def __init__(self, loops: int) -> None:
+        self.loops = loops
+        self.reading: dict[int, int] = {}
+        self.failed = threading.Event()
+
+    def is_whole(self) -> bool:
+        """Each loop has a partition of its own."""
+        return len(set(self.reading.values())) == self.loops
+
+
 class _Loop(threading.Thread):
     """The thread of one loop. ``committed``: how many records it processed."""
 
-    def __init__(self, load: Load, number: int, together: threading.Barrier) -> None:
+    def __init__(self, load: Load, number: int, group: "_Group") -> None:
         super().__init__(name=f"loop-{number}", daemon=True)
         self.latencies_ns: list[int] = []
         self.committed = 0
         self.failure: Exception | None = None
         self._load = load
-        self._together = together
+        self._number = number
+        self._group = group
         common = {"bootstrap.servers": load.bootstrap, "log_level": 0}
         own = {"group.id": load.prefix, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         self._consumer = Consumer({**common, **own})
@@ -74,9 +90,9 @@ class _Loop(threading.Thread):
     def run(self) -> None:
         try:
             self._run()
-        except (KafkaException, threading.BrokenBarrierError, RuntimeError) as error:
+        except (KafkaException, RuntimeError) as error:
             self.failure = error
-            self._together.abort()
+            self._group.failed.set()
         finally:
             self._consumer.close()
 
@@ -84,29 +100,44 @@ class _Loop(threading.Thread):
         load, consumer = self._load, self._consumer
         self._producer.init_transactions(CALL_SECONDS)
         consumer.subscribe([input_of(load)])
-        deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
-        message = None
-        while message is None:  # none before the partitions are assigned
-            message = consumer.poll(POLL_SECONDS)
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"no record was read in {ASSIGNED_SECONDS_MAX:.0f} s")
-        self._together.wait(ASSIGNED_SECONDS_MAX)
+        self._await_group()
         begin_ns = time.monotonic_ns() + round(load.warm_up_s * 1e9)
         end_ns = begin_ns + round(load.seconds * 1e9)
-        now_ns = 0
-        while now_ns < end_ns:
-            if message is not None and message.error():
+        while time.monotonic_ns() < end_ns:
+            message = consumer.poll(READ_SECONDS_MAX)
+            if message is None:
+                raise RuntimeError(f"no record of the input came in {READ_SECONDS_MAX:.0f} s")
+            if message.error():
                 raise KafkaException(message.error())
-            if message is not None:
-                sent_ns = time.monotonic_ns()
-                self._process(message)
-                now_ns = time.monotonic_ns()
-                self.committed += 1
-                if begin_ns <= sent_ns and now_ns <= end_ns:
-                    self.latencies_ns.append(now_ns - sent_ns)
-            message = consumer.poll(POLL_SECONDS)
-            if message is None and (now_ns := time.monotonic_ns()) < end_ns:
-                raise RuntimeError("the input has no more records")
+            sent_ns = time.monotonic_ns()
+            self._process(message)
+            committed_ns = time.monotonic_ns()
+            self.committed += 1
+            if begin_ns <= sent_ns and committed_ns <= end_ns:
+                self.latencies_ns.append(committed_ns - sent_ns)
+
+    def _await_group(self) -> None:
+        """Poll until each loop has read of the one partition that it has, and seek to the first record of it.
+
+        Raises KafkaException, RuntimeError.
+        """
+        deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
+        while not self._group.is_whole():
+            if self._group.failed.is_set():
+                raise RuntimeError(f"{self.name} ended because another loop failed")
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"{self.name} waited {ASSIGNED_SECONDS_MAX:.0f} s for {self._group.loops} loops with one "
+                    f"partition each; it has {len(self._consumer.assignment())}"
+                )
+            message = self._consumer.poll(POLL_SECONDS)
+            assigned = [each.partition for each in self._consumer.assignment()]
+            if len(assigned) != 1:
+                self._group.reading.pop(self._number, None)
+            elif message is not None and not message.error() and message.partition() == assigned[0]:
+                self._group.reading[self._number] = assigned[0]
+        partition = self._group.reading[self._number]
+        self._consumer.seek(TopicPartition(input_of(self._load), partition, 0))
 
     def _process(self, message: Any) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -134,17 +165,15 @@ def load_cluster(load: Load) -> Looped:
     for topic in (input_of(load), output_of(load)):
         create_topic(Create(load.bootstrap, topic, load.loops))
     _fill(load)
-    together = threading.Barrier(load.loops)
-    loops = [_Loop(load, number, together) for number in range(load.loops)]
+    group = _Group(load.loops)
+    loops = [_Loop(load, number, group) for number in range(load.loops)]
     for each in loops:
         each.start()
     for each in loops:
         each.join()
-    failures = [each.failure for each in loops if each.failure is not None]
-    if failures:
-        raise next(
-            (each for each in failures if not isinstance(each, threading.BrokenBarrierError)), failures[0]
-        )
+    for each in loops:
+        if each.failure is not None:
+            raise each.failure
     latencies_ns = [ns for each in loops for ns in each.latencies_ns]
     return Looped(latencies_ns, difference(load, sum(each.committed for each in loops)))
 
