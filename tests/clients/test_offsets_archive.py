@@ -1,6 +1,7 @@
 """Kafka's rules on the archive of ``__consumer_offsets-0``, or a snapshot and it, give the live offsets."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from fencepost.snapshots.segments import ArchiveReader
 from tests.clients.offsets_archive import Expected, archive, expected_of, live, offsets_of, world
 from tests.clients.offsets_world import CHECK, COMMITTED, PENDING, World
 from tests.controller.groups.kafka_offsets import Committed, KafkaOffsets
-from tests.harness.nodes import NO_QUOTA, Nodes, running
+from tests.harness.nodes import NO_QUOTA, Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 
 WIDE = 400  # partitions
 METADATA = "m" * 4000
 COMMITS_MAX = 120  # of all partitions, 1.6 MB each: a segment of the archive has 64 MiB
-CUT = ("log.retention.offsets.bytes=1000000", "snapshot.entries.interval=100")
+CUT = ("log.retention.offsets.bytes=1000000", "snapshot.entries.interval=30")
+AHEAD_MAX = 8_000  # records behind the newest snapshot: less than half a segment, so that only one is cut
 
 
 def read(reader: ArchiveReader, replayed: KafkaOffsets, first: int = 0) -> KafkaOffsets:
@@ -89,7 +91,17 @@ def commit_much(cluster: Nodes) -> None:
             break
         offsets = [TopicPartition("wide", each, number, metadata=METADATA) for each in range(WIDE)]
         reader.commit(offsets=offsets, asynchronous=False)
+        ahead_of = (number + 1) * WIDE - AHEAD_MAX
+        wait_for("a snapshot of what was committed", partial(is_snapshot_past, cluster, ahead_of))
     reader.close()
+
+
+def is_snapshot_past(cluster: Nodes, offset: int) -> bool:
+    """The newest snapshot has the log of offsets up to ``offset``."""
+    found = snapshot.listed(cluster.home(1) / "snapshots")
+    return offset <= 0 or (
+        bool(found) and snapshot.read_manifest(found[0]).log_ends[Log.CONSUMER_OFFSETS] >= offset
+    )
 
 
 def taken(directory: Path) -> tuple[snapshot.Manifest, KafkaOffsets]:
