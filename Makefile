@@ -14,7 +14,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check bench simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check bench bench-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
+	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
@@ -95,6 +96,13 @@ bench: $(READY)
 	$(FENCEPOST) bench failover $(ARGS)
 	$(FENCEPOST) bench transactions $(ARGS)
 	$(FENCEPOST) bench groups $(ARGS)
+
+# Kafka's jars come from Maven, once, into .clients; without Maven or Java it says NOT RUN.
+# KAFKA='--set default.replication.factor=3' changes its settings.
+KAFKA ?=
+bench-kafka: $(READY)
+	@$(BIN)/python -m tests.clients.kraft $(KAFKA) $(FENCEPOST) bench groups \
+	  --bootstrap-server '{bootstrap}' --peer-kill '{kill}' --peer-start '{start}' $(ARGS)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)
