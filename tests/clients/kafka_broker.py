@@ -55,7 +55,7 @@ class Broker:
         self.home = home
         self.logs = home / "logs"
         self.node_id = node_id
-        self._port = port
+        self.port = port
         self._jvm = jvm
         self._config = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,7 +73,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Returns when it answers. Raises RuntimeError with the end of its output."""
