@@ -50,7 +50,7 @@ class Picture:
 
 
 class MetadataCache:
-    """The last picture. Before the first it shows this broker alone."""
+    """The last picture. Before the first it has this broker alone: see ``first_picture.py``."""
 
     def __init__(
         self,
@@ -70,7 +70,17 @@ class MetadataCache:
         self._picture = Picture((itself,))
         self._source: str | None = None  # which controller the picture came from
         self._wanted = asyncio.Event()
+        self._first = asyncio.Event()
         self._settled_at_ms = 0
+
+    @property
+    def has_picture(self) -> bool:
+        """An active controller has listed the brokers since this one started."""
+        return self._first.is_set()
+
+    async def first_picture(self) -> None:
+        """Wait until ``has_picture``."""
+        await self._first.wait()
 
     def picture(self) -> Picture:
         """The cluster as it is known now. If it is in doubt, a refresh is started."""
@@ -116,5 +126,6 @@ class MetadataCache:
         if picture != self._picture:
             self._settled_at_ms = self._clock_ms() + SETTLING_MS
         self._picture = picture
+        self._first.set()
         self._source = self._controllers.active
         return REFRESH_MS / 1000 if self._clock_ms() < self._settled_at_ms else None

@@ -13,6 +13,7 @@ from typing import Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.data_plane import DataPlane
+from fencepost.broker.first_picture import FirstPicture
 from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import ProducerIdSource
 from fencepost.broker.retry import CALL_FAILURES
@@ -27,7 +28,8 @@ from fencepost.controller.errors import (
 )
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.dispatch import Api, Context, Reply, Service, served
+from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, served
+from fencepost.wire.k03_metadata import METADATA
 from fencepost.wire.k08_offset_commit import OFFSET_COMMIT
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k10_find_coordinator import (
@@ -92,6 +94,8 @@ _COORDINATED: Final[tuple[Api[Any, Any], ...]] = (
 )
 """Served by every node, so that a client which contacts the wrong one learns it, and finds the right one."""
 
+_LIST_BROKERS: Final = (METADATA.key, DESCRIBE_CLUSTER.key)
+
 
 class BrokerServer:
     """Endpoints of the client listener."""
@@ -112,6 +116,7 @@ class BrokerServer:
         self._producer_ids = producer_ids
         self._controllers = controllers
         self._data = data
+        self._first_picture = FirstPicture(cache)
         self._topic_requests = TopicRequests(cluster_id, cache, data.topics, controllers, data.acls)
         self._coordinator: Service = coordinator or {}
         self._log = log
@@ -125,16 +130,21 @@ class BrokerServer:
             served(DESCRIBE_QUORUM, self._describe_quorum),
             served(DESCRIBE_CLUSTER, self._describe_cluster),
         )
-        return {
+        service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
             **{api.key: (api, _not_coordinator) for api in _COORDINATED},
             **self._coordinator,
             **self._topic_requests.service(),
             **self._data.service(),
             **dict(own),
         }
+        for key in _LIST_BROKERS:
+            api, endpoint = service[key]
+            service[key] = (api, self._first_picture.awaited_by(endpoint))
+        return service
 
     async def stop(self) -> None:
-        """Give up what is under way to the controller."""
+        """Give up what is under way to the controller, or waits to know it."""
+        await self._first_picture.stop()
         await self._topic_requests.stop()
         for task in tuple(self._forwarded):
             task.cancel()

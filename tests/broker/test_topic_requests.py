@@ -8,9 +8,10 @@ import pytest
 
 from fencepost.broker.topics import CONFIGS_MAX
 from fencepost.controller import topic_creation, topic_deletion
-from fencepost.controller.errors import ErrorCode, InvalidRequest
+from fencepost.controller.errors import ErrorCode, InvalidRequest, NotController
 from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
 from fencepost.records.types import NodeId
+from fencepost.wire.connection import ConnectionLost
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
@@ -21,10 +22,10 @@ from fencepost.wire.k32_describe_configs import (
     ConfigResource,
     DescribeConfigs,
 )
-from fencepost.wire.k60_describe_cluster import ClusterNode
+from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, hosting, produced
-from tests.broker.fake_controller import FakeController, play
+from tests.broker.fake_controller import SILENCE, FakeController, play
 from tests.broker.whole_broker import stage
 
 
@@ -57,6 +58,47 @@ def test_metadata_of_an_unknown_topic_asks_whether_it_may_be_created(tmp_path: P
 def leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that stops does not wait for a controller."""
     monkeypatch.setattr("fencepost.broker.main.LEAVE_S_MAX", 0.05)
+
+
+LISTS_BROKERS = [
+    pytest.param(METADATA, Metadata(()), id="metadata"),
+    pytest.param(DESCRIBE_CLUSTER, DescribeCluster(), id="describe-cluster"),
+]
+
+
+@pytest.mark.usefixtures("leaves_at_once")
+@pytest.mark.parametrize(("api", "request_"), LISTS_BROKERS)
+def test_no_list_of_brokers_is_given_before_the_controller_has_given_one(
+    api: Api[Any, Any], request_: Any
+) -> None:
+    """librdkafka closes its connections to brokers that are not listed, the coordinator's included."""
+
+    async def story() -> None:
+        controller = FakeController(node_id=ELSEWHERE)
+        controller.script(DESCRIBE_CLUSTER, *[NotController("no one leads")] * 3)
+        async with stage(controller) as on:
+            controller.brokers = (on.itself, ClusterNode(ELSEWHERE, "127.0.0.1", 9))
+            answer = await on.call(api, request_)
+            assert len(answer.brokers) == 2
+
+    play(story)
+
+
+@pytest.mark.usefixtures("leaves_at_once")
+@pytest.mark.parametrize(("api", "request_"), LISTS_BROKERS)
+def test_a_client_is_sent_away_if_no_controller_lists_the_brokers(
+    api: Api[Any, Any], request_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.broker.first_picture.FIRST_PICTURE_S_MAX", 0.05)
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.script(DESCRIBE_CLUSTER, *[SILENCE] * 10_000)
+        async with stage(controller) as on:
+            with pytest.raises(ConnectionLost):
+                await on.call(api, request_)
+
+    play(story)
 
 
 @pytest.mark.usefixtures("leaves_at_once")

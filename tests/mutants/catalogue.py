@@ -14,6 +14,7 @@ from tests.mutants.digests import DIGESTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.first_picture import FIRST_PICTURE
 from tests.mutants.group_holes import GROUP_HOLES
 from tests.mutants.group_log import GROUP_LOG
 from tests.mutants.groups_cli import GROUPS_CLI
@@ -332,6 +333,7 @@ MUTANTS: Final = (
     *AUDIT,
     *NAMES,
     *CONTROLLER_CLIENTS,
+    *FIRST_PICTURE,
     *REGISTRY,
     *LAYOUT,
     *SIMULATED,
