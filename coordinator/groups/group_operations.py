@@ -158,7 +158,7 @@ class GroupOperations:
 
     def touch(self, group: SoftGroup, member: GroupMember) -> None:
         """A request of the member has come: its session begins anew."""
-        group.sessions[member.member_id] = self.clock() + member.session_timeout_ms / 1000
+        group.sessions.set(member.member_id, self.clock() + member.session_timeout_ms / 1000)
 
     # -- the log ----------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class GroupOperations:
 
     def dismiss(self, group: SoftGroup, member_id: str, refusal: ApiError) -> None:
         """Answer what is parked of a member that is not one any more, once an entry proves it."""
-        group.sessions.pop(member_id, None)
+        group.sessions.discard(member_id)
         group.unsynced.discard(member_id)
         join, sync = group.joins.pop(member_id, None), group.syncs.pop(member_id, None)
         if join is not None:

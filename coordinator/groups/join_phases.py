@@ -69,7 +69,8 @@ class JoinPhases:
             full = f"{PENDING_MAX} members of group {group.group_id!r} are about to join; retry later"
             reply(CoordinatorLoadInProgress(full), 0)
             return
-        group.pending[required.member_id] = self._operations.clock() + request.session_timeout_ms / 1000
+        until_s = self._operations.clock() + request.session_timeout_ms / 1000
+        group.pending.set(required.member_id, until_s)
         reply(required, 0)
 
     def _say_again(
@@ -95,7 +96,7 @@ class JoinPhases:
             later = RebalanceInProgress(f"member {member.member_id!r} has sent a later join")
             self._operations.answer(before.reply, later)
         self._operations.membership(group).put(member)
-        group.pending.pop(member.member_id, None)
+        group.pending.discard(member.member_id)
         group.joins[member.member_id] = ParkedJoin(reply, is_new, self._operations.clock())
         self._operations.touch(group, member)
         if group.is_open:
@@ -146,7 +147,7 @@ class JoinPhases:
         self._counts.rebalances += 1
         membership = operations.membership(group)
         for member_id in [each for each in group.sessions if each not in membership]:
-            del group.sessions[member_id]
+            group.sessions.discard(member_id)
         for member in membership:
             if member.member_id in joins:
                 operations.touch(group, member)

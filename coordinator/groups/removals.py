@@ -9,7 +9,6 @@ from __future__ import annotations  # or each request computes those of the func
 from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
-from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -24,8 +23,6 @@ from fencepost.coordinator.groups.join_phases import REBALANCES, RETRY_S, JoinPh
 from fencepost.coordinator.groups.soft_group import SoftGroup
 from fencepost.records.group_metadata import GroupMetadata, GroupState
 from fencepost.wire.dispatch import Reply
-
-NEXT_LOOK_S: Final = 5.0  # at a member that waits for an answer
 
 
 class Removals:
@@ -46,9 +43,7 @@ class Removals:
         gone: set[str] = set()
         for leaver in request.members:
             code = ErrorCode.NONE
-            if leaver.member_id in group.pending:
-                del group.pending[leaver.member_id]
-            else:
+            if not group.pending.discard(leaver.member_id):
                 try:
                     gone.add(leaving.require_leaver(membership, leaver, gone))
                 except (UnknownMemberId, FencedInstanceId) as refusal:
@@ -88,15 +83,12 @@ class Removals:
     def wake(self, group: SoftGroup) -> None:
         """An operation: what is due by now."""
         now_s = self._operations.clock()
-        for member_id in [each for each, end_s in group.pending.items() if end_s <= now_s]:
-            del group.pending[member_id]
+        for member_id in group.pending.take_over(now_s):
+            group.pending.discard(member_id)
         over = group.expired(now_s)
         if group.sync_end_s <= now_s:
             over |= group.unsynced
             group.sync_end_s = inf
-        for member_id, end_s in group.sessions.items():
-            if end_s <= now_s and member_id not in over:
-                group.sessions[member_id] = now_s + NEXT_LOOK_S
         if over:
             self._remove(group, over, partial(self._removed, group, over))
         else:
@@ -110,5 +102,6 @@ class Removals:
         again_s = self._operations.clock() + RETRY_S  # the log did not take it
         if group.unsynced & over:
             group.sync_end_s = again_s
-        for member_id in over & group.sessions.keys():
-            group.sessions[member_id] = again_s
+        for member_id in over:
+            if member_id in group.sessions:
+                group.sessions.set(member_id, again_s)

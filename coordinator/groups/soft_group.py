@@ -17,10 +17,13 @@ from fencepost.controller.errors import ApiError
 from fencepost.controller.groups.joining import JoinGroupAnswer, Phase
 from fencepost.controller.groups.membership import Membership
 from fencepost.controller.groups.syncing import SyncGroupAnswer
+from fencepost.coordinator.groups.deadlines import Deadlines
 from fencepost.wire.dispatch import Reply
 
 NEW_MEMBER_S_MAX: Final = 300.0
 """For so long the join of a new member is parked: a client that gave up comes back under another id."""
+
+NEXT_LOOK_S: Final = 5.0  # at a member that waits for an answer
 
 
 class Refuse(Protocol):
@@ -63,8 +66,8 @@ class SoftGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.sessions: dict[str, float] = {}  # when each member's ends
-        self.pending: dict[str, float] = {}  # ids that were given out and have not joined: until when
+        self.sessions = Deadlines()
+        self.pending = Deadlines()  # ids that were given out and have not joined
         self.membership: Membership | None = None  # loaded for a rebalance
         self.protocol_type = ""
         self.is_open = False  # a join phase is under way
@@ -82,7 +85,7 @@ class SoftGroup:
     @property
     def phase(self) -> Phase:
         """As the rules of controller/groups see it."""
-        return Phase(self.is_open, self.protocol_type, self.joins.keys(), self.pending.keys())
+        return Phase(self.is_open, self.protocol_type, self.joins.keys(), self.pending)
 
     @property
     def is_idle(self) -> bool:
@@ -131,14 +134,14 @@ class SoftGroup:
         self.sync_end_s = now_s + membership.rebalance_timeout_ms() / 1000 if self.unsynced else inf
 
     def expired(self, now_s: float) -> frozenset[str]:
-        """Members whose session is over: those that wait for an answer live, new ones for a while."""
+        """Members whose session is over, once: those that wait for an answer live, new ones for a while."""
         over = []
-        for member_id, end_s in self.sessions.items():
-            if end_s > now_s:
-                continue
+        for member_id in self.sessions.take_over(now_s):
             join = self.joins.get(member_id)
             stays = join is not None and (not join.is_new or now_s - join.since_s <= NEW_MEMBER_S_MAX)
-            if not stays and member_id not in self.syncs:
+            if stays or member_id in self.syncs:
+                self.sessions.set(member_id, now_s + NEXT_LOOK_S)
+            else:
                 over.append(member_id)
         return frozenset(over)
 
@@ -147,10 +150,5 @@ class SoftGroup:
         return member_id in self.joins or member_id in self.syncs
 
     def wake_s(self) -> float:
-        """When a timer of the group is due next."""
-        return min(
-            min(self.sessions.values(), default=inf),
-            min(self.pending.values(), default=inf),
-            self.phase_end_s,
-            self.sync_end_s,
-        )
+        """When a timer of the group is due next, or before."""
+        return min(self.sessions.earliest_s, self.pending.earliest_s, self.phase_end_s, self.sync_end_s)
