@@ -20,9 +20,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.checker.evidence import Outcome
 from tests.checker.history import History
+from tests.checker.library_log import CONSUMER, PRODUCER, LibraryLog, Requests
 from tests.checker.reading import consumer as static_consumer
 from tests.checker.reading import read_to_end
 from tests.checker.settings import CLIENT, OUTPUT, Part, until_terminated
+from tests.checker.watch import Watch
 
 CALL_SECONDS: Final = 5.0
 CALLS_MAX: Final = 20
@@ -58,9 +60,12 @@ class Ended(Exception):
 class Application:
     """One process's state. ``ended`` is set when it is to leave."""
 
-    def __init__(self, part: Part, history: History, *, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, part: Part, history: History, requests: Requests, *, is_over: Callable[[], bool]
+    ) -> None:
         self._part = part
         self._history = history
+        self._watch = Watch(requests, self._hung)
         self._is_over = is_over
         self._random = part.random
         self._places = {tuple(each): place for place, each in enumerate(part.partitions)}
@@ -78,6 +83,7 @@ class Application:
             {
                 "bootstrap.servers": part.bootstrap,
                 **CLIENT,
+                **PRODUCER,
                 "linger.ms": 1,
                 **(plain if part.plant == "no-transaction" else transactional),
             }
@@ -214,7 +220,8 @@ class Application:
         """Again while the library says that it may be tried again. Raises KafkaException."""
         for left in range(CALLS_MAX, 0, -1):
             try:
-                call(*arguments)
+                with self._watch.call(call.__name__, self._number):
+                    call(*arguments)
             except KafkaException as failed:
                 named = {"call": call.__name__, "number": self._number, "error": str(failed.args[0])}
                 self._history.write("call_failed", **self._named(), **named)
@@ -222,6 +229,9 @@ class Application:
                     raise
             else:
                 return
+
+    def _hung(self, event: str, **fields: Any) -> None:
+        self._history.write(event, **self._named(), **fields, transactional_id=self._part.transactional_id)
 
     def _rewind(self) -> None:
         firsts: dict[tuple[str, int], int] = {}
@@ -249,6 +259,7 @@ class Application:
                 **static,
                 "bootstrap.servers": self._part.bootstrap,
                 **CLIENT,
+                **CONSUMER,
                 "group.id": group,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -298,8 +309,11 @@ def main() -> None:
     part = Part.of_command_line()
     history = History(part.path, part.name)
     over = until_terminated()
+    requests = Requests()
+    library_log = LibraryLog(part.path, part.name, requests)
     try:
-        Application(part, history, is_over=over.is_set).run()
+        Application(part, history, requests, is_over=over.is_set).run()
+        library_log.remove()
     except (Ended, KafkaException) as failed:
         history.write("application_failed", application=part.name, group=part.group, error=str(failed))
         sys.exit(1)

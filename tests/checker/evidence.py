@@ -74,6 +74,14 @@ class Outcome(StrEnum):
     IN_DOUBT = "in doubt"  # it was to commit, and no reply says how that ended
 
 
+class Verdict(StrEnum):
+    """Why a call of a producer hangs, by what its client sent and received."""
+
+    UNANSWERED = "unanswered"  # a request has no response, and its connection stands
+    ASKING = "asking"  # the coordinators are sent requests, and answer, and the call goes on
+    LIBRARY = "library"  # all is answered, and nothing is sent: no node can end this
+
+
 NEVER_COMMITTED: Final = (Outcome.ABORTED, Outcome.REFUSED, Outcome.ABANDONED)
 
 
@@ -112,6 +120,16 @@ class Read(NamedTuple):
     records: tuple[tuple[int, Transaction, int], ...]  # offset, transaction, index
 
 
+class Hang(NamedTuple):
+    """A call of a producer that did not return in time, and the requests that had no response."""
+
+    transaction: Transaction
+    call: str
+    seconds: float
+    verdict: Verdict
+    requests: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Evidence:
     """All of a run. ``committed`` is None where there is no group; ``acknowledged``: when each was."""
@@ -122,6 +140,7 @@ class Evidence:
     attempts: dict[Transaction, Attempt] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
+    hangs: list[Hang] = field(default_factory=list)
     committed: dict[Partition, int] | None = None
 
 
@@ -155,6 +174,10 @@ def evidence_of(events: Iterable[Event]) -> Evidence:
             case "transaction_ended":
                 attempt = found.attempts[Transaction(event["application"], event["number"])]
                 attempt.outcome, attempt.ended_at = Outcome(event["outcome"]), event["at"]
+            case "call_hung":
+                transaction = Transaction(event["application"], event["number"])
+                verdict, requests = Verdict(event["verdict"]), tuple(event["open"])
+                found.hangs.append(Hang(transaction, event["call"], event["seconds"], verdict, requests))
             case "offsets_fetched":
                 found.samples.append(Sample(event["began_at"], event["at"], _offsets(event["offsets"])))
             case "offsets_at_end":

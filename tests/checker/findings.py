@@ -16,6 +16,8 @@ offset-behind    a committed offset is before the outputs: at the end, or after 
 backwards        a committed offset is lower than one that was fetched before
 unstable-read    a reader saw what is not in the log at the end
 missed-read      a reader passed over what is in the log at the end
+hung             a call of a producer did not return, and the nodes may be why: not if the client waits
+                 for no response and sends nothing (``Verdict.LIBRARY``), which no node can end
 stall            inputs of a topic waited for more than STALL_SECONDS_MAX, and none of it was committed
 
 Precedence   a record is blamed once: for the first of these that explains it.
@@ -36,6 +38,7 @@ from tests.checker.evidence import (
     Output,
     Partition,
     Transaction,
+    Verdict,
 )
 
 STALL_SECONDS_MAX: Final = 60.0
@@ -74,6 +77,7 @@ def find(evidence: Evidence) -> list[Finding]:
         *offsets,
         *_samples(evidence, outputs),
         *_reads(evidence, outputs, blamed),
+        *_hangs(evidence),
         *_stalls(evidence),
     ]
 
@@ -269,6 +273,14 @@ def _reads(evidence: Evidence, outputs: list[Output], blamed: set[Transaction]) 
         missed = [each for each in places[read.partition] if each < end and each not in seen]
         if missed:
             yield Finding("missed-read", f"{who} saw offset {end}, and never {missed[:5]}")
+
+
+def _hangs(evidence: Evidence) -> Iterator[Finding]:
+    for each in evidence.hangs:
+        if each.verdict is not Verdict.LIBRARY:
+            facts = f"{each.call} of {each.transaction} did not return for {each.seconds:.0f} s"
+            waits = ", ".join(each.requests) or "none"
+            yield Finding("hung", f"{facts} ({each.verdict}); requests without a response: {waits}")
 
 
 def _stalls(evidence: Evidence) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.checker.evidence import Input, Outcome, Partition, events_of, evidence_of, output_of
+from tests.checker.evidence import Event, Input, Outcome, Partition, events_of, evidence_of, output_of
 from tests.checker.findings import Finding, find
 from tests.checker.history import History, Tail
 from tests.checker.node_faults import NodeFaults
@@ -59,6 +59,7 @@ class Run:
         self._random = random.Random(plan.seed)
         self._history = History(folder, "run")
         self._tail = Tail(folder)
+        self._nodes: Nodes | None = None
         self._ends = 0
         self._committed_at = 0.0
         self._findings: list[Finding] = []
@@ -69,6 +70,7 @@ class Run:
 
     def go(self, nodes: Nodes | None) -> list[Finding]:
         """All of it; the findings of the analysis behind those of the way."""
+        self._nodes = nodes
         self._history.write("run_began", plan=repr(self._plan))
         self._make_topics()
         for group, partitions in self._groups():
@@ -133,10 +135,36 @@ class Run:
 
     def _count(self) -> None:
         for event in self._tail.new():
+            if event["event"] == "call_hung":
+                self._history.write("nodes_seen", of=event["application"], rows=self._seen(event))
             if event["event"] == "transaction_ended":
                 self._ends += 1
                 if event["outcome"] == Outcome.COMMITTED:
                     self._committed_at = max(self._committed_at, event["at"])
+
+    def _seen(self, event: Event) -> list[Any]:
+        """What the nodes have parked, and what the coordinator knows of the hung transaction and group."""
+        if self._nodes is None:
+            return []
+        rows: list[Any] = []
+        for node_id in self._nodes.node_ids:
+            try:
+                metrics = self._nodes.metrics(node_id)
+            except OSError as failed:
+                rows.append(f"node {node_id}: {failed}")
+                continue
+            rows.append([node_id, {name: value for name, value in metrics.items() if "_bucket{" not in name}])
+        commands: list[tuple[str, ...]] = [
+            ("transactions", "describe", "--transactional-id", event["transactional_id"])
+        ]
+        if event["group"] is not None:
+            commands.append(("groups", "describe", "--group", event["group"], "--members"))
+        for command in commands:
+            try:
+                rows.append(self._nodes.run(*command, "--format", "json"))
+            except AssertionError as failed:
+                rows.append(str(failed))
+        return rows
 
     # -- the logs at the end -----------------------------------------------------------------------------
 

@@ -39,6 +39,11 @@ def summary_of(events: Iterable[Event]) -> list[str]:
         ", ".join(f"{counts[event]} {plural}" for event, plural in PLURALS.items()),
         f"{len(generations)} generations of groups, {counts['partitions_assigned']} assignments",
     ]
+    hung = Counter(f"{each['call']} ({each['verdict']})" for each in history if each["event"] == "call_hung")
+    if hung:
+        lines.append(
+            "calls that hung: " + ", ".join(f"{count} {what}" for what, count in sorted(hung.items()))
+        )
     if len(commits) > 1:
         of_group = max(_longest_gap(each) for each in by_group.values())
         lines.append(

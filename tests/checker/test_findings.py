@@ -57,6 +57,11 @@ def seen(at: float, partition: int, *records: list[Any]) -> dict[str, Any]:
     }
 
 
+def hung(verdict: str, *waiting: str) -> dict[str, Any]:
+    named = {"application": "a", "number": 5, "call": "send_offsets_to_transaction"}
+    return {"at": 8.0, "event": "call_hung", **named, "seconds": 30.0, "verdict": verdict, "open": [*waiting]}
+
+
 SOUND: Events = [
     {"at": 1.0, "event": "inputs_acknowledged", "inputs": SOURCES[:3]},
     fetched(1.0, 1.1, -1),
@@ -224,6 +229,10 @@ FAULTS: list[Any] = [
         id="a-reader-passed-over-a-record",
     ),
     pytest.param(
+        added(hung("unanswered", "EndTxn 7 on broker 1")), "hung", "EndTxn 7", id="a-call-has-no-response"
+    ),
+    pytest.param(added(hung("asking")), "hung", "asking", id="a-call-is-refused-for-ever"),
+    pytest.param(
         both(acknowledged_late(1.0), added(ended(64.6, "a", 4, "committed"))),
         "stall",
         "60.1 s to 64.600",
@@ -234,6 +243,10 @@ FAULTS: list[Any] = [
 
 def test_a_sound_history_has_no_finding() -> None:
     assert find(evidence_of(SOUND)) == []
+
+
+def test_a_call_that_no_node_can_end_is_no_finding() -> None:
+    assert find(evidence_of([*SOUND, hung("library")])) == []
 
 
 @pytest.mark.parametrize(("plant", "name", "fact"), FAULTS)
