@@ -10,6 +10,7 @@ error 35 and the ranges, and the client sends a new request (KIP-511).
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest
@@ -17,6 +18,9 @@ from fencepost.wire.dispatch import API_VERSIONS_KEY, BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
+
+RESPONSES_KEPT_MAX: Final = 32
+"""Each client asks first, and what a listener serves does not change: its bytes are made once a version."""
 
 _REQUEST: Final = Message(18, "request")
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # ApiVersionsRequest.java
@@ -104,6 +108,7 @@ def _encode_request(version: int, request: ApiVersions) -> bytes:
     return _REQUEST.encode(version, software)
 
 
+@lru_cache(RESPONSES_KEPT_MAX)
 def _encode_response(version: int, answer: ApiVersionsAnswer, throttle_ms: int) -> bytes:
     features = answer.features
     finalized = tuple(
