@@ -64,7 +64,9 @@ def test_what_was_answered_is_told_at_once_also_by_a_cluster_that_was_killed(nod
         nodes.kill(*nodes.node_ids)
     assert nodes.read("producer-ids", "describe")["next_producer_id"] >= end
     nodes.start(*nodes.node_ids)
-    assert nodes.read("producer-ids", "history")[-1]["end"] >= end
+    wait_for(  # the next leader commits it once more
+        "the block in the history", lambda: nodes.read("producer-ids", "history")[-1]["end"] >= end
+    )
 
 
 def block_of(nodes: Nodes, wanted: int) -> dict[str, Any]:
