@@ -15,6 +15,7 @@ from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.first_picture import FIRST_PICTURE
+from tests.mutants.group_clients import GROUP_CLIENTS
 from tests.mutants.group_holes import GROUP_HOLES
 from tests.mutants.group_log import GROUP_LOG
 from tests.mutants.groups_cli import GROUPS_CLI
@@ -309,6 +310,7 @@ MUTANTS: Final = (
     ),
     *GROUP_LOG,
     *GROUP_HOLES,
+    *GROUP_CLIENTS,
     *PENDING_OFFSETS,
     *HAZARDS,
     *DRIVER,
