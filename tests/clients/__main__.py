@@ -99,7 +99,7 @@ def play_all(results: Results, cluster: Nodes, folder: Path, clients: tuple[str,
 def own_tests(results: Results, folder: Path, name: str, suite: Suite) -> None:
     """All tests of one library, on a cluster of their own."""
     folder.mkdir()
-    with running(folder / "cluster", NO_QUOTA, *suite.settings) as cluster:
+    with running(folder / "cluster", NO_QUOTA, *suite.settings, count=suite.node_count) as cluster:
         try:
             for ran in suite.run(cluster.bootstrap, folder):
                 results.add(name, suite.version, f"own test {ran.name}", ran.result, ran.said, ran.seconds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.players import NotHere
-from tests.clients.suites import SUITES, franz_go, kafka_python, librdkafka
+from tests.clients.suites import SUITES, franz_go, librdkafka, pytest_files
 from tests.clients.suites.suite import FAILED, NOT_RUN, PASSED, Ran
 
 ROW = "\x1b[32m| {:<40} | {:>10} | {:>7.3f}s \x1b[0m|{}\x1b[0m"
@@ -109,13 +109,13 @@ def test_a_test_of_franz_go_that_does_not_end_has_failed(
         ('<skipped message="old"/>', (NOT_RUN, "old")),
     ],
 )
-def test_pytests_report_of_kafka_pythons_tests(inside: str, expected: tuple[str, str]) -> None:
+def test_pytests_report_of_a_librarys_tests(inside: str, expected: tuple[str, str]) -> None:
     case = ET.fromstring(f'<testcase name="t" time="0.5">{inside}</testcase>')  # noqa: S314  (its own)
-    ran = kafka_python.of(case)
+    ran = pytest_files.of(case)
     assert (ran.result, ran.said) == expected
 
 
-@pytest.mark.parametrize("name", ["franz-go", "librdkafka"])
+@pytest.mark.parametrize("name", ["franz-go", "librdkafka", "aiokafka"])
 def test_a_suite_whose_tools_are_missing_is_not_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,19 +6,18 @@ Tests      all that the sdist has in test/integration, but for those in ``NOT_RU
 Cluster    has ``group.min.session.timeout.ms=1000``: test_group asks for sessions of 3 s.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 import tarfile
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from tests.clients.players import FETCH_SECONDS_MAX, FETCHED, NotHere
-from tests.clients.suites.suite import FAILED, NOT_RUN, PASSED, Ran, Suite
+from tests.clients.suites.pytest_files import PytestFiles, ran
+from tests.clients.suites.suite import NOT_RUN, Ran, Suite
 
 LIBRARY: Final = "kafka-python"
 VERSION: Final = version(LIBRARY)
@@ -26,7 +25,6 @@ KAFKA_VERSION: Final = "4.2.0"  # what the tests take the cluster for
 FIXTURES: Final = Path(__file__).with_name("kafka_python_fixtures.py")
 FILES: Final = ("test_consumer_integration", "test_producer_integration", "test_admin_integration")
 SETTINGS: Final = ("group.min.session.timeout.ms=1000",)
-FILE_SECONDS_MAX: Final = 400.0
 NO_API: Final = "not served yet: "
 NOT_RUN_HERE: Final = {
     "test_create_describe_delete_acls": f"{NO_API}ACLs",
@@ -50,56 +48,13 @@ NOT_RUN_HERE: Final = {
 
 def run(bootstrap: str, folder: Path) -> Iterator[Ran]:
     """Raises NotHere."""
-    tests = _tests()
+    environment = {"BOOTSTRAP": bootstrap, "KAFKA_VERSION": KAFKA_VERSION}
+    left_out = [f"test/integration/{file}.py::{name}" for file in FILES for name in NOT_RUN_HERE]
+    tests = PytestFiles(_tests(), environment, left_out)
     for file in FILES:
-        yield from _ran(tests, file, bootstrap, folder)
+        yield from ran(tests, f"test/integration/{file}.py", folder)
     for name, reason in NOT_RUN_HERE.items():
         yield Ran(name, NOT_RUN, reason)
-
-
-def _ran(tests: Path, file: str, bootstrap: str, folder: Path) -> Iterator[Ran]:
-    """Every test of one file, when the last of them has ended."""
-    report, log = folder / f"{file}.xml", folder / f"{file}.log"
-    environment = {
-        **os.environ,
-        "BOOTSTRAP": bootstrap,
-        "KAFKA_VERSION": KAFKA_VERSION,
-        "PYTHONPATH": str(tests),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += ["--rootdir", str(tests), "-c", os.devnull, f"--junitxml={report}"]
-    for name in NOT_RUN_HERE:
-        command += ["--deselect", f"test/integration/{file}.py::{name}"]
-    with log.open("wb") as output:
-        try:
-            subprocess.run(
-                [*command, f"test/integration/{file}.py"],
-                cwd=tests,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                timeout=FILE_SECONDS_MAX,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            yield Ran(file, FAILED, f"did not end in {FILE_SECONDS_MAX:.0f} s, see {log}")
-            return
-    if not report.exists():
-        yield Ran(file, FAILED, f"no test ran, see {log}")
-        return
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314  (pytest wrote it, just now)
-        yield of(case)
-
-
-def of(case: ET.Element) -> Ran:
-    """What pytest's report says of one test."""
-    name, seconds = case.get("name", "?"), float(case.get("time", "0"))
-    for tag, result in (("failure", FAILED), ("error", FAILED), ("skipped", NOT_RUN)):
-        found = case.find(tag)
-        if found is not None:
-            return Ran(name, result, found.get("message", ""), seconds)
-    return Ran(name, PASSED, "", seconds)
 
 
 def _tests() -> Path:

@@ -33,3 +33,4 @@ class Suite(NamedTuple):
     run: Tests
     settings: tuple[str, ...] = ()
     """Of the cluster's nodes: what the library sets for its own brokers, and its tests expect."""
+    node_count: int = 3
