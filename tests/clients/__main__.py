@@ -22,6 +22,7 @@ from tests.clients import (
     dump_offsets,
     group_commands,
     group_errors,
+    group_story,
     java_tools,
     offsets_archive,
     owners,
@@ -85,7 +86,8 @@ def play_all(results: Results, cluster: Nodes, folder: Path, clients: tuple[str,
         if scenario in name and client in clients:
             results.tell(client, version(client), name, partial(trial, cluster))
     for client, owned in owners.SCENARIOS.items():
-        for name, story in {**owned, owners_killed.SCENARIO: owners_killed.SCENARIOS[client]}.items():
+        killed = {owners_killed.SCENARIO: owners_killed.SCENARIOS[client]}
+        for name, story in {**owned, **killed, **group_story.SCENARIOS.get(client, {})}.items():
             if scenario in name and client in clients:
                 results.tell(client, owners.VERSIONS[client], name, partial(story, cluster, folder))
     for name, trial in java_tools.SCENARIOS.items():

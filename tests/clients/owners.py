@@ -13,7 +13,6 @@ Member    a process:  PROGRAM BOOTSTRAP GROUP SOURCE TARGET OWNER WAY. It writes
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,15 +25,14 @@ from typing import IO, Final
 
 from confluent_kafka import Producer
 
+from tests.clients import sarama_programs
 from tests.clients.libraries import confluent_read
-from tests.clients.players import FETCHED, HERE, ROOT, installed_kafkajs, need
+from tests.clients.players import HERE, ROOT, installed_kafkajs
 from tests.clients.stories import StoryFailed
-from tests.clients.suites.franz_go import go
 from tests.harness.nodes import Nodes, wait_for
 
 RECORDS: Final = [str(number) for number in range(6)]
 MEMBER, PARTITION, NAMED = "member", "partition", "named"
-SARAMA_VERSION: Final = "1.61.1"
 SECONDS_MAX: Final = 40.0
 
 
@@ -87,22 +85,11 @@ def _kafkajs() -> tuple[list[str], Path]:
     return ["node", str(HERE / "kafkajs/owner.js")], installed_kafkajs()
 
 
-def _sarama() -> tuple[list[str], Path]:
-    """Built again if its source is another."""
-    need("go")
-    folder = FETCHED / "sarama"
-    folder.mkdir(parents=True, exist_ok=True)
-    program, built = folder / "owner", folder / "built.go"
-    source = HERE / "sarama/main.go"
-    if not program.exists() or not built.exists() or built.read_bytes() != source.read_bytes():
-        for name in ("go.mod", "main.go"):
-            shutil.copy(HERE / "sarama" / name, folder)
-        go("build", "-mod=mod", "-o", str(program), "main.go", cwd=folder)
-        shutil.copy(source, built)
-    return [str(program)], folder
-
-
-COMMANDS: Final[Mapping[str, Command]] = {"aiokafka": _aiokafka, "kafkajs": _kafkajs, "sarama": _sarama}
+COMMANDS: Final[Mapping[str, Command]] = {
+    "aiokafka": _aiokafka,
+    "kafkajs": _kafkajs,
+    "sarama": partial(sarama_programs.built, "owner"),
+}
 
 
 def take_over(cluster: Nodes, library: str, way: str, logs: Path) -> tuple[list[str], str]:
@@ -156,7 +143,7 @@ def once(library: str, way: str, cluster: Nodes, logs: Path) -> str:
 
 
 Scenario = Callable[[Nodes, Path], str]
-VERSIONS: Final = {"aiokafka": version("aiokafka"), "kafkajs": "2.2.4", "sarama": SARAMA_VERSION}
+VERSIONS: Final = {"aiokafka": version("aiokafka"), "kafkajs": "2.2.4", "sarama": sarama_programs.VERSION}
 TRAP: Final = "two owners, an id for each member"
 SAFE: Final = "two owners, an id for each partition"
 SCENARIOS: Final[Mapping[str, Mapping[str, Scenario]]] = {

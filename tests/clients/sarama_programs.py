@@ -1,0 +1,27 @@
+"""The programs of tests/clients/sarama, built with Go in .clients (ignored by git)."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tests.clients.players import FETCHED, HERE, need
+from tests.clients.suites.franz_go import go
+
+VERSION: Final = "1.61.1"
+SOURCES: Final = {"owner": "main.go", "member": "member/main.go"}
+
+
+def built(name: str) -> tuple[list[str], Path]:
+    """The program and the folder that it runs in; built again if its source is another. Raises NotHere."""
+    need("go")
+    folder = FETCHED / "sarama"
+    folder.mkdir(parents=True, exist_ok=True)
+    source = HERE / "sarama" / SOURCES[name]
+    program, before = folder / name, folder / f"{name}.built.go"
+    if not program.exists() or not before.exists() or before.read_bytes() != source.read_bytes():
+        (folder / f"{name}.d").mkdir(exist_ok=True)
+        shutil.copy(HERE / "sarama/go.mod", folder)
+        shutil.copy(source, folder / f"{name}.d/main.go")
+        go("build", "-mod=mod", "-o", str(program), f"./{name}.d", cwd=folder)
+        shutil.copy(source, before)
+    return [str(program)], folder
