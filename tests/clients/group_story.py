@@ -34,9 +34,9 @@ GHOST_SECONDS_MAX: Final = 30.0
 KILLS: Final = 4
 JOINING: Final = 3
 LOADING: Final = "The coordinator is loading"  # so kafkajs logs code 14, and says it when it gives up
-RESTARTED: Final = frozenset({"kafka-python", "kafkajs"})
+RESTARTED: Final = frozenset({"kafka-python", "kafkajs", "sarama"})
 """The killed leader runs again at once: kafka-python may wait for ever for a coordinator that refuses the
-connection, and kafkajs connects only while every partition has a leader (there is one replica)."""
+connection; kafkajs and sarama consume only while every partition has a leader (there is one replica)."""
 
 
 def _kafkajs() -> tuple[list[str], Path]:

@@ -19,6 +19,7 @@ import (
 const (
 	sessionTimeout = 6 * time.Second
 	givesUp        = 2 * time.Second
+	pause          = 200 * time.Millisecond
 )
 
 var (
@@ -85,7 +86,8 @@ func main() {
 	made.slow.Store(true)
 	for ctx.Err() == nil {
 		if err := client.Consume(ctx, []string{topic}, made); err != nil && ctx.Err() == nil {
-			say("failed", strings.ReplaceAll(err.Error(), "\n", " ")) // as sarama's own examples: join again
+			say("failed", strings.ReplaceAll(err.Error(), "\n", " "))
+			time.Sleep(pause) // then it joins again, as sarama's own examples do
 		}
 	}
 	holds = false
