@@ -1,6 +1,7 @@
 """The holes of a coordinator that decides in memory and logs later, planted where this one has none.
 
 H1   a generation is announced before it is in the log; H2 a replacement, H3 a removal (membership.py, too).
+     Likewise an assignment that is answered before it is there.
 H4   what a deposed leader thinks is answered: the mutants "without-barrier" of membership.py and offsets.py.
 H5   what may be cut off the log is acknowledged.
 H6   a commit without identity goes over an owner's: "txn-offset-commit-over-an-owner" of offsets.py.
@@ -20,6 +21,9 @@ from tests.mutants.mutant import Mutant
 STORM: Final = "tests/simulation/test_failover_storms.py::test_failovers"
 JOINING: Final = "tests/controller/groups/test_joining.py::test_what_a_join_leads_to"
 RULES: Final = "tests/controller/groups/test_members_that_go.py::"
+ANSWERS: Final = "tests/coordinator/test_group_answers.py::"
+COMMITS: Final = "tests/controller/groups/test_offsets.py::test_who_may_commit"
+TXN_COMMITS: Final = "tests/controller/transactions/test_commit_offsets.py::test_who_may_commit"
 
 GROUP_HOLES: Final = (
     Mutant(
@@ -34,6 +38,36 @@ GROUP_HOLES: Final = (
         "            join.reply(joining.answer_of(said, Membership(early.members), member_id), 0)\n"
         "        operations.write(group, decide, partial(self._completed, group), failed)\n",
         (STORM + "[failover-seed-0]",),
+    ),
+    Mutant(
+        "group-assignment-answered-before-it-is-logged",
+        "the leader's assignments are in the log before any member is answered with its own",
+        "coordinator/groups/sync_requests.py",
+        "        operations.write(group, decide, applied, failed)\n",
+        "        for member in decide(operations.image(), 0).members:\n"
+        "            early = group.syncs.pop(member.member_id, None)\n"
+        "            if early is not None:\n"
+        "                early(syncing.answer_of(row, member), 0)\n"
+        "        operations.write(group, decide, applied, failed)\n",
+        (ANSWERS + "test_an_assignment_is_in_the_log_before_it_is_answered", STORM + "[failover-seed-0]"),
+    ),
+    Mutant(
+        "group-leaver-answered-before-it-is-logged",
+        "a removal is in the log before the leaver is answered (H3)",
+        "coordinator/groups/removals.py",
+        "        operations.write(group, decide, applied, then)\n",
+        "        early, then = then, lambda _error: None\n"
+        "        early(None)\n"
+        "        operations.write(group, decide, applied, then)\n",
+        (ANSWERS + "test_a_leaver_is_gone_from_the_log_before_it_is_answered",),
+    ),
+    Mutant(
+        "group-commit-of-an-old-generation",
+        "commits of an old generation are refused, plain and in transactions",
+        "controller/groups/identity.py",
+        "        require_generation(group_id, group, identity.generation)\n",
+        "",
+        (COMMITS + "[generation-v9]", TXN_COMMITS + "[old-generation]"),
     ),
     Mutant(
         "acknowledged-when-deposed",
