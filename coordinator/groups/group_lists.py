@@ -18,8 +18,7 @@ from fencepost.controller.groups.describe import (
     ListGroupsAnswer,
 )
 from fencepost.controller.view import View
-from fencepost.coordinator.groups.group_operations import GroupOperations
-from fencepost.coordinator.groups.heartbeats import CallLater
+from fencepost.coordinator.groups.group_operations import CallLater, GroupOperations
 from fencepost.quorum.port import Outcome, Submit
 from fencepost.wire.dispatch import Reply
 

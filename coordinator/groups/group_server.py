@@ -42,8 +42,8 @@ from fencepost.coordinator.coordinator_errors import CoordinatorErrors
 from fencepost.coordinator.groups.group_census import GroupCensus
 from fencepost.coordinator.groups.group_counts import GroupCounts
 from fencepost.coordinator.groups.group_lists import GroupLists
-from fencepost.coordinator.groups.group_operations import GroupOperations
-from fencepost.coordinator.groups.heartbeats import CallLater, Heartbeats
+from fencepost.coordinator.groups.group_operations import CallLater, GroupOperations
+from fencepost.coordinator.groups.heartbeats import Heartbeats
 from fencepost.coordinator.groups.join_phases import JoinPhases
 from fencepost.coordinator.groups.removals import Removals
 from fencepost.coordinator.groups.sync_requests import SyncRequests
@@ -95,7 +95,12 @@ class GroupServer:
         self._rng = rng
         self._errors = CoordinatorErrors(replica)
         self.operations = GroupOperations(
-            self._image, submit, self._errors, initial_delay_s=times.initial_delay_ms / 1000, clock=clock
+            self._image,
+            submit,
+            self._errors,
+            call_later,
+            initial_delay_s=times.initial_delay_ms / 1000,
+            clock=clock,
         )
         self.counts = GroupCounts()
         self.census = GroupCensus(self._image, self.operations)

@@ -7,7 +7,6 @@ Source    Kafka GroupMetadataManager.classicGroupHeartbeat; the barrier is this 
 
 from __future__ import annotations  # or each request computes those of the functions made for it
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -16,7 +15,7 @@ from fencepost.controller.errors import ApiError, CoordinatorLoadInProgress, Not
 from fencepost.controller.groups import heartbeat, tables
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.view import View
-from fencepost.coordinator.groups.group_operations import GroupOperations
+from fencepost.coordinator.groups.group_operations import CallLater, GroupOperations
 from fencepost.quorum.port import Outcome, Submit
 from fencepost.wire.dispatch import Reply
 
@@ -26,7 +25,6 @@ WAITING_MAX: Final = 50_000
 
 Waiting: TypeAlias = tuple[HeartbeatGroup, Reply[None]]
 Outcomes: TypeAlias = tuple[ApiError | None, ...]
-CallLater: TypeAlias = Callable[[float, Callable[[], None]], None]
 
 
 class Heartbeats:

@@ -152,8 +152,11 @@ class JoinPhases:
             if member.member_id in joins:
                 operations.touch(group, member)
         group.await_syncs(operations.clock(), membership)
-        for member_id, join in joins.items():
-            join.reply(joining.answer_of(row, membership, member_id), 0)
+        first = (row.leader or "",) if row.leader in joins else ()  # all others wait for what it assigns
+        ordered = (*first, *[each for each in joins if each not in first])
+        operations.answer_all(
+            [(joins[each].reply, joining.answer_of(row, membership, each)) for each in ordered]
+        )
 
     # -- static members that come back ------------------------------------------------------------------
 

@@ -62,11 +62,10 @@ class SyncRequests:
             group.membership = None
             if now is None or record is None:
                 return
-            for member in record.members:
-                reply = syncs.get(member.member_id)
-                if reply is not None:
-                    operations.touch(group, member)
-                    reply(syncing.answer_of(now, member), 0)
+            waiting = [each for each in record.members if each.member_id in syncs]
+            for member in waiting:
+                operations.touch(group, member)
+            operations.answer_all([(syncs[each.member_id], syncing.answer_of(now, each)) for each in waiting])
 
         def failed(error: ApiError) -> None:
             operations.prepare(group, error)
