@@ -2,7 +2,8 @@
 
 Metadata    answers from the cache; unknown topics are looked up, and created if both the client and the
             controller's ``auto.create.topics.enable`` want it. A list of all topics, and topics without a
-            leader, are requested anew; while the quorum has no leader, the cache is the answer.
+            leader, are requested anew; while the quorum has no leader, or FORWARDED_MAX requests wait for
+            the controller, the cache is the answer.
 Forwarded   CreateTopics, DeleteTopics and DescribeConfigs go to the active controller in this broker's
             name; the answer of the first two leaves when this broker has seen what they did.
 Source      Kafka KafkaApis.handleTopicMetadataRequest, ForwardingManager.
@@ -40,7 +41,9 @@ from fencepost.wire.k32_describe_configs import (
     require_count,
 )
 
-FORWARDED_MAX: Final = 100  # requests that wait for the controller; clients retry the refusal of one more
+FORWARDED_MAX: Final = 100
+"""Requests that wait for the controller. One more is refused, which clients retry; Metadata is not."""
+
 FORWARD_TIMEOUT_S_MAX: Final = 30.0
 CONFIGS_TIMEOUT_S: Final = 5.0
 NO_ID: Final = uuid.UUID(int=0)
@@ -97,6 +100,9 @@ class TopicRequests:
         if found is not None and all(each is not None and _is_led(each) for each in found):
             reply(self._answer(tuple(each for each in found if each is not None)))
             return
+        if len(self._waiting) >= FORWARDED_MAX:
+            reply(self._answer(self._remembered(request)))
+            return
         self._spawn(self._fresh_metadata(request, reply))
 
     async def _fresh_metadata(self, request: Metadata, reply: Reply[MetadataAnswer]) -> None:
@@ -114,6 +120,13 @@ class TopicRequests:
                 row = _answer_of(query, ErrorCode.LEADER_NOT_AVAILABLE)
             rows.append(row or _unknown(query))
         reply(self._answer(tuple(rows)))
+
+    def _remembered(self, request: Metadata) -> tuple[TopicMetadata, ...]:
+        """What is known without the controller. A refusal would name no brokers, and clients drop those."""
+        if request.topics is None:
+            return self._topics.all()
+        found = ((query, self._find(query)) for query in request.topics)
+        return tuple(row or _answer_of(query, ErrorCode.LEADER_NOT_AVAILABLE) for query, row in found)
 
     def _find(self, query: TopicQuery) -> TopicMetadata | None:
         if query.name is not None and _is_named(query):

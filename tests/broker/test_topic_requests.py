@@ -1,11 +1,13 @@
 """Metadata on a whole broker, against a scripted controller."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.broker.topic_requests import FORWARDED_MAX
 from fencepost.broker.topics import CONFIGS_MAX
 from fencepost.controller import topic_creation, topic_deletion
 from fencepost.controller.errors import ErrorCode, InvalidRequest, NotController
@@ -129,6 +131,32 @@ def test_metadata_is_answered_from_memory_while_nobody_leads(tmp_path: Path) -> 
             assert row.error_code == ErrorCode.NONE
             (row,) = await produced(on, produce(batch(b"b")))
             assert row.error_code == ErrorCode.NONE
+
+    play(story)
+
+
+@pytest.mark.usefixtures("leaves_at_once")
+@pytest.mark.parametrize("version", [12, 13])
+def test_metadata_names_the_brokers_however_many_requests_wait_for_the_controller(version: int) -> None:
+    """Clients drop brokers that are not named, and version 12 has no error but a topic's."""
+
+    async def story() -> None:
+        async with stage(FakeController()) as on:
+            on.controller.brokers = (on.itself, ClusterNode(ELSEWHERE, "127.0.0.1", 9))
+            while len((await on.call(METADATA, Metadata(()))).brokers) != 2:
+                pass
+            on.controller.script(METADATA, *[SILENCE] * 10_000)
+            request = Metadata((TopicQuery("new"),))
+            waiting = [asyncio.create_task(on.call(METADATA, request)) for _ in range(FORWARDED_MAX)]
+            requests = on.broker._server._topic_requests
+            while len(requests._waiting) < FORWARDED_MAX:
+                await asyncio.sleep(0.001)
+            answer = await on.call(METADATA, request, version)
+            assert len(answer.brokers) == 2
+            assert [each.error_code for each in answer.topics] == [ErrorCode.LEADER_NOT_AVAILABLE]
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     play(story)
 

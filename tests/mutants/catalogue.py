@@ -7,6 +7,7 @@ when every one of its tests fails with it (they all pass without it).
 from typing import Final
 
 from tests.mutants.audit import AUDIT
+from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.costs import COSTS
@@ -14,7 +15,6 @@ from tests.mutants.digests import DIGESTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
-from tests.mutants.first_picture import FIRST_PICTURE
 from tests.mutants.group_clients import GROUP_CLIENTS
 from tests.mutants.group_holes import GROUP_HOLES
 from tests.mutants.group_log import GROUP_LOG
@@ -335,7 +335,7 @@ MUTANTS: Final = (
     *AUDIT,
     *NAMES,
     *CONTROLLER_CLIENTS,
-    *FIRST_PICTURE,
+    *BROKER_LISTS,
     *REGISTRY,
     *LAYOUT,
     *SIMULATED,

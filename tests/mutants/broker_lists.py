@@ -1,4 +1,4 @@
-"""Mutants of a broker that starts, and does not know the other brokers yet."""
+"""Mutants of the list of brokers: a client drops those that are not in it."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 TOPIC_REQUESTS: Final = "tests/broker/test_topic_requests.py::"
 
-FIRST_PICTURE: Final = (
+BROKER_LISTS: Final = (
     Mutant(
         "brokers-listed-too-soon",
         "a broker that starts does not name itself as the only one of its cluster",
@@ -26,5 +26,16 @@ FIRST_PICTURE: Final = (
         "            async with asyncio.timeout(FIRST_PICTURE_S_MAX):\n",
         "            async with asyncio.timeout(None):\n",
         (TOPIC_REQUESTS + "test_a_client_is_sent_away_if_no_controller_lists_the_brokers[metadata]",),
+    ),
+    Mutant(
+        "metadata-refused-without-brokers",
+        "Metadata names the brokers, however many requests wait for the controller",
+        "broker/topic_requests.py",
+        "        if len(self._waiting) >= FORWARDED_MAX:\n            reply(",
+        "        if False:\n            reply(",
+        (
+            TOPIC_REQUESTS
+            + "test_metadata_names_the_brokers_however_many_requests_wait_for_the_controller[12]",
+        ),
     ),
 )
