@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -89,21 +89,35 @@ def many(count: int, *, headers: int = 0, codec: str | None = "zstd", size: int 
     return raw if codec is None else compressed(raw, codec)
 
 
+class Sent(NamedTuple):
+    """A request of equal batches: so many partitions, so many batches in each."""
+
+    records: int
+    headers: int = 0
+    codec: str | None = "zstd"
+    partitions: int = 1
+    batches: int = 1
+
+
 LARGE = [
-    pytest.param([many(100_000)], 100_000, id="100,000 records"),
-    pytest.param([many(300, headers=HEADERS_MAX)], 300 * (HEADERS_MAX + 1), id="records of 1,024 headers"),
-    pytest.param([many(30_000, codec=None)], 30_000, id="30,000 records, not compressed"),
-    pytest.param([many(3_000, codec=None)] * 9, 27_000, id="each of nine partitions less than a slice"),
-    pytest.param([many(20_000) * 5], 100_000, id="five batches in one partition"),
-    pytest.param([many(500, codec=None)] * 12, 6_000, id="each of twelve partitions small"),
-    *(pytest.param([many(20_000, codec=codec)], 20_000, id=codec) for codec in CODECS),
+    pytest.param(Sent(100_000), 100_000, id="100,000 records"),
+    pytest.param(Sent(300, headers=HEADERS_MAX), 300 * (HEADERS_MAX + 1), id="records of 1,024 headers"),
+    pytest.param(Sent(30_000, codec=None), 30_000, id="30,000 records, not compressed"),
+    pytest.param(
+        Sent(3_000, codec=None, partitions=9), 27_000, id="each of nine partitions less than a slice"
+    ),
+    pytest.param(Sent(20_000, batches=5), 100_000, id="five batches in one partition"),
+    pytest.param(Sent(500, codec=None, partitions=12), 6_000, id="each of twelve partitions small"),
+    *(pytest.param(Sent(20_000, codec=codec), 20_000, id=codec) for codec in CODECS),
 ]
 
 
-@pytest.mark.parametrize(("batches", "steps"), LARGE)
+@pytest.mark.parametrize(("sent", "steps"), LARGE)
 def test_a_slice_at_most_is_walked_between_two_turns(
-    tmp_path: Path, turns: Turns, batches: list[bytes], steps: int
+    tmp_path: Path, turns: Turns, sent: Sent, steps: int
 ) -> None:
+    batches = [many(sent.records, headers=sent.headers, codec=sent.codec) * sent.batches] * sent.partitions
+
     async def story() -> None:
         async with hosting(tmp_path, *[HERE] * len(batches)) as on:
             async with turns.counted():
@@ -118,7 +132,8 @@ def test_a_slice_at_most_is_walked_between_two_turns(
 def test_connections_share_the_slice(tmp_path: Path, turns: Turns) -> None:
     async def story() -> None:
         async with hosting(tmp_path, *[HERE] * 8) as on:
-            requests = [produce(*[None] * index, many(30_000)) for index in range(8)]
+            large = many(30_000)
+            requests = [produce(*[None] * index, large) for index in range(8)]
             async with turns.counted():
                 answers = await asyncio.gather(*(produced(on, request) for request in requests))
             assert [rows[-1].error_code for rows in answers] == [ErrorCode.NONE] * 8

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
@@ -269,6 +269,8 @@ BY_HAND: list[tuple[Row, Any, Any]] = [
 ]
 EXAMPLES = 10
 """Each in every version that can say it."""
+NOT_SHRUNK = [Phase.generate]
+"""To shrink messages of fifteen versions takes minutes."""
 LIES = 5
 """Of the bytes of each message, besides those of tests/hostile."""
 CASES = [pytest.param(row, requests, responses, id=row.api.name) for row, requests, responses in BY_HAND]
@@ -292,7 +294,7 @@ def _written_by_kio(entity: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
 @given(data=st.data())
 def test_a_request_is_kios(row: Row, requests: Any, responses: Any, data: st.DataObject) -> None:
     for version, request in in_every_version(row, requests, data):
@@ -306,7 +308,7 @@ def test_a_request_is_kios(row: Row, requests: Any, responses: Any, data: st.Dat
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
 @given(data=st.data())
 def test_an_answer_is_kios(row: Row, requests: Any, responses: Any, data: st.DataObject) -> None:
     for version, response in in_every_version(row, responses, data):
@@ -324,7 +326,7 @@ def test_an_answer_is_kios(row: Row, requests: Any, responses: Any, data: st.Dat
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
 @given(data=st.data(), rng=st.randoms(use_true_random=True))
 def test_bytes_that_lie_are_corrupt_and_nothing_else(
     row: Row, requests: Any, responses: Any, data: st.DataObject, rng: Random
