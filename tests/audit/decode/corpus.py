@@ -3,10 +3,10 @@
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from hypothesis import strategies as st
 
 from fencepost.audit.decode.batches import Where, decode_segment, stop_of
 from fencepost.audit.decode.columns import RECORD_BATCHES, TABLES
@@ -23,58 +23,60 @@ Record = tuple[bytes | None, bytes | None]
 PLACE = ("node", "topic", "partition", "path")
 WHERE = Where(3, "payments", 0, "")
 
-short = st.binary(max_size=40)
-records = st.builds(
-    BatchRecord,
-    st.none() | short,
-    st.none() | short | st.just(b"v" * 300),
-    st.lists(st.tuples(short, st.none() | short), max_size=3).map(tuple),
-)
-producers = st.sampled_from([-1, 0, 7, 2**31, 2**63 - 1])
-
-
-def _plain(many: list[BatchRecord], **fields: Any) -> bytes:
-    return encode_batch(many, timestamp_ms=NOW_MS, **fields)
-
-
-plain_batches = st.builds(
-    _plain,
-    st.lists(records, min_size=1, max_size=6),
-    producer_id=producers,
-    producer_epoch=st.sampled_from([-1, 0, 3, 2**15 - 1]),
-    base_sequence=st.sampled_from([-1, 0, 5, 2**31 - 1]),
-    transactional=st.booleans(),
-)
-markers = st.builds(
-    lambda producer, epoch, committed, coordinator, version: encode_end_marker(
-        EndMarker(
-            producer_id=ProducerId(producer),
-            producer_epoch=epoch,
-            committed=committed,
-            coordinator_epoch=coordinator,
-            version=ImageVersion(version),
-        ),
-        base_offset=Offset(0),
-        leader_epoch=Term(0),
-        now_ms=NOW_MS,
-    ),
-    producers,
-    st.sampled_from([0, 5]),
-    st.booleans(),
-    st.sampled_from([0, 1, 2**31 - 1]),
-    st.sampled_from([0, 1, 2**40]),
-)
+PRODUCERS = (-1, 0, 7, 2**31, 2**63 - 1)
 VOTERS = (Voter(voter_id=NodeId(1)), Voter(voter_id=NodeId(2)))
-control_records: tuple[ControlRecord, ...] = (
+CONTROL_RECORDS: tuple[ControlRecord, ...] = (
     LeaderChange(leader_id=NodeId(1), voters=VOTERS),
     LeaderChange(version=0, leader_id=NodeId(1), voters=VOTERS),
     KRaftVersion(k_raft_version=1),
 )
-control_batches = st.sampled_from(control_records).map(
-    lambda record: encode_batch([(*encode_control(record), ())], timestamp_ms=NOW_MS, control=True)
-)
-compressed_batches = st.builds(compressed, plain_batches, st.sampled_from(CODECS))
-any_batch = plain_batches | markers | control_batches | compressed_batches
+
+
+def _short(rng: Random) -> bytes:
+    return rng.randbytes(rng.choice((0, 0, 1, 3, 40)))
+
+
+def _record(rng: Random) -> BatchRecord:
+    return BatchRecord(
+        rng.choice((None, _short(rng))),
+        rng.choice((None, _short(rng), b"v" * 300)),
+        tuple((_short(rng), rng.choice((None, _short(rng)))) for _ in range(rng.randint(0, 3))),
+    )
+
+
+def plain_batch(rng: Random) -> bytes:
+    return encode_batch(
+        [_record(rng) for _ in range(rng.randint(1, 6))],
+        timestamp_ms=NOW_MS,
+        producer_id=rng.choice(PRODUCERS),
+        producer_epoch=rng.choice((-1, 0, 3, 2**15 - 1)),
+        base_sequence=rng.choice((-1, 0, 5, 2**31 - 1)),
+        transactional=rng.random() < 0.5,
+    )
+
+
+def _marker(rng: Random) -> bytes:
+    end = EndMarker(
+        producer_id=ProducerId(rng.choice(PRODUCERS)),
+        producer_epoch=rng.choice((0, 5)),
+        committed=rng.random() < 0.5,
+        coordinator_epoch=rng.choice((0, 1, 2**31 - 1)),
+        version=ImageVersion(rng.choice((0, 1, 2**40))),
+    )
+    return encode_end_marker(end, base_offset=Offset(0), leader_epoch=Term(0), now_ms=NOW_MS)
+
+
+def _control_batch(rng: Random) -> bytes:
+    record = rng.choice(CONTROL_RECORDS)
+    return encode_batch([(*encode_control(record), ())], timestamp_ms=NOW_MS, control=True)
+
+
+def _compressed_batch(rng: Random) -> bytes:
+    return compressed(plain_batch(rng), rng.choice(CODECS))
+
+
+def any_batch(rng: Random) -> bytes:
+    return rng.choice((plain_batch, _marker, _control_batch, _compressed_batch))(rng)
 
 
 class Segment(NamedTuple):
@@ -105,12 +107,12 @@ def laid(batches: Sequence[bytes], *, base: int = 0, gaps: Sequence[int] = ()) -
     return Segment(content, tuple(positions), base)
 
 
-segments = st.builds(
-    laid,
-    st.lists(any_batch, max_size=12),
-    base=st.sampled_from([0, 1000, 2**40]),
-    gaps=st.lists(st.sampled_from([0, 0, 1, 500]), max_size=4),
-)
+def any_segment(rng: Random, batches_min: int = 0) -> Segment:
+    return laid(
+        [any_batch(rng) for _ in range(rng.randint(batches_min, 12))],
+        base=rng.choice((0, 1000, 2**40)),
+        gaps=[rng.choice((0, 0, 1, 500)) for _ in range(rng.randint(0, 4))],
+    )
 
 
 def written(directory: Path, content: bytes, base: int = 0) -> str:
