@@ -14,7 +14,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check bench bench-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check types imports fast bench bench-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -62,11 +62,19 @@ zookeeper: $(READY)
 up: $(READY)
 	@$(FENCEPOST) up $(ARGS)
 
+# The types and the import rules beside the tests: each of them keeps one core busy, cold for a minute.
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j3 types imports fast
+
+types: $(READY)
 	$(BIN)/mypy
+
+imports: $(READY)
 	$(BIN)/lint-imports
+
+fast: $(READY)
 	$(FAST_TESTS) $(ARGS)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
