@@ -22,6 +22,7 @@ CLOCK: Final = frozenset(
     {"TransactionDurationMs"}
 )  # told in milliseconds, by two commands one after the other
 OPEN: Final = "tool-open"
+OPEN_MS: Final = 900_000  # Kafka's longest: a dozen JVMs begin and end meanwhile
 STATES: Final = {"tool-ended": "CompleteCommit", OPEN: "Ongoing", "tool-empty": "Empty"}
 SAME: Final = (
     ("list",),
@@ -146,7 +147,12 @@ def _timeless(rows: Any) -> Rows:
 
 def _producer(cluster: Nodes, transactional_id: str) -> Any:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id, "log_level": 0}
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": OPEN_MS,
+            "log_level": 0,
+        }
     )
     producer.init_transactions(WAIT_SECONDS_MAX)
     return producer
