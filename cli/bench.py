@@ -17,6 +17,7 @@ import click
 from fencepost.bench import allocate as bench_allocate
 from fencepost.bench import failover as bench_failover
 from fencepost.bench import stalls as bench_stalls
+from fencepost.bench import stalls_groups
 from fencepost.bench import transactions as bench_transactions
 from fencepost.bench.allocate import Subject
 from fencepost.bench.own_cluster import (
@@ -40,6 +41,7 @@ from fencepost.cluster.target import Target, controllers_of
 CLIENTS_MAX: Final = 4096
 KILLS_MAX: Final = 10_000
 SECONDS_MAX: Final = 3600.0
+GROUPS_MAX: Final = 1_000_000
 FAILOVER_NODES_MIN: Final = 3
 OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
@@ -232,21 +234,35 @@ def transactions(
 
 
 @bench.command()
+@click.option(
+    "--groups",
+    type=click.IntRange(stalls_groups.FEW + 1, GROUPS_MAX),
+    help="So many groups instead of large requests: takeovers, 1,000 members at their limits, expiry.",
+)
 @own_cluster_options
 @format_option
-def stalls(node_count: int, port: int | None, directory: Path | None, output_format: str) -> int:
+def stalls(
+    groups: int | None, node_count: int, port: int | None, directory: Path | None, output_format: str
+) -> int:
     """The longest CPU time that a request, or other work, held a node's event loop, at the limits of each.
 
     The nodes measure it themselves (metric fencepost_loop_stall_ms). Requests that were refused are named on
     stderr. Exit status 1: something took 50 ms or more.
     """
-    quiet = ("log.level=warning",)
+    quiet = ("log.level=warning",) if groups is None else stalls_groups.SETTINGS
     with (
         interruptible(),
         workspace(directory) as work,
         progress() as show,
         own_cluster(work, node_count, port, directory, quiet) as own,
     ):
+        if groups is not None:
+            found = stalls_groups.measure(own, groups, show)
+            if output_format == JSON:
+                echo_json(found)
+            else:
+                click.echo(stalls_groups.lines(found))
+            return 0 if stalls_groups.is_sound(found) else 1
         stalled = bench_stalls.measure(own, show)
     for name, reason in stalled.refused.items():
         click.echo(f"{name}: {reason}", err=True)
