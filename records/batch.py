@@ -166,11 +166,12 @@ def encode_batch(
     checked = CHECKED.pack(
         attributes, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, last + 1
     )
-    body = checked + _encode_records(records)
-    size = CHECKED_AT + len(body)
+    body = _encode_records(records)
+    size = CHECKED_AT + len(checked) + len(body)
     invariant(size <= BATCH_BYTES_MAX, "a batch is too large", size=size, limit=BATCH_BYTES_MAX)
     length = size - LENGTH_COUNTS_FROM
-    return UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body
+    crc = crc32c(body, crc32c(checked))
+    return b"".join((UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc), checked, body))
 
 
 def decode_batch(buffer: Buffer, position: int = 0) -> tuple[Batch, int]:
@@ -288,7 +289,7 @@ def _encode_records(records: Sequence[RecordParts]) -> bytes:
     varints = SIGNED
     for delta, (key, value, headers) in enumerate(records):
         if value is None or headers or delta >= SIGNED_KNOWN or len(value) + len(key or b"") >= 8000:
-            append(_encode_record(delta, key, value, headers))
+            parts += _record_parts(delta, key, value, headers)
             continue
         # attributes and timestamp delta, both 0; key; value; no headers
         offset, size = varints[delta], varints[len(value)]
@@ -298,12 +299,15 @@ def _encode_records(records: Sequence[RecordParts]) -> bytes:
     return b"".join(parts)
 
 
-def _encode_record(delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bytes:
-    parts = [b"\0\0", signed(delta), _sized(key), _sized(value), signed(len(headers))]
+def _record_parts(
+    delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> list[bytes]:
+    """The bytes of one record, in parts: a value of megabytes is copied where the batch is joined alone."""
+    size = _NULL if value is None else signed(len(value))
+    parts = [b"\0\0", signed(delta), _sized(key), size, value or b"", signed(len(headers))]
     for name, content in headers:
         parts += (_sized(name), _sized(content))
-    body = b"".join(parts)
-    return signed(len(body)) + body
+    return [signed(sum(map(len, parts))), *parts]
 
 
 def _sized(content: bytes | None) -> bytes:

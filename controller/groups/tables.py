@@ -118,9 +118,12 @@ def members(view: View, group_id: str) -> tuple[GroupMember, ...]:
 
 def size_of(member: GroupMember) -> int:
     """Bytes of a member in a GroupMetadata value, at most: its metadata, assignment, ids and lengths."""
-    protocols = sum(len(name.encode()) + len(metadata) + 12 for name, metadata in member.protocols)
-    texts = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
-    return 64 + protocols + len(member.assignment) + sum(len(text.encode()) for text in texts)
+    size = 64 + len(member.assignment)
+    for name, metadata in member.protocols:
+        size += len(name.encode()) + len(metadata) + 12
+    for text in (member.member_id, member.instance_id or "", member.client_id, member.client_host):
+        size += len(text) if text.isascii() else len(text.encode())  # most are: nothing is copied
+    return size
 
 
 def _fits(text: str, bytes_max: int) -> bool:
