@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.controller.brokers import Endpoint, Feature, Heartbeat, RegisterBroker, UnregisterBroker
+from fencepost.controller.feature_updates import UPDATES_MAX, FeatureUpdate, UpdateFeatures
 from fencepost.controller.groups import offset_messages as offsets
 from fencepost.controller.groups.describe import DescribeGroups, ListGroups
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
@@ -157,6 +158,7 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
         20037: ProveSecret(
             NodeId(1), "c" * FIELD_BYTES_MAX, "r" * FIELD_BYTES_MAX, bytes(FIELD_BYTES_MAX), b""
         ),
+        57: UpdateFeatures(tuple(FeatureUpdate(f"{number:03}", 2**14) for number in range(UPDATES_MAX))),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),
         20066: ListSetAside(),

@@ -26,7 +26,8 @@ from fencepost.broker.producer_ids import ProducerIdPool
 from fencepost.broker.registration import Registration
 from fencepost.broker.server import BrokerServer
 from fencepost.controller.authorization import ANONYMOUS
-from fencepost.controller.brokers import Endpoint, RegisterBroker
+from fencepost.controller.brokers import Endpoint, Feature, RegisterBroker
+from fencepost.controller.features import SUPPORTED
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import BrokerId, ProducerId
 from fencepost.settings.config import NodeConfig
@@ -122,6 +123,7 @@ class Broker:
                 incarnation_id=uuid.uuid4(),
                 directory_id=identity.directory_id,
                 endpoints=(Endpoint(self._listener_name, self._host, self._port, protocol),),
+                features=tuple(Feature(name, *levels) for name, levels in SUPPORTED.items()),
             ),
             membership,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
@@ -145,6 +147,7 @@ class Broker:
             log=self._log,
             security_protocol="SASL_PLAINTEXT" if is_sasl else "PLAINTEXT",
             credentials=credentials.users[name],
+            features=lambda: self._cache.features,
             limits=config.listener_limits,
             memory=memory,
             secret=credentials.secret,

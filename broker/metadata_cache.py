@@ -1,14 +1,14 @@
-"""What this broker tells clients about the cluster: its brokers, and where the active controller is.
+"""What this broker tells clients about the cluster: its brokers, the active controller, and features.
 
-Source of it  DescribeCluster of the active controller, requested after every heartbeat, and every
-              REFRESH_MS while something changes.
+Source of it  DescribeCluster and ApiVersions of the active controller, requested after every heartbeat, and
+              every REFRESH_MS while something changes.
 Doubt         a picture is doubted as soon as the connection it came over is lost or a refresh fails: the
               brokers in it stay, but no controller is named until one certainly leads.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -18,6 +18,8 @@ from fencepost.broker.exit_reason import Membership
 from fencepost.broker.retry import CALL_FAILURES, Retry
 from fencepost.controller.errors import ApiError
 from fencepost.wire.client import ControllerClient
+from fencepost.wire.connection import SOFTWARE
+from fencepost.wire.k18_api_versions import API_VERSIONS, SUPPORTED_FEATURES, Features
 from fencepost.wire.k60_describe_cluster import DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 
 REFRESH_MS: Final = 500
@@ -68,6 +70,7 @@ class MetadataCache:
         self._clock_ms = clock_ms
         self._retry = Retry("describe the cluster", rng=rng, log=log)
         self._picture = Picture((itself,))
+        self._features = Features(SUPPORTED_FEATURES)
         self._source: str | None = None  # which controller the picture came from
         self._wanted = asyncio.Event()
         self._first = asyncio.Event()
@@ -89,10 +92,21 @@ class MetadataCache:
         self.refresh()
         return Picture(self._picture.brokers)
 
+    def _take_features(self, found: Features) -> None:
+        """Only what has changed, so that the epoch rises with a change alone; nothing of a deposed leader."""
+        known = self._features
+        if found.epoch > known.epoch and found.finalized != known.finalized:
+            self._features = replace(found, supported=SUPPORTED_FEATURES)
+
     def itself_in(self, picture: Picture) -> ClusterNode | None:
         """This broker, if clients may use it; else another one, or None."""
         itself = self._itself.broker_id
         return min(picture.visible, key=lambda each: each.broker_id != itself, default=None)
+
+    @property
+    def features(self) -> Features:
+        """What the cluster supports and has finalized, as far as is known."""
+        return self._features
 
     def refresh(self) -> None:
         """Ask for a new picture soon."""
@@ -115,12 +129,14 @@ class MetadataCache:
         request = DescribeCluster(include_fenced_brokers=True)
         try:
             answer = await self._controllers.call(DESCRIBE_CLUSTER, request, timeout_s=CALL_TIMEOUT_S)
+            versions = await self._controllers.call(API_VERSIONS, SOFTWARE, timeout_s=CALL_TIMEOUT_S)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError):
                 self._membership.require_curable(error, "describe the cluster to this broker")
             self._source = None
             return self._retry.failed(error)
         self._retry.succeeded()
+        self._take_features(versions.features)
         brokers = tuple(sorted(answer.brokers, key=lambda broker: broker.broker_id))
         picture = Picture(brokers or (self._itself,), answer.controller_id)
         if picture != self._picture:

@@ -18,6 +18,7 @@ from fencepost.broker.metadata_cache import MetadataCache
 from fencepost.broker.producer_id_source import ProducerIdSource
 from fencepost.broker.retry import CALL_FAILURES
 from fencepost.broker.topic_requests import TopicRequests
+from fencepost.controller.authorization import Operation
 from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
@@ -26,9 +27,10 @@ from fencepost.controller.errors import (
     NotCoordinator,
     RequestTimedOut,
 )
+from fencepost.controller.feature_updates import UpdateFeatures, UpdateFeaturesAnswer
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
-from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service, served
+from fencepost.wire.dispatch import Api, Context, Endpoint, Q, R, Reply, Service, served
 from fencepost.wire.k03_metadata import METADATA
 from fencepost.wire.k08_offset_commit import OFFSET_COMMIT
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
@@ -60,6 +62,7 @@ from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from fencepost.wire.k42_delete_groups import DELETE_GROUPS
 from fencepost.wire.k47_offset_delete import OFFSET_DELETE
 from fencepost.wire.k55_describe_quorum import DESCRIBE_QUORUM, DescribeQuorum, DescribeQuorumAnswer
+from fencepost.wire.k57_update_features import UPDATE_FEATURES
 from fencepost.wire.k60_describe_cluster import (
     BROKERS,
     DESCRIBE_CLUSTER,
@@ -128,6 +131,7 @@ class BrokerServer:
             served(FIND_COORDINATOR, self._find_coordinator),
             served(INIT_PRODUCER_ID, self._init_producer_id),
             served(DESCRIBE_QUORUM, self._describe_quorum),
+            served(UPDATE_FEATURES, self._update_features),
             served(DESCRIBE_CLUSTER, self._describe_cluster),
         )
         service: dict[int, tuple[Api[Any, Any], Endpoint[Any, Any]]] = {
@@ -197,16 +201,23 @@ class BrokerServer:
     def _describe_quorum(
         self, request: DescribeQuorum, context: Context, reply: Reply[DescribeQuorumAnswer]
     ) -> None:
+        self._forward(DESCRIBE_QUORUM, request, reply)
+
+    def _update_features(
+        self, request: UpdateFeatures, context: Context, reply: Reply[UpdateFeaturesAnswer]
+    ) -> None:
+        self._data.acls.require(context.principal, Operation.ALTER)
+        self._forward(UPDATE_FEATURES, request, reply)
+
+    def _forward(self, api: Api[Q, R], request: Q, reply: Reply[R]) -> None:
         if len(self._forwarded) >= FORWARDED_MAX:
             raise CoordinatorLoadInProgress(f"{FORWARDED_MAX} requests are under way to the controller")
-        self._spawn(self._forward_describe_quorum(request, reply))
+        self._spawn(self._forwarding(api, request, reply))
 
-    async def _forward_describe_quorum(
-        self, request: DescribeQuorum, reply: Reply[DescribeQuorumAnswer]
-    ) -> None:
-        outcome: DescribeQuorumAnswer | ApiError
+    async def _forwarding(self, api: Api[Q, R], request: Q, reply: Reply[R]) -> None:
+        outcome: R | ApiError
         try:
-            outcome = await self._controllers.call(DESCRIBE_QUORUM, request, timeout_s=FORWARD_TIMEOUT_S)
+            outcome = await self._controllers.call(api, request, timeout_s=FORWARD_TIMEOUT_S)
         except ApiError as error:
             outcome = error
         except CALL_FAILURES as error:

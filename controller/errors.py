@@ -75,6 +75,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
+    INVALID_UPDATE_VERSION = 95
     UNKNOWN_TOPIC_ID = 100
     DUPLICATE_BROKER_REGISTRATION = 101
     BROKER_ID_NOT_REGISTERED = 102
@@ -117,10 +118,8 @@ class ProducerIdsExhausted(ApiError):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __init__(self, *, producer_id_end: ProducerId, block_length: int):
-        super().__init__(
-            f"producer ids are exhausted: the next id is {producer_id_end}, and a block of "
-            f"{block_length} would pass 2^63 - 1"
-        )
+        ids = f"the next id is {producer_id_end}, and a block of {block_length} would pass 2^63 - 1"
+        super().__init__(f"producer ids are exhausted: {ids}")
 
 
 class DuplicateBrokerRegistration(ApiError):

@@ -1,7 +1,9 @@
 """Finalized features: the cluster-wide levels that brokers must support.
 
 Invariant   ``metadata.version`` is the first record of a new cluster's metadata log.
-Source      KIP-584; Kafka FeatureControlManager.
+V2          at ``transaction.version`` 2 clients learn that they may use transactions V2 (KIP-890). What a
+            request means follows from its own version: at any level clients of both are served.
+Source      KIP-584, KIP-1022; Kafka FeatureControlManager, TransactionVersion.
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,14 @@ from fencepost.records.schema import FeatureLevelRecord
 
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 25  # 4.0-IV3
+TRANSACTION_VERSION: Final = "transaction.version"
+TRANSACTION_VERSION_MAX: Final = 2
+
+SUPPORTED: Final[Mapping[str, tuple[int, int]]] = {
+    METADATA_VERSION: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+    TRANSACTION_VERSION: (0, TRANSACTION_VERSION_MAX),
+}
+"""Kafka's features that this version has: the lowest and the highest level of each."""
 
 
 class FeatureLevel(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +43,11 @@ def bootstrap_records(view: View) -> tuple[FeatureLevelRecord, ...]:
     if view.get(FEATURES, METADATA_VERSION) is not None:
         return ()
     return (FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),)
+
+
+def finalized(view: View) -> tuple[tuple[str, int], ...]:
+    """(name, level) of each of Kafka's features that is not at level 0, by name."""
+    return tuple([(name, row.level) for name, row in view.items(FEATURES) if name in SUPPORTED])
 
 
 def require_supported(view: View, supported: Mapping[str, tuple[int, int]]) -> None:

@@ -17,9 +17,14 @@ import msgspec
 from fencepost.controller import voters
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import InvalidRequest, UnsupportedVersion
-from fencepost.controller.features import FEATURES, METADATA_VERSION
+from fencepost.controller.features import (
+    FEATURES,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+    TRANSACTION_VERSION_MAX,
+)
 from fencepost.controller.view import View
-from fencepost.records.levels import GROUP_LOG
+from fencepost.records.levels import GROUP_LOG, TRANSACTIONS_V2
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import NodeId
 
@@ -61,7 +66,10 @@ def bootstrap_records(view: View, formatted: int) -> tuple[FeatureLevelRecord, .
     """What a new cluster's first leader writes, after ``metadata.version``; nothing once that is there."""
     if not formatted or not is_new(view):
         return ()
-    return (FeatureLevelRecord(name=LOG_LEVEL, feature_level=formatted),)
+    level = FeatureLevelRecord(name=LOG_LEVEL, feature_level=formatted)
+    if formatted < TRANSACTIONS_V2:
+        return (level,)
+    return level, FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_MAX)
 
 
 def require_group_log(view: View) -> None:

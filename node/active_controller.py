@@ -35,6 +35,7 @@ from fencepost.node.driver import (
     TickAfter,
     Turn,
 )
+from fencepost.node.feature_server import features_of
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
 from fencepost.quorum.crash_points import Reach, reach_in
@@ -193,6 +194,7 @@ class Controller:
             log=self._log,
             security_protocol=config.security_protocol(CONTROLLER_LISTENER),  # type: ignore[arg-type]
             credentials=credentials.users[CONTROLLER_LISTENER],
+            features=features_of(lambda: self.replica.image),
             limits=config.listener_limits,
             memory=memory,
             secret=credentials.secret,

@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.migrator import Migrator
 from fencepost.bridge.zookeeper_port import ZookeeperPort
-from fencepost.controller import brokers, cluster_version, levels, producer_ids
+from fencepost.controller import brokers, cluster_version, producer_ids
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.brokers import (
     Broker,
@@ -30,13 +30,13 @@ from fencepost.controller.brokers import (
 )
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, ErrorCode, NotController
-from fencepost.controller.levels import LogLevels
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.controller.quota import AllocationQuota
 from fencepost.controller.view import View
 from fencepost.coordinator.marker_sender import CallLater
 from fencepost.coordinator.topic_descriptions import TopicDescriptions
 from fencepost.coordinator.topic_server import TopicServer
+from fencepost.node.feature_server import FeatureServer
 from fencepost.node.metrics import OUTCOMES, NodeMetrics
 from fencepost.quorum.crash_points import Reach
 from fencepost.quorum.port import Outcome, Submit
@@ -67,7 +67,6 @@ from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.k20021_migrate import MIGRATE, Migrate, Migrated
-from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 
 LISTENER_NAME: Final = "CONTROLLER"
 STALL_MS: Final = 2_000  # between two calls of ``sweep``, which come twice a second
@@ -97,6 +96,7 @@ class ControllerServer:
             lambda: replica.image, lambda: replica.proposer.active, submit, call_later
         )
         self.topics = TopicServer(config, submit, acls, rng, descriptions)
+        self.features = FeatureServer(config.node_id, replica, submit, acls)
         self._config = config
         self._cluster_id = cluster_id
         self._replica = replica
@@ -145,9 +145,8 @@ class ControllerServer:
             served(DESCRIBE_CLUSTER, self.describe_cluster),
             served(METADATA, self.metadata),
             served(MIGRATE, self.migrate),
-            served(LOG_LEVELS, self.log_levels),
         )
-        return {**dict(own), **self.topics.service}
+        return {**dict(own), **self.topics.service, **self.features.service}
 
     # -- producer ids -------------------------------------------------------------------------------
 
@@ -191,19 +190,6 @@ class ControllerServer:
         looks = request.command == "status"
         self._acls.require(context.principal, Operation.DESCRIBE if looks else Operation.ALTER)
         self.migrator.command(request, reply)
-
-    def log_levels(self, request: AskLogLevels, context: Context, reply: Reply[LogLevels]) -> None:
-        """API key 20057: the log level in force, and raising it."""
-        wanted, own = request.log_level, self._config.node_id
-        self._acls.require(context.principal, Operation.DESCRIBE if wanted is None else Operation.ALTER)
-
-        def decide(view: View, now_ms: int) -> Decision[LogLevels]:
-            highest = self._replica.highest_levels
-            if wanted is None:
-                return levels.decide_describe(view, own, highest)
-            return levels.decide_upgrade(view, wanted, own, highest)
-
-        self._submit(decide, reply, closing=reply)
 
     def publish(self) -> None:
         """Add what was counted to the metrics: once per maintenance tick, not once per request."""

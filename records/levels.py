@@ -7,13 +7,14 @@ level from which on it is written; what was written below it is read for ever.
   0   what the first version wrote; there is no row.
   1   LeaderChange records have version 0, the one that Apache Kafka reads.
   2   ``__consumer_offsets`` is written, in entries of a layout of their own (records/entry.py).
+  3   the feature ``transaction.version`` may be above 0: any leader serves clients of transactions V2.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 2
+LEVEL_MAX: Final = 3
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -21,6 +22,9 @@ LEADER_CHANGE_0: Final = 1
 
 GROUP_LOG: Final = 2
 """From this level on ``__consumer_offsets`` is written, and an entry may hold several batches of it."""
+
+TRANSACTIONS_V2: Final = 3
+"""From this level on every voter serves EndTxn version 5, so clients may learn of it (KIP-890)."""
 
 
 class LevelTooHigh(Exception):

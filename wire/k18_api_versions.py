@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest
+from fencepost.controller.features import SUPPORTED
 from fencepost.wire.dispatch import API_VERSIONS_KEY, BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import SMALL
@@ -70,6 +71,8 @@ class Features:
 
 
 NO_FEATURES: Final = Features()
+SUPPORTED_FEATURES: Final = tuple(SupportedFeature(name, *levels) for name, levels in SUPPORTED.items())
+"""What every node of this version says that it supports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Levelled(Stage):
         replay_record(self.image, voters_record(BOUND))
 
     def decided(self, request: AskLogLevels) -> Any:
-        self.ask(self.server.log_levels, request, "User:operator")
+        self.ask(self.server.features.log_levels, request, "User:operator")
         decide, _ = self.submitted.pop()
         return decide(self.image, 0)
 
@@ -41,17 +41,17 @@ class Levelled(Stage):
 def test_raising_needs_alter(level: int | None, principal: str, may: set[int | None]) -> None:
     stage = Levelled(dict.fromkeys(BOUND, 1))
     if level in may:
-        stage.ask(stage.server.log_levels, AskLogLevels(level), principal)
+        stage.ask(stage.server.features.log_levels, AskLogLevels(level), principal)
         assert stage.submitted
     else:
         with pytest.raises(ClusterAuthorizationFailed):
-            stage.ask(stage.server.log_levels, AskLogLevels(level), principal)
+            stage.ask(stage.server.features.log_levels, AskLogLevels(level), principal)
         assert not stage.submitted
 
 
 def test_who_is_connected_counts_when_it_is_decided() -> None:
     stage = Levelled(dict.fromkeys(BOUND, 1))
-    stage.ask(stage.server.log_levels, AskLogLevels(1), "User:operator")
+    stage.ask(stage.server.features.log_levels, AskLogLevels(1), "User:operator")
     stage.highest_levels = {NodeId(1): 1, NodeId(2): 1}  # it went while the request waited
     decide, _ = stage.submitted.pop()
     with pytest.raises(InvalidRequest, match="node 3 is not connected"):

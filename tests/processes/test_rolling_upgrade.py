@@ -32,7 +32,8 @@ pytestmark = pytest.mark.slow
 BLOCKS = 20  # that must be allocated after each step
 COMMITTED_SECONDS_MAX = 30
 COMMITS = 4  # and transactions committed
-ABOVE_IT = f"has log level {LEVEL_MAX}, this node reads levels up to {LEVEL_MAX - 1}: upgrade this node"
+BEFORE_LEVEL_MAX = versions.LEVEL_OF[versions.BEFORE_GROUPS]
+ABOVE_IT = f"has log level {LEVEL_MAX}, this node reads levels up to {BEFORE_LEVEL_MAX}: upgrade this node"
 FROM = (versions.BEFORE_LEVELS, versions.BEFORE_GROUPS)
 EVERY_RUN = list(itertools.product(FROM, itertools.permutations((1, 2, 3))))
 RUNS = EVERY_RUN if os.environ.get("FENCEPOST_EVERY_ORDER") else EVERY_RUN[::10]
@@ -229,7 +230,7 @@ def refused_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> No
 
 
 def ends_by_name(nodes: Nodes, earlier: Path, node_id: int, work: Work) -> None:
-    """The version before the highest level is put back on a node whose image has that level: it ends."""
+    """An earlier version that knows levels is put back on a node whose image has that level: it ends."""
     stop(nodes, node_id, cleanly=True)
     with pytest.raises(Failed, match=ABOVE_IT):
         versions.start(nodes, earlier, node_id)

@@ -14,6 +14,7 @@ WRITTEN_FROM_LEVEL = {
     0: {0, 1, 2, 3, 4, 9, 12, 15, 17, 20, 21},
     1: set[int](),
     2: set[int](),
+    3: set[int](),
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

@@ -115,7 +115,9 @@ class LevelSimulation(Simulation):
         def reply(outcome: Any, _throttle_ms: int) -> None:
             self.refused += isinstance(outcome, ApiError)
 
-        process.controller.log_levels(AskLogLevels(self.rng.randint(1, TARGET)), CONTEXT, Answering(reply))
+        process.controller.features.log_levels(
+            AskLogLevels(self.rng.randint(1, TARGET)), CONTEXT, Answering(reply)
+        )
 
     # -- what must be true ------------------------------------------------------------------------
 
