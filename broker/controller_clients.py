@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Self
+from typing import Final, Self
 
 from fencepost.broker import foreign_markers
 from fencepost.wire.client import Address, ControllerClient
 from fencepost.wire.secret_proof import ClusterSecret
 from fencepost.wire.stalls import Stalls
+
+COORDINATORS: Final = 3
+"""Rounds of verification at a time: one waits for an entry of the log, as what comes meanwhile would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class ControllerClients:
     allocation: ControllerClient  # producer-id blocks
     reading: ControllerClient  # metadata, and what clients of this broker read of the cluster
     topics: ControllerClient  # creation, and settings
-    coordinator: ControllerClient  # verification of partitions in transactions
+    coordinators: tuple[ControllerClient, ...]  # partitions of transactions; the last one is used most
     listing: ControllerClient  # a list of all transactions, which may take long
 
     @classmethod
@@ -45,13 +48,13 @@ class ControllerClients:
             allocation=client(),
             reading=client(),
             topics=client(),
-            coordinator=client(),
+            coordinators=tuple(client() for _ in range(COORDINATORS)),
             listing=client(attempt_timeout_s=foreign_markers.CALL_TIMEOUT_S),
         )
 
     async def close(self) -> None:
         """Close the connections to all controllers."""
         for each in (
-            self.membership, self.allocation, self.reading, self.topics, self.coordinator, self.listing,
+            self.membership, self.allocation, self.reading, self.topics, *self.coordinators, self.listing,
         ):  # fmt: skip
             await each.close()

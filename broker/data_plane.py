@@ -63,8 +63,8 @@ class DataPlane:
         )
         self.topics = TopicCache(clients.topics, self._partitions, rng=rng, log=log)
         self._unknown = UnknownPartitions(self._partitions, self.topics)
-        self._verifier = Verifier(clients.coordinator, rng=rng, log=log)
-        self._foreign = ForeignMarkers(clients.listing, clients.coordinator, rng=rng, log=log)
+        self._verifier = Verifier(clients.coordinators, rng=rng, log=log)
+        self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._maintenance = LogMaintenance(
             self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log

@@ -21,6 +21,7 @@ from fencepost.broker.partitions import Partition, Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode
+from fencepost.controller.transactions.states import TRANSACTIONS_V2
 from fencepost.records.end_marker import IMAGE_VERSION_MAX, NO_VERSION, EndMarker
 from fencepost.records.types import ImageVersion, ProducerId
 from fencepost.wire.dispatch import Context, Reply
@@ -121,14 +122,7 @@ class MarkersEndpoint:
     def _append(self, marker: TxnMarker, partition: Partition) -> ErrorCode:
         try:
             outcome = partition.log.append_marker(
-                ProducerId(marker.producer_id),
-                marker.producer_epoch,
-                marker.committed,
-                marker.coordinator_epoch,
-                ImageVersion(marker.image_version),
-                self._clock_ms(),
-                partition.leader_epoch,
-                forced=marker.forced,
+                end_marker_of(marker), self._clock_ms(), partition.leader_epoch, forced=marker.forced
             )
         except ApiError as error:
             return error.code
@@ -148,9 +142,10 @@ class MarkersEndpoint:
             marker.committed,
             marker.topics,
             marker.coordinator_epoch,
+            marker.transaction_version,
         )
         try:
-            partition.log.check_marker(_end_marker(plain))
+            partition.log.check_marker(end_marker_of(plain))
         except ApiError as error:
             written.codes[key] = error.code
             return
@@ -181,12 +176,15 @@ class MarkersEndpoint:
         self._foreign.ask(producer_id, key.topic, key.partition, on_verdict)
 
 
-def _end_marker(marker: TxnMarker) -> EndMarker:
+def end_marker_of(marker: TxnMarker) -> EndMarker:
+    """What is to be appended. Without ``image_version`` it is not the coordinator's (an admin's abort)."""
     return EndMarker(
         producer_id=ProducerId(marker.producer_id),
         producer_epoch=marker.producer_epoch,
         committed=marker.committed,
         coordinator_epoch=marker.coordinator_epoch,
+        version=ImageVersion(marker.image_version),
+        bumps_epoch=marker.transaction_version >= TRANSACTIONS_V2,
     )
 
 

@@ -6,8 +6,9 @@ has its own. Most are appended on the spot. What makes one wait:
 checked     batches with many records, and large compressed ones, are checked in slices (broker/checks.py).
 unknown     a partition that is unknown here is looked up at the controller, once.
 verified    the first batch of a transaction on this partition, and an epoch older than the partition's: the
-            coordinator verifies it (broker/verification.py). What it allows is appended with the guard of the
-            verification, so that a marker in between makes the verdict void (KIP-890).
+            coordinator verifies it, or adds the partition to the transaction for a client of transactions V2
+            (broker/verification.py). What it allows is appended with the guard of the verification, so that a
+            marker in between makes the verdict void (KIP-890).
 flushed     ``flush.messages`` demands it. Else an answer means what Kafka's does: the operating system
             has it.
 
@@ -173,7 +174,8 @@ class ProduceEndpoint:
             else:
                 self._append(pending, position, partition, records, guard, producer)
 
-        self._verifier.ask(producer, partition.topic, partition.index, verified)
+        adds = pending.request.adds_partitions
+        self._verifier.ask(producer, partition.topic, partition.index, verified, adds=adds)
 
     def _append(
         self,

@@ -1,8 +1,13 @@
-"""Verification of a transactional producer with the coordinator before its batch is appended (KIP-890).
+"""Asks the coordinator about a transactional producer before its batch is appended (KIP-890).
 
-Why         a late batch, after its transaction has ended, would open one that never ends; and a producer
-            that is unknown here may be fenced (KIP-360, row 360.6). The coordinator knows.
-Rounds      one AddPartitionsToTxn v5, VerifyOnly, at a time; what comes meanwhile shares the next.
+Verified    of a client that adds its partitions itself. A late batch, after its transaction has ended, would
+            open one that never ends; and a producer that is unknown here may be fenced (KIP-360, row 360.6).
+Added       of a client that uses transactions V2: the partition becomes part of its transaction now.
+Rounds      of AddPartitionsToTxn v5, one at a time on each connection: what comes meanwhile shares the next.
+            The questions about one transactional id are answered in their order, so it is in one round at a
+            time.
+51          to an addition (the last transaction's markers are being written) is asked again for
+            ADD_RETRY_S_MAX, without holding up other producers; then the client retries.
 Codes       become those that the client of a Produce may get (docs/kafka-notes.md B3, E3): see ``verdict``.
 No verdict  is ever remembered: the next transaction's first batch is verified anew.
 Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
@@ -10,7 +15,7 @@ Source      Kafka AddPartitionsToTxnManager; rows 360.6, 588.4.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
@@ -35,6 +40,9 @@ CALL_TIMEOUT_S: Final = 2.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
+ADD_RETRY_S: Final = 0.005
+ADD_RETRY_S_MAX: Final = 1.0
+"""Kafka's is 0.1 (add.partitions.to.txn.retry.backoff.max.ms); then clients wait 0.1 s, and send it again."""
 Reply: TypeAlias = Callable[[ErrorCode], None]
 
 _LATER: Final = frozenset(
@@ -46,6 +54,7 @@ _LATER: Final = frozenset(
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,  # another partition of the round is gone
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.SASL_AUTHENTICATION_FAILED,  # this node's password or secret, until it is set right
     )
@@ -57,6 +66,8 @@ def verdict(code: ErrorCode, request: Produce) -> ErrorCode:
 
     Source   Kafka AddPartitionsToTxnManager, KafkaApis; a partition leader never answers 90 (row 588.4).
     """
+    if code == ErrorCode.CONCURRENT_TRANSACTIONS and request.adds_partitions:
+        return code  # who uses transactions V2 retries it
     if code in _LATER:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retried by every client without a search for the leader
     if code == ErrorCode.PRODUCER_FENCED:
@@ -82,6 +93,8 @@ class _Question(NamedTuple):
     producer: Producer
     topic: str
     partition: int
+    adds: bool
+    until_s: float  # of an addition that is refused with 51: to when it is asked again, by the loop's clock
     reply: Reply
 
 
@@ -90,54 +103,73 @@ class Verifier:
 
     def __init__(
         self,
-        coordinator: ControllerClient,
+        coordinators: Sequence[ControllerClient],
         *,
         rng: Random,
         log: FilteringBoundLogger,
     ) -> None:
-        self._coordinator = coordinator
+        """``coordinators``: connections to the same one."""
+        self._free = list(coordinators)
         self._retry = Retry("verify a transaction", rng=rng, log=log)
         self._questions: deque[_Question] = deque()
+        self._behind: dict[str, deque[_Question]] = {}  # an id that is in a round, or soon in the next
+        self._count = 0  # of all that are not answered
         self._wake = asyncio.Event()
 
-    def ask(self, producer: Producer, topic: str, index: int, reply: Reply) -> None:
-        """Call ``reply`` with the coordinator's code for that partition; NONE: it is in the transaction."""
-        if len(self._questions) >= QUESTIONS_MAX:
+    def ask(self, producer: Producer, topic: str, index: int, reply: Reply, *, adds: bool = False) -> None:
+        """Call ``reply`` with the coordinator's code for that partition; NONE: it is in the transaction.
+
+        ``adds``: make it so.
+        """
+        if self._count >= QUESTIONS_MAX:
             reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
-        self._questions.append(_Question(producer, topic, index, reply))
+        until_s = asyncio.get_running_loop().time() + ADD_RETRY_S_MAX if adds else 0.0
+        question = _Question(producer, topic, index, adds, until_s, reply)
+        self._count += 1
+        behind = self._behind.get(producer.transactional_id)
+        if behind is not None:
+            behind.append(question)
+            return
+        self._questions.append(question)
         self._wake.set()
 
     async def run(self) -> None:
-        """Ask, one round after the other; forever."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._questions:
-                await self._round(self._take())
+        """Ask; forever."""
+        async with asyncio.TaskGroup() as rounds:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._questions and self._free:
+                    rounds.create_task(self._round(self._free.pop(), self._take()))
 
     def _take(self) -> list[_Question]:
-        """The questions of the next round: of a transactional id only those about one producer and epoch."""
+        """The questions of the next round: of a transactional id only those of one kind about one epoch."""
         taken: list[_Question] = []
         left: list[_Question] = []
-        producers: dict[str, Producer] = {}
+        kinds: dict[str, tuple[Producer, bool]] = {}
         while self._questions:
             question = self._questions.popleft()
-            producer = question.producer
-            known = producers.get(producer.transactional_id)
-            if known == producer or (known is None and len(producers) < TRANSACTIONS_MAX):
-                producers[producer.transactional_id] = producer
+            transactional_id = question.producer.transactional_id
+            kind = (question.producer, question.adds)
+            known = kinds.get(transactional_id)
+            if known is None and transactional_id not in self._behind and len(kinds) < TRANSACTIONS_MAX:
+                kinds[transactional_id] = known = kind
+                self._behind[transactional_id] = deque()
+            if known == kind and not self._behind[transactional_id]:
                 taken.append(question)
+            elif transactional_id in self._behind:
+                self._behind[transactional_id].append(question)
             else:
                 left.append(question)
         self._questions.extend(left)
         return taken
 
-    async def _round(self, questions: list[_Question]) -> None:
+    async def _round(self, coordinator: ControllerClient, questions: list[_Question]) -> None:
         codes: dict[tuple[str, str, int], ErrorCode] = {}
         missing = ErrorCode.REQUEST_TIMED_OUT
         try:
-            answer = await self._coordinator.call(
+            answer = await coordinator.call(
                 ADD_PARTITIONS_TO_TXN, _request(questions), timeout_s=CALL_TIMEOUT_S
             )
         except CALL_FAILURES as error:
@@ -147,14 +179,38 @@ class Verifier:
         else:
             self._retry.succeeded()
             codes = _codes(answer)
+        finally:
+            self._free.append(coordinator)
+            self._wake.set()
+        loop = asyncio.get_running_loop()
+        again: dict[str, list[_Question]] = {}
         for each in questions:
-            each.reply(codes.get((each.producer.transactional_id, each.topic, each.partition), missing))
+            transactional_id = each.producer.transactional_id
+            code = codes.get((transactional_id, each.topic, each.partition), missing)
+            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and loop.time() < each.until_s
+            if is_soon or transactional_id in again:
+                again.setdefault(transactional_id, []).append(each)
+            else:
+                self._count -= 1
+                each.reply(code)
+        for transactional_id in dict.fromkeys(each.producer.transactional_id for each in questions):
+            if transactional_id in again:
+                loop.call_later(ADD_RETRY_S, self._release, transactional_id, again[transactional_id])
+            else:
+                self._release(transactional_id, [])
+
+    def _release(self, transactional_id: str, again: list[_Question]) -> None:
+        """The id's next questions may be taken: ``again`` first, then what came behind them."""
+        behind = self._behind.pop(transactional_id)
+        self._questions.extend((*again, *behind))
+        if self._questions:
+            self._wake.set()
 
 
 def _request(questions: list[_Question]) -> AddPartitionsToTxn:
-    requested: dict[Producer, dict[str, dict[int, None]]] = {}
+    requested: dict[tuple[Producer, bool], dict[str, dict[int, None]]] = {}
     for each in questions:
-        requested.setdefault(each.producer, {}).setdefault(each.topic, {})[each.partition] = None
+        requested.setdefault((each.producer, each.adds), {}).setdefault(each.topic, {})[each.partition] = None
     return AddPartitionsToTxn(
         tuple(
             AddPartitions(
@@ -162,9 +218,10 @@ def _request(questions: list[_Question]) -> AddPartitionsToTxn:
                 producer.producer_id,
                 producer.producer_epoch,
                 tuple(TopicPartitions(topic, tuple(indexes)) for topic, indexes in topics.items()),
-                verify_only=True,
+                verify_only=not adds,
+                for_client=adds,
             )
-            for producer, topics in requested.items()
+            for (producer, adds), topics in requested.items()
         ),
         batched=True,
     )

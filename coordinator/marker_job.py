@@ -60,6 +60,7 @@ def txn_marker(marker: Marker, parts: Iterable[TopicPartition], *, forced: bool 
         committed=marker.committed,
         topics=tuple((topic, tuple(indexes)) for topic, indexes in by_topic.items()),
         coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
         image_version=marker.version,
         forced=forced,
     )

@@ -30,13 +30,18 @@ _COMMIT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMarker:
-    """How a producer's transaction ended, and which coordinator epoch decided it."""
+    """How a producer's transaction ended, and which coordinator epoch decided it.
+
+    ``bumps_epoch``   its epoch is above that of the transaction's batches, which a client of transactions V2
+                      sent (KIP-890). Not in the log: what is there was taken.
+    """
 
     producer_id: ProducerId
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
     version: ImageVersion = NO_VERSION
+    bumps_epoch: bool = False
 
 
 def encode_end_marker(marker: EndMarker, *, base_offset: Offset, leader_epoch: Term, now_ms: int) -> bytes:

@@ -150,12 +150,16 @@ class Connection(asyncio.Protocol):
         self._write(api, request, None)
         return True
 
-    def version_for(self, api: Api[Any, Any]) -> int:
-        """The newest version of ``api`` that both sides serve. Raises UnsupportedVersion."""
+    def version_for(self, api: Api[Q, Any], request: Q | None = None) -> int:
+        """The newest version that both sides serve, and that means what ``request`` does.
+
+        Raises UnsupportedVersion.
+        """
         theirs = self.versions.get(api.key)
         if theirs is None:
             raise UnsupportedVersion(f"{self.address} does not serve {api.name}")
-        newest = min(theirs[-1], api.versions[-1])
+        ours = api.versions[-1] if request is None or api.newest_for is None else api.newest_for(request)
+        newest = min(theirs[-1], ours)
         if newest < theirs[0] or newest < api.versions[0]:
             raise UnsupportedVersion(
                 f"{self.address} serves {api.name} {theirs[0]} to {theirs[-1]}, "
@@ -292,7 +296,7 @@ class Connection(asyncio.Protocol):
     def _write(self, api: Api[Q, R], request: Q, version: int | None) -> tuple[int, int]:
         """Send a request. Returns its version and correlation id."""
         if version is None:
-            version = self.version_for(api)
+            version = self.version_for(api, request)
         begun = self._stalls.begin()
         body = api.encode_request(version, request)
         self._stalls.end(f"{api.name} request", begun)

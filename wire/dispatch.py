@@ -50,6 +50,8 @@ class Api(Generic[Q, R]):
                       worth a codec of its own; equal to what encode_response and the framing give.
     encode_steps      as encode_response, where a response may be too large to be written in one step.
     decode_steps      as decode_response, likewise.
+    newest_for        (request) -> the newest version that means what the request does, where a newer one
+                      means more; a client sends none above it.
     served_from       versions below it are advertised, read, and refused with UNSUPPORTED_VERSION.
     unanswered        (request, response or ApiError) -> None if it is to be sent, as almost always.
     """
@@ -68,6 +70,7 @@ class Api(Generic[Q, R]):
     frame_response: Callable[[int, int, R, int], bytes] | None = None
     encode_steps: Callable[[int, R, int], Steps[bytes]] | None = None
     decode_steps: Callable[[int, Buffer], Steps[R]] | None = None
+    newest_for: Callable[[Q], int] | None = None
     served_from: int = 0
     unanswered: Callable[[Q, R | ApiError], Unanswered | None] | None = None
 

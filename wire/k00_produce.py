@@ -1,8 +1,9 @@
-"""Produce, API key 0, versions 3-11: batches to append; 0-2 are advertised and refused.
+"""Produce, API key 0, versions 3-12: batches to append; 0-2 are advertised and refused.
 
 3   transactional_id; record batches of magic 2 only      5   log_start_offset
 8   record_errors, error_message      9   flexible       10   the current leader, for those who follow it
 11  may be answered with TRANSACTION_ABORTABLE; below, INVALID_TXN_STATE says it
+12  adds its partitions to the transaction by itself (KIP-890)
 0-2 are advertised because librdkafka compresses nothing for a broker that has no version 2 (KAFKA-18659).
 """
 
@@ -11,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.wire.cursor import Reader, Writer, grouped, read
 from fencepost.wire.dispatch import BROKER, Api, Unanswered
 from fencepost.wire.errors import gated, message_of
@@ -35,6 +36,8 @@ class Produce(msgspec.Struct, frozen=True):
 
     ``knows_timed_out``    the client aborts and goes on after UNKNOWN_PRODUCER_ID, as librdkafka does.
     ``knows_abortable``    the client knows TRANSACTION_ABORTABLE.
+    ``adds_partitions``    the client uses transactions V2: what it writes to is added to its transaction
+                           by the partition's leader, not by a request of its own.
     """
 
     transactional_id: str | None
@@ -43,6 +46,7 @@ class Produce(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionData, ...]
     knows_timed_out: bool = True
     knows_abortable: bool = True
+    adds_partitions: bool = False
 
 
 class RecordError(msgspec.Struct, frozen=True):
@@ -71,7 +75,7 @@ class ProduceAnswer(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionProduced, ...]
 
 
-_VERSIONS: Final = range(12)
+_VERSIONS: Final = range(13)
 _SERVED_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 9
 _TIMED_OUT_FROM: Final = 10
@@ -80,6 +84,7 @@ kafkajs and aiokafka (below) take INVALID_PRODUCER_ID_MAPPING (49) for abortable
 _ABORTABLE_FROM: Final = 11
 """From this version on TRANSACTION_ABORTABLE says it: 59 is to the Java client the loss of the log's start,
 and it sends the batch again until its delivery timeout, two minutes."""
+_ADDING_FROM: Final = 12
 _REQUEST_ELEMENTS_MAX: Final = 10_000  # topics and partitions: read in some 10 ms, and answered in as many
 _ACKS: Final = struct.Struct(">hi")  # acks | timeout ms
 _ROW: Final = struct.Struct(">ihq")  # index | error | base offset
@@ -108,10 +113,17 @@ def _read_request(version: int, reader: Reader) -> Produce:
         tuple(partitions),
         knows_timed_out=version >= _TIMED_OUT_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
+        adds_partitions=version >= _ADDING_FROM,
     )
 
 
+def _newest_for(request: Produce) -> int:
+    return _ADDING_FROM if request.adds_partitions else _ADDING_FROM - 1
+
+
 def _encode_request(version: int, request: Produce) -> bytes:
+    if request.adds_partitions and version < _ADDING_FROM:
+        raise UnsupportedVersion(f"a Produce that adds partitions needs version {_ADDING_FROM}")
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= _SERVED_FROM:
         writer.string(request.transactional_id)
@@ -230,6 +242,7 @@ PRODUCE: Final[Api[Produce, ProduceAnswer]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    newest_for=_newest_for,
     served_from=_SERVED_FROM,
     unanswered=_unanswered,
 )

@@ -66,7 +66,8 @@ def _read_transaction(version: int, reader: Reader) -> AddPartitions:
         topics.append(TopicPartitions(reader.string(), reader.int32s()))
         reader.skip_tags()
     reader.skip_tags()
-    return AddPartitions(transactional_id, producer_id, producer_epoch, tuple(topics), verify_only)
+    adds = version >= _BATCHED_FROM and not verify_only
+    return AddPartitions(transactional_id, producer_id, producer_epoch, tuple(topics), verify_only, adds)
 
 
 def _encode_request(version: int, request: AddPartitionsToTxn) -> bytes:

@@ -1,16 +1,18 @@
-"""EndTxn, API key 26, versions 0-4: commit or abort.
+"""EndTxn, API key 26, versions 0-5: commit or abort.
 
 2   may be answered with PRODUCER_FENCED; below, INVALID_PRODUCER_EPOCH says it
 3   flexible
 4   may be answered with TRANSACTION_ABORTABLE
-Version 5, after which each transaction has an epoch of its own (KIP-890), is not served yet.
+5   each transaction has an epoch of its own (KIP-890): the answer has the pair of the next one
 """
 
 import struct
 from typing import Final
 
-from fencepost.controller.errors import ApiError
+from fencepost.controller.errors import ApiError, UnsupportedVersion
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
+from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
+from fencepost.records.types import ProducerId
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import gated, raise_for
@@ -24,6 +26,8 @@ _BUMPING_FROM: Final = 5  # from it on the sender uses transactions V2
 _END: Final = struct.Struct(">qh?")  # producer id | producer epoch | committed
 _ANSWER: Final = struct.Struct(">ih")  # throttle ms | error
 _TAGGED_ANSWER: Final = struct.Struct(">ihB")
+_NEXT: Final = struct.Struct(">qh")  # producer id | producer epoch, of the next transaction
+_NEXT_ANSWER: Final = struct.Struct(">ihqhB")
 
 
 def _decode_request(version: int, body: Buffer) -> EndTxn:
@@ -45,7 +49,13 @@ def _read(version: int, reader: Reader) -> EndTxn:
     )
 
 
+def _newest_for(request: EndTxn) -> int:
+    return _BUMPING_FROM if request.bumps_epoch else _BUMPING_FROM - 1
+
+
 def _encode_request(version: int, request: EndTxn) -> bytes:
+    if request.bumps_epoch and version < _BUMPING_FROM:
+        raise UnsupportedVersion(f"an EndTxn that bumps the epoch needs version {_BUMPING_FROM}")
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.string(request.transactional_id)
     writer.pack(_END, request.producer_id, request.producer_epoch, request.committed)
@@ -54,15 +64,18 @@ def _encode_request(version: int, request: EndTxn) -> bytes:
 
 
 def _encode_response(version: int, answer: EndTxnAnswer | None, throttle_ms: int) -> bytes:
-    return _encode(version, throttle_ms, error_code=0)
+    return _encode(version, answer, throttle_ms, error_code=0)
 
 
 def _refusal(version: int, request: EndTxn | None, error: ApiError, throttle_ms: int) -> bytes:
     code = gated(error.code, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
-    return _encode(version, throttle_ms, error_code=code)
+    return _encode(version, None, throttle_ms, error_code=code)
 
 
-def _encode(version: int, throttle_ms: int, *, error_code: int) -> bytes:
+def _encode(version: int, answer: EndTxnAnswer | None, throttle_ms: int, *, error_code: int) -> bytes:
+    if version >= _BUMPING_FROM:
+        pair = (NO_PRODUCER_ID, NO_EPOCH) if answer is None else (answer.producer_id, answer.producer_epoch)
+        return _NEXT_ANSWER.pack(throttle_ms, error_code, *pair, 0)
     if version >= _FLEXIBLE_FROM:
         return _TAGGED_ANSWER.pack(throttle_ms, error_code, 0)
     return _ANSWER.pack(throttle_ms, error_code)
@@ -70,21 +83,28 @@ def _encode(version: int, throttle_ms: int, *, error_code: int) -> bytes:
 
 def _decode_response(version: int, body: Buffer) -> EndTxnAnswer | None:
     reader = Reader(body, flexible=version >= _FLEXIBLE_FROM)
-    raise_for(read(f"EndTxn answer v{version}", reader, _read_code))
-    return None
+    error_code, answer = read(
+        f"EndTxn answer v{version}", reader, lambda reader: _read_answer(version, reader)
+    )
+    raise_for(error_code)
+    return answer
 
 
-def _read_code(reader: Reader) -> int:
+def _read_answer(version: int, reader: Reader) -> tuple[int, EndTxnAnswer | None]:
     error_code: int = reader.fields(_ANSWER)[1]
+    answer = None
+    if version >= _BUMPING_FROM:
+        producer_id, producer_epoch = reader.fields(_NEXT)
+        answer = EndTxnAnswer(ProducerId(producer_id), producer_epoch)
     reader.skip_tags()
     reader.finish()
-    return error_code
+    return error_code, answer
 
 
 END_TXN: Final[Api[EndTxn, EndTxnAnswer | None]] = Api(
     key=26,
     name="EndTxn",
-    versions=range(5),
+    versions=range(6),
     flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER, CONTROLLER),
     request_bytes_max=SMALL,  # one transactional id
@@ -93,4 +113,5 @@ END_TXN: Final[Api[EndTxn, EndTxnAnswer | None]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    newest_for=_newest_for,
 )

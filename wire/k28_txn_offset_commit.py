@@ -1,10 +1,11 @@
-"""TxnOffsetCommit, API key 28, versions 0-4: a transaction commits how far it has read.
+"""TxnOffsetCommit, API key 28, versions 0-5: a transaction commits how far it has read.
 
 2   leader epoch of each offset, and COORDINATOR_LOAD_IN_PROGRESS; below, COORDINATOR_NOT_AVAILABLE says it
 3   flexible; generation, member and instance of the consumer (KIP-447)
 4   may be answered with TRANSACTION_ABORTABLE; below, INVALID_TXN_STATE says it
+5   adds the log of groups to the transaction by itself (KIP-890)
 A fenced producer is answered INVALID_PRODUCER_EPOCH in every version, as by Kafka: librdkafka would only
-abort on PRODUCER_FENCED. The code stands at each partition. Version 5 (transactions V2) is not served yet.
+abort on PRODUCER_FENCED. The code stands at each partition.
 """
 
 import struct
@@ -12,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.controller.groups.identity import Identity
 from fencepost.controller.groups.offset_messages import (
     NO_IDENTITY,
@@ -31,6 +32,7 @@ _EPOCHS_FROM: Final = 2
 _LOADING_FROM: Final = 2
 _FLEXIBLE_FROM: Final = 3
 _ABORTABLE_FROM: Final = 4
+_ADDING_FROM: Final = 5
 _FENCED_NEVER: Final = 1 << 15
 _PRODUCER: Final = struct.Struct(">qh")  # producer id | producer epoch
 
@@ -52,11 +54,24 @@ def _read_request(version: int, reader: Reader) -> CommitTransactionOffsets:
     offsets = read_offsets(reader, epochs=version >= _EPOCHS_FROM)
     reader.skip_tags()
     return CommitTransactionOffsets(
-        transactional_id, group_id, producer_id, producer_epoch, offsets, identity, version >= _ABORTABLE_FROM
+        transactional_id,
+        group_id,
+        producer_id,
+        producer_epoch,
+        offsets,
+        identity,
+        knows_abortable=version >= _ABORTABLE_FROM,
+        adds_offsets=version >= _ADDING_FROM,
     )
 
 
+def _newest_for(request: CommitTransactionOffsets) -> int:
+    return _ADDING_FROM if request.adds_offsets else _ADDING_FROM - 1
+
+
 def _encode_request(version: int, request: CommitTransactionOffsets) -> bytes:
+    if request.adds_offsets and version < _ADDING_FROM:
+        raise UnsupportedVersion(f"a TxnOffsetCommit that adds offsets needs version {_ADDING_FROM}")
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.string(request.transactional_id)
     writer.string(request.group_id)
@@ -110,7 +125,7 @@ def _read_response(reader: Reader) -> PartitionCodes:
 TXN_OFFSET_COMMIT: Final[Api[CommitTransactionOffsets, PartitionCodes]] = Api(
     key=28,
     name="TxnOffsetCommit",
-    versions=range(5),
+    versions=range(6),
     flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER,),
     request_bytes_max=TOPIC_LISTS,
@@ -119,4 +134,5 @@ TXN_OFFSET_COMMIT: Final[Api[CommitTransactionOffsets, PartitionCodes]] = Api(
     refusal=_refusal,
     encode_request=_encode_request,
     decode_response=_decode_response,
+    newest_for=_newest_for,
 )

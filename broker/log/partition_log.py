@@ -166,28 +166,17 @@ class PartitionLog:
 
     def append_marker(
         self,
-        producer_id: ProducerId,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        version: ImageVersion,
+        marker: EndMarker,
         now_ms: int,
         leader_epoch: Term | None = None,
         *,
         forced: bool = False,
     ) -> MarkerOutcome:
-        """End a producer's transaction here. ``version`` 0: it is not the coordinator's (an admin's abort).
+        """End a producer's transaction here, unless the marker is a late duplicate.
 
         Without ``leader_epoch`` it is that of the batch before it.
         Raises   InvalidProducerEpoch, TransactionCoordinatorFenced, FencedLeaderEpoch.
         """
-        marker = EndMarker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            version=version,
-        )
         if not self._states.check_marker(marker, forced=forced):
             self._states.pass_over(marker)
             return MarkerOutcome(None)
@@ -196,7 +185,7 @@ class PartitionLog:
         batch = encode_end_marker(marker, base_offset=offset, leader_epoch=epoch, now_ms=now_ms)
         self._write(batch, (batch_header(batch),), epoch)
         ended = self._states.take_marker(marker, offset, now_ms, now_ms)
-        if ended is not None and not committed:
+        if ended is not None and not marker.committed:
             try:
                 self._segments[-1].index_aborted(ended)
             except OSError:

@@ -12,6 +12,9 @@ Marker      one with a version is the coordinator's. A version that is not newer
             last marker is a late duplicate: it can never end a later transaction. With an epoch below the
             known one and nothing open it ends nothing, as nothing of its transaction can come any more; while
             one is open it is refused (47), unless it is forced. The memory lasts as long as the state.
+            One of transactions V2 has an epoch that no batch of its transaction has: if the producer has it
+            here already, it ends nothing, or it is refused, as an older one. The next transaction has that
+            epoch: what is asked about it while the marker is on its way stays asked.
 Kept        states outlive their records, until ``expire`` finds them unused for the expiration time.
 Source      Kafka ProducerStateManager, ProducerAppendInfo; KIP-890 part 1; docs/kafka-notes.md C1-C5.
 """
@@ -217,11 +220,13 @@ class ProducerStates:
         if marker.version != NO_VERSION:
             if marker.version <= state.marker_version:
                 return False
-            if forced or marker.producer_epoch >= state.epoch:
+            if forced or not _is_old(marker, state):
                 return True
             if state.transaction_first == NO_OFFSET:
                 return False
-        if marker.producer_epoch < state.epoch:
+        elif marker.bumps_epoch and _is_old(marker, state) and state.transaction_first == NO_OFFSET:
+            return False
+        if _is_old(marker, state):
             raise InvalidProducerEpoch(
                 f"a marker for producer {marker.producer_id} of epoch {marker.producer_epoch}, "
                 f"the partition knows {state.epoch}"
@@ -237,7 +242,9 @@ class ProducerStates:
         """A marker is in the log. Returns the transaction that it ended, if one was open."""
         producer_id = marker.producer_id
         state = self.table.get(producer_id) or _UNKNOWN
-        self._verifications.pop(producer_id, None)  # requested before the marker: the result is stale
+        pending = self._verifications.get(producer_id)
+        if pending is not None and not (marker.bumps_epoch and pending.epoch >= marker.producer_epoch):
+            del self._verifications[producer_id]  # requested before the marker: the result is stale
         self._announced.pop(producer_id, None)
         version = marker.version if marker.version <= IMAGE_VERSION_MAX else NO_VERSION
         self.table[producer_id] = Producer(
@@ -351,6 +358,13 @@ class ProducerStates:
             state.coordinator_epoch,
             state.transaction_first,
         )
+
+
+def _is_old(marker: EndMarker, state: Producer) -> bool:
+    """The producer is past the marker's transaction, by their epochs."""
+    if marker.bumps_epoch:
+        return marker.producer_epoch <= state.epoch
+    return marker.producer_epoch < state.epoch
 
 
 def _advanced(sequence: int, count: int) -> int:

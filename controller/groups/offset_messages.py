@@ -53,7 +53,11 @@ class CommitOffsets(msgspec.Struct, frozen=True):
 
 
 class CommitTransactionOffsets(msgspec.Struct, frozen=True):
-    """API key 28. ``knows_abortable``: the client understands TRANSACTION_ABORTABLE (v4)."""
+    """API key 28.
+
+    ``knows_abortable``   the client understands TRANSACTION_ABORTABLE (v4).
+    ``adds_offsets``      the client uses transactions V2: it sends no AddOffsetsToTxn (v5).
+    """
 
     transactional_id: str
     group_id: str
@@ -62,6 +66,7 @@ class CommitTransactionOffsets(msgspec.Struct, frozen=True):
     offsets: tuple[OffsetToCommit, ...]
     identity: Identity = NO_IDENTITY
     knows_abortable: bool = True
+    adds_offsets: bool = False
 
 
 class AddOffsets(msgspec.Struct, frozen=True):

@@ -14,7 +14,13 @@ from fencepost.controller.errors import ConcurrentTransactions, ErrorCode, Inval
 from fencepost.controller.groups.offset_messages import AddOffsets
 from fencepost.controller.transactions.ending import OFFSETS_PARTITION
 from fencepost.controller.transactions.fencing import find, require_current
-from fencepost.controller.transactions.states import PREPARED_STATES, State, Transaction, record_of
+from fencepost.controller.transactions.states import (
+    PREPARED_STATES,
+    TRANSACTIONS_V2,
+    State,
+    Transaction,
+    record_of,
+)
 from fencepost.controller.view import View
 from fencepost.records.transaction_log import TopicPartitions, TransactionStateRecord
 from fencepost.records.types import ProducerId
@@ -26,13 +32,19 @@ every node decodes it in one step of its loop (10 ms). What is too wide is refus
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
-    """One transaction's part of API key 24. ``verify_only``: answer whether they are in, add nothing."""
+    """One transaction's part of API key 24.
+
+    ``verify_only``   answer whether they are in, add nothing.
+    ``for_client``    a partition leader, or the group's coordinator, adds them for a client that uses
+                      transactions V2 (KIP-890); else the client asks itself.
+    """
 
     transactional_id: str
     producer_id: ProducerId
     producer_epoch: int
     topics: tuple[TopicPartitions, ...]
     verify_only: bool = False
+    for_client: bool = False
 
 
 class AddPartitionsAnswer(msgspec.Struct, frozen=True):
@@ -74,7 +86,7 @@ def decide_add_partitions(view: View, request: AddPartitions, *, now_ms: int) ->
     missing = _missing(view, request)
     if missing is not None:
         return Decision((), missing)
-    records = _added(view, request, now_ms)
+    records = added(view, request, now_ms)
     return Decision(records, same_for_all(request, ErrorCode.NONE))
 
 
@@ -88,10 +100,14 @@ def decide_add_offsets(view: View, request: AddOffsets, *, now_ms: int) -> Decis
     adding = AddPartitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (OFFSETS_PARTITION,)
     )
-    return Decision(_added(view, adding, now_ms), None)
+    return Decision(added(view, adding, now_ms), None)
 
 
-def _added(view: View, request: AddPartitions, now_ms: int) -> tuple[TransactionStateRecord, ...]:
+def added(view: View, request: AddPartitions, now_ms: int) -> tuple[TransactionStateRecord, ...]:
+    """What makes the partitions part of the open transaction, or of one that begins; nothing if they are.
+
+    Raises   what ``decide_add_partitions`` raises.
+    """
     row = find(view, request.transactional_id)
     require_current(row, request.producer_id, request.producer_epoch)
     _require_not_ending(row)
@@ -110,6 +126,7 @@ def _added(view: View, request: AddPartitions, now_ms: int) -> tuple[Transaction
         partitions=united,
         updated_ms=now_ms,
         started_ms=row.started_ms if row.state is State.ONGOING else now_ms,
+        client_transaction_version=TRANSACTIONS_V2 if request.for_client else 0,
     )
     return (record_of(ongoing),)
 

@@ -46,13 +46,15 @@ from fencepost.controller.groups.offsets import (
     require_group_id,
 )
 from fencepost.controller.groups.tables import Group
-from fencepost.controller.transactions.ending import holds_offsets
+from fencepost.controller.transactions.add_partitions import AddPartitions, added
+from fencepost.controller.transactions.ending import OFFSETS_PARTITION, holds_offsets
 from fencepost.controller.transactions.fencing import find as find_transaction
 from fencepost.controller.transactions.fencing import require_current
 from fencepost.controller.transactions.states import PREPARED_STATES, State
 from fencepost.controller.view import View
 from fencepost.records.group_metadata import GroupState
 from fencepost.records.offset_commit import OffsetCommitRecord
+from fencepost.records.transaction_log import TransactionStateRecord
 
 TXN_OFFSETS_MAX: Final = 1_000
 """Pending offsets of one transaction: its end moves all of them in one step of every node's loop."""
@@ -77,7 +79,7 @@ def decide_commit_in_transaction(
     refusals, known = known_partitions(view, request.offsets)
     if not known:
         return Decision((), answered(request.offsets, refusals))
-    _require_open(view, request)
+    adding = _added_offsets(view, request, now_ms)
     generation = -1
     try:
         require_group_id(request.group_id)
@@ -107,23 +109,41 @@ def decide_commit_in_transaction(
         for record in offset_records(request.group_id, known, refusals, rules, now_ms=now_ms)
     ]
     _require_room(view, request, records)
-    return Decision(tuple(records), answered(request.offsets, refusals))
+    return Decision((*adding, *records) if records else (), answered(request.offsets, refusals))
 
 
-def _require_open(view: View, request: CommitTransactionOffsets) -> None:
-    """The producer has a transaction open for which AddOffsetsToTxn was sent."""
+def _added_offsets(
+    view: View, request: CommitTransactionOffsets, now_ms: int
+) -> tuple[TransactionStateRecord, ...]:
+    """What makes the transaction hold offsets, if the client leaves that to us; nothing if it does.
+
+    Raises   as ``decide_commit_in_transaction``: the producer has no transaction open that holds offsets.
+    """
     row = find_transaction(view, request.transactional_id)
     try:
         require_current(row, request.producer_id, request.producer_epoch)
     except TransactionTimedOut as timed_out:  # clients have no code of their own for it, but abort on these
         said = f"{timed_out}; abort, and begin the next transaction"
         raise (TransactionAbortable(said) if request.knows_abortable else IllegalGeneration(said)) from None
+    if request.adds_offsets:
+        return added(
+            view,
+            AddPartitions(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                (OFFSETS_PARTITION,),
+                for_client=True,
+            ),
+            now_ms,
+        )
     if row.state in PREPARED_STATES:
         raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
     if row.state is not State.ONGOING or not holds_offsets(row):
         raise TransactionAbortable(
             f"{row.transactional_id!r} is in {row.state.wire_name}, and AddOffsetsToTxn was not sent for it"
         )
+    return ()
 
 
 def _require_no_owner(

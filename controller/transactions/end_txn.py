@@ -1,13 +1,13 @@
 """EndTxn: commit or abort. Once the PrepareX record is committed, the outcome can never change (I7).
 
 The client is answered then; the markers follow. Requests below version 5 leave the epoch as it is: a delayed
-EndTxn can end a later transaction of the same epoch, the protocol's own hole. From version 5 on (KIP-890;
-not advertised yet) each end bumps the epoch, and past 32766 the next transaction has a new producer id.
+EndTxn can end a later transaction of the same epoch, the protocol's own hole. From version 5 on (KIP-890)
+each end bumps the epoch, and past 32766 the next transaction has a new producer id.
 
 Source   Kafka TransactionCoordinator.endTransaction; KIP-890, KIP-939; docs/kafka-notes.md B4.
 """
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,12 +25,14 @@ from fencepost.controller.transactions.fencing import (
     find,
     is_given_out,
     is_last,
+    refusal,
     require_current,
 )
 from fencepost.controller.transactions.init_producer_id import InitProducerId, allocated, given_out
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
+    TRANSACTIONS_V2,
     State,
     Transaction,
     record_of,
@@ -38,8 +40,6 @@ from fencepost.controller.transactions.states import (
 from fencepost.controller.view import View
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from fencepost.records.types import ProducerId
-
-TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of such a sender; 0 of any other
 
 
 class EndTxn(msgspec.Struct, frozen=True):
@@ -181,6 +181,8 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
     ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
     ending = State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT
     if is_last(row, request.producer_id, request.producer_epoch):
+        if row.timed_out and request.committed:
+            raise refusal(row, request.producer_id, request.producer_epoch)
         if row.state is ended:
             return False
         if row.state is ending:

@@ -24,7 +24,10 @@ from fencepost.records.types import ImageVersion, ProducerId, Term
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """One transaction's markers. ``version``: the image version of its PrepareX, newer than any before."""
+    """One transaction's markers. ``version``: the image version of its PrepareX, newer than any before.
+
+    ``transaction_version``   TRANSACTIONS_V2: the epoch was bumped for them; 0: maybe not.
+    """
 
     transactional_id: str
     producer_id: ProducerId
@@ -33,6 +36,7 @@ class Marker(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartitions, ...]
     coordinator_epoch: Term
     version: ImageVersion
+    transaction_version: int = 0
 
 
 def marker_of(view: View, transactional_id: str) -> Marker | None:
@@ -70,4 +74,5 @@ def _marker(view: View, row: Transaction) -> Marker:
         with_markers(row.partitions),
         view.header.controller_epoch,
         row.prepared_version,
+        row.client_transaction_version,
     )

@@ -27,6 +27,7 @@ from fencepost.records.types import ImageVersion, Log, ProducerId, Term
 TRANSACTIONAL_ID_BYTES_MAX: Final = 400  # UTF-8; with a time before it, it is still a key of the image
 EPOCH_MAX: Final = 32767  # int16; reserved, so that the coordinator can always fence
 CLIENT_EPOCH_MAX: Final = EPOCH_MAX - 1  # the highest that a producer is ever given
+TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of a client that bumps its epoch at each end (KIP-890)
 
 
 class State(enum.IntEnum):

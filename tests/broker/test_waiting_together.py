@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from fencepost.broker.controller_clients import COORDINATORS
 from fencepost.broker.verification import Producer, Verifier
 from fencepost.controller.errors import ErrorCode
+from fencepost.controller.transactions.add_partitions import AddPartitionsAnswer, AddPartitionsToTxnAnswer
+from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.k03_metadata import METADATA, TopicQuery
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
@@ -16,28 +19,35 @@ from tests.broker.batches import TOPIC, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, hosting, open_transaction, produced
 from tests.broker.fake_controller import SILENCE, play
 
+ENDING = AddPartitionsToTxnAnswer(
+    (("id-0", AddPartitionsAnswer(((TOPIC, ((0, ErrorCode.CONCURRENT_TRANSACTIONS),)),))),)
+)
+
 
 def producer(number: int, epoch: int = 0) -> Producer:
     return Producer(f"id-{number}", ProducerId(number), epoch)
 
 
-def test_questions_that_come_during_a_question_share_the_next(tmp_path: Path) -> None:
+def test_questions_that_come_while_all_connections_wait_share_the_next_round(tmp_path: Path) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             verifier: Verifier = on.broker._data._verifier
             told: list[ErrorCode] = []
-            on.controller.script(ADD_PARTITIONS_TO_TXN, SILENCE)
-            verifier.ask(producer(0), TOPIC, 0, told.append)
-            await on.controller.count(ADD_PARTITIONS_TO_TXN, 1)
-            for number in range(1, 5):
+            for number in range(COORDINATORS):
+                on.controller.script(ADD_PARTITIONS_TO_TXN, SILENCE)
+                verifier.ask(producer(number), TOPIC, 0, told.append)
+                await on.controller.count(ADD_PARTITIONS_TO_TXN, number + 1)
+            for number in range(COORDINATORS, COORDINATORS + 4):
                 verifier.ask(producer(number), TOPIC, 0, told.append)
                 verifier.ask(producer(number), TOPIC, 1, told.append)
-            on.controller.hang_up()  # the first is asked again; then all the rest at once
-            asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 3)
-            while len(told) < 9:
+            on.controller.hang_up()  # the first ones are asked again; then all the rest at once
+            asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2 * COORDINATORS + 1)
+            while len(told) < COORDINATORS + 8:
                 await asyncio.sleep(0)
-            assert [len(each.transactions) for each in asked] == [1, 1, 4]
-            assert asked[2].transactions[0].topics[0].partition_ids == (0, 1)
+            assert sorted(len(each.transactions) for each in asked) == [1] * 2 * COORDINATORS + [4]
+            assert max(asked, key=lambda each: len(each.transactions)).transactions[0].topics[0] == (
+                TopicPartitions(TOPIC, (0, 1))
+            )
             assert set(told) == {ErrorCode.NONE}
 
     play(story)
@@ -52,6 +62,38 @@ def test_one_transactional_id_with_two_epochs_is_asked_about_one_after_the_other
                 verifier.ask(producer(0, epoch), TOPIC, 0, told.append)
             asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2)
             assert [each.transactions[0].producer_epoch for each in asked] == [1, 2]
+
+    play(story)
+
+
+def test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for the markers of one producer holds up no other, and its own questions stay in order."""
+    monkeypatch.setattr("fencepost.broker.verification.ADD_RETRY_S_MAX", 60.0)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            verifier: Verifier = on.broker._data._verifier
+            told: list[tuple[str, ErrorCode]] = []
+
+            def ask(number: int, index: int) -> None:
+                def reply(code: ErrorCode) -> None:
+                    told.append((f"{number}-{index}", code))
+
+                verifier.ask(producer(number), TOPIC, index, reply, adds=True)
+
+            on.controller.script(ADD_PARTITIONS_TO_TXN, ENDING)
+            ask(0, 0)
+            await on.controller.count(ADD_PARTITIONS_TO_TXN, 1)
+            ask(0, 1)
+            ask(1, 0)
+            while len(told) < 3:
+                await asyncio.sleep(0)
+            assert dict(told) == dict.fromkeys(("0-0", "0-1", "1-0"), ErrorCode.NONE)
+            assert [name for name, _ in told if name[0] == "0"] == ["0-0", "0-1"]
+            asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2)
+            assert not any(part.verify_only for each in asked for part in each.transactions)
 
     play(story)
 

@@ -6,6 +6,16 @@ from tests.mutants.mutant import Mutant
 
 FOREIGN: Final = "tests/broker/test_foreign_markers.py::"
 RULES: Final = "tests/broker/log/test_marker_rules.py::"
+NEXT_OUTLIVES: Final = "test_what_is_asked_about_the_next_transaction_outlives_the_marker_of_the_last"
+NEXT_STAYS: Final = (
+    "        if pending is not None and not "
+    "(marker.bumps_epoch and pending.epoch >= marker.producer_epoch):\n"
+)
+PROTOCOL: Final = "test_the_row_says_whose_protocol_the_open_transaction_follows"
+OFFSETS: Final = "tests/controller/transactions/test_offsets_v2.py::"
+END_TXN: Final = "tests/controller/transactions/test_end_txn.py::"
+FEATURES: Final = "tests/controller/test_feature_updates.py::"
+KEEPS_ITS_PLACE: Final = "test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_its_place"
 PROOF: Final = "tests/wire/test_k20037.py::"
 WEDGED: Final = "tests/coordinator/test_wedges.py::"
 ANNOUNCED: Final = "tests/broker/test_announcements.py::"
@@ -37,6 +47,81 @@ MARKERS: Final = (
             FOREIGN + "test_a_version_that_no_coordinator_has_is_refused_from_anybody[9223372036854775807]",
             FOREIGN + "test_a_version_that_no_coordinator_has_is_refused_from_anybody[9007199254740993]",
         ),
+    ),
+    Mutant(
+        "v2-marker-of-the-same-epoch",
+        "a marker of transactions V2 ends no transaction of its own epoch, which is a later one",
+        PRODUCER_STATE,
+        "        return marker.producer_epoch <= state.epoch\n",
+        "        return marker.producer_epoch < state.epoch\n",
+        (
+            RULES + "test_a_marker_of_transactions_v2[True-equal-10-False]",
+            RULES + "test_a_marker_of_transactions_v2[True-equal-0-False]",
+        ),
+    ),
+    Mutant(
+        "v2-marker-voids-the-next-question",
+        "the marker of a V2 transaction leaves what is asked about the next one",
+        PRODUCER_STATE,
+        NEXT_STAYS,
+        "        if pending is not None:\n",
+        (RULES + NEXT_OUTLIVES + "[v2-ends-the-transaction-before-it]",),
+    ),
+    Mutant(
+        "v2-marker-leaves-its-own-question",
+        "the marker that ends a V2 transaction voids what was asked about it",
+        PRODUCER_STATE,
+        NEXT_STAYS,
+        "        if pending is not None and not marker.bumps_epoch:\n",
+        (RULES + NEXT_OUTLIVES + "[v2-ends-it]",),
+    ),
+    Mutant(
+        "v2-timeout-is-a-wrong-state",
+        "a commit of a V2 client after the timeout is answered with what happened",
+        "controller/transactions/end_txn.py",
+        "        if row.timed_out and request.committed:\n",
+        "        if False:\n",
+        (END_TXN + "test_a_commit_of_transactions_v2_after_the_timeout_says_so[CompleteAbort]",),
+    ),
+    Mutant(
+        "addition-says-no-protocol",
+        "an open transaction says whose protocol it follows, so that its markers are V2's",
+        "controller/transactions/add_partitions.py",
+        "        client_transaction_version=TRANSACTIONS_V2 if request.for_client else 0,\n",
+        "",
+        ("tests/controller/transactions/test_add_partitions.py::" + PROTOCOL + "[v1]",),
+    ),
+    Mutant(
+        "refused-offset-begins-a-transaction",
+        "an offset that is refused begins no transaction of a V2 client",
+        "controller/transactions/commit_offsets.py",
+        "    return Decision((*adding, *records) if records else (), answered(request.offsets, refusals))\n",
+        "    return Decision((*adding, *records), answered(request.offsets, refusals))\n",
+        (OFFSETS + "test_nothing_begins_for_an_offset_that_is_refused",),
+    ),
+    Mutant(
+        "concurrent-addition-not-asked-again",
+        "an addition waits for the markers of the last transaction, and keeps its place",
+        "broker/verification.py",
+        "            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and loop.time() < each.until_s\n",
+        "            is_soon = False\n",
+        ("tests/broker/test_waiting_together.py::" + KEEPS_ITS_PLACE,),
+    ),
+    Mutant(
+        "feature-raised-over-old-brokers",
+        "no feature is finalized at a level that a registered broker does not support",
+        "controller/feature_updates.py",
+        "    if behind:\n",
+        "    if False:\n",
+        (FEATURES + "test_nothing_is_finalized_that_a_node_does_not_have[a-fenced-broker-comes-back]",),
+    ),
+    Mutant(
+        "feature-raised-below-its-log-level",
+        "clients learn of transactions V2 only when every voter serves them",
+        "controller/feature_updates.py",
+        "levels.in_force(view) < TRANSACTIONS_V2:\n",
+        "levels.in_force(view) < 0:\n",
+        (FEATURES + "test_nothing_is_finalized_that_a_node_does_not_have[log-level]",),
     ),
     Mutant(
         "negative-version-believed",
@@ -91,9 +176,9 @@ MARKERS: Final = (
         "forced-without-proof",
         "a marker of a stranger is never forced",
         ENDPOINT,
-        "            marker.topics,\n            marker.coordinator_epoch,\n        )\n        try:\n"
-        "            partition.log.check_marker(_end_marker(plain))\n",
-        "            marker.topics,\n            marker.coordinator_epoch,\n            0,\n"
+        "            marker.transaction_version,\n        )\n        try:\n"
+        "            partition.log.check_marker(end_marker_of(plain))\n",
+        "            marker.transaction_version,\n"
         "            marker.image_version,\n            marker.forced,\n        )\n"
         "        try:\n            pass\n",
         (FOREIGN + "test_a_wedged_transaction_ends_by_the_same_marker_forced[commit]",),
@@ -102,10 +187,8 @@ MARKERS: Final = (
         "none-while-open",
         "a marker of an older epoch is not answered NONE while a transaction is open",
         PRODUCER_STATE,
-        "            if state.transaction_first == NO_OFFSET:\n                return False\n"
-        "        if marker.producer_epoch < state.epoch:",
-        "            if marker.producer_epoch < state.epoch:\n                return False\n"
-        "        if marker.producer_epoch < state.epoch:",
+        "            if state.transaction_first == NO_OFFSET:\n                return False\n        elif",
+        "            if _is_old(marker, state):\n                return False\n        elif",
         (
             RULES + "test_a_marker[open-below-version-10-plain]",
             FOREIGN + "test_a_wedged_transaction_ends_by_the_same_marker_forced[commit]",
@@ -115,9 +198,8 @@ MARKERS: Final = (
         "wedge-where-nothing-is-open",
         "a marker of an older epoch ends nothing where nothing is open, and is answered NONE",
         PRODUCER_STATE,
-        "            if state.transaction_first == NO_OFFSET:\n                return False\n"
-        "        if marker.producer_epoch < state.epoch:",
-        "        if marker.producer_epoch < state.epoch:",
+        "            if state.transaction_first == NO_OFFSET:\n                return False\n        elif",
+        "        elif",
         (
             RULES + "test_a_marker[closed-below-version-10-plain]",
             FOREIGN + "test_a_plain_batch_of_a_higher_epoch_leaves_the_transaction_endable[epoch+7]",
@@ -146,7 +228,7 @@ MARKERS: Final = (
         "foreign-coordinator-fences",
         "what a foreign marker claims of its coordinator stops no marker of ours",
         PRODUCER_STATE,
-        "            if forced or marker.producer_epoch >= state.epoch:\n                return True\n",
+        "            if forced or not _is_old(marker, state):\n                return True\n",
         "            if forced:\n                return True\n",
         (RULES + "test_what_a_foreign_marker_claims_of_its_coordinator_stops_no_marker_of_ours",),
     ),

@@ -103,8 +103,8 @@ OFFSET_MUTANTS: Final = (
         "txn-offset-commit-unchecked-transaction",
         "TxnOffsetCommit needs the producer's open transaction",
         IN_TRANSACTIONS,
-        "    _require_open(view, request)\n",
-        "",
+        "    adding = _added_offsets(view, request, now_ms)\n",
+        "    adding = ()\n",
         (TEST_IN + "test_what_is_wrong_with_the_transaction_is_said_first[fenced-group-missing]",),
     ),
     Mutant(

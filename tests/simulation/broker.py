@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.broker.foreign_markers import open_partitions
 from fencepost.broker.log.shapes import VerificationGuard
+from fencepost.broker.markers import end_marker_of
 from fencepost.broker.verification import verdict
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions.add_partitions import (
@@ -221,13 +222,7 @@ class Broker:
             told(WriteTxnMarkersAnswer(tuple(results)))
 
     def _write(self, marker: TxnMarker) -> tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]:
-        written = EndMarker(
-            producer_id=ProducerId(marker.producer_id),
-            producer_epoch=marker.producer_epoch,
-            committed=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            version=ImageVersion(marker.image_version),
-        )
+        written = end_marker_of(marker)
         return tuple(
             (topic, tuple((index, self._write_one(index, written, marker.forced)) for index in indexes))
             for topic, indexes in marker.topics

@@ -12,7 +12,7 @@ from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire import k24_add_partitions_to_txn as k24
@@ -29,7 +29,10 @@ GATED[ErrorCode.TRANSACTION_ABORTABLE] = (5, ErrorCode.INVALID_TXN_STATE)
 
 
 def visible_add(version: int, said: AddPartitionsToTxn) -> AddPartitionsToTxn:
-    return replace(said, batched=version >= 4)
+    transactions = tuple(
+        replace(each, for_client=version >= 4 and not each.verify_only) for each in said.transactions
+    )
+    return replace(said, transactions=transactions, batched=version >= 4)
 
 
 def _gated(version: int, code: ErrorCode) -> ErrorCode:
@@ -58,6 +61,7 @@ def flat_add(version: int, entity: Any) -> AddPartitionsToTxn:
                 each.producer_epoch,
                 tuple(TopicPartitions(topic.name, topic.partitions) for topic in each.topics),
                 each.verify_only,
+                for_client=not each.verify_only,
             )
             for each in entity.transactions
         )
@@ -132,8 +136,9 @@ ADD_PARTITIONS_TO_TXN = Row(
 END = Row(
     END_TXN,
     EndTxn("transfers", ProducerId(77), 3, True),
-    None,
-    lambda version, said: replace(said, knows_abortable=version >= 4),
+    EndTxnAnswer(ProducerId(78), 0),
+    lambda version, said: replace(said, knows_abortable=version >= 4, bumps_epoch=version >= 5),
+    lambda version, said: said if version >= 5 else None,
 )
 
 

@@ -14,7 +14,12 @@ from tests.wire.row import ID_A, Row, ms
 
 
 def visible_produce(version: int, said: k00.Produce) -> k00.Produce:
-    return msgspec.structs.replace(said, knows_timed_out=version >= 10, knows_abortable=version >= 11)
+    return msgspec.structs.replace(
+        said,
+        knows_timed_out=version >= 10,
+        knows_abortable=version >= 11,
+        adds_partitions=version >= 12,
+    )
 
 
 def visible_produced(version: int, said: k00.ProduceAnswer) -> k00.ProduceAnswer:

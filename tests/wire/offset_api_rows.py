@@ -90,6 +90,7 @@ def _visible_txn_commit(version: int, said: m.CommitTransactionOffsets) -> m.Com
         identity=said.identity if version >= 3 else m.NO_IDENTITY,
         offsets=_offsets(said.offsets, version >= 2),
         knows_abortable=version >= 4,
+        adds_offsets=version >= 5,
     )
 
 
@@ -105,6 +106,7 @@ def _flat_txn_commit(version: int, entity: Any) -> m.CommitTransactionOffsets:
         _flat_offsets(entity),
         identity,
         version >= 4,
+        version >= 5,
     )
 
 

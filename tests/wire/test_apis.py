@@ -22,19 +22,12 @@ from fencepost.controller.brokers import (
     UnregisterBroker,
 )
 from fencepost.controller.errors import ErrorCode, NotController
-from fencepost.controller.feature_updates import (
-    Direction,
-    FeatureUpdate,
-    UpdateFeatures,
-    UpdateFeaturesAnswer,
-)
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId, Term
 from fencepost.wire import k03_metadata as k03
 from fencepost.wire import k10_find_coordinator as k10
 from fencepost.wire import k18_api_versions as k18
 from fencepost.wire import k55_describe_quorum as k55
-from fencepost.wire import k57_update_features as k57
 from fencepost.wire import k60_describe_cluster as k60
 from fencepost.wire.k01_fetch import FETCH
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake, SaslMechanisms
@@ -47,6 +40,7 @@ from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
+from tests.wire.feature_row import FEATURE_ROW
 from tests.wire.group_rows import GROUP_ROWS
 from tests.wire.offset_api_rows import OFFSET_ROWS
 from tests.wire.partition_rows import PARTITION_ROWS
@@ -151,37 +145,8 @@ def _registration(version: int, said: RegisterBroker) -> RegisterBroker:
 REPLICA = k55.ReplicaState(NodeId(1), Offset(99), ID_A, 1_700_000_000_000, 1_700_000_000_001)
 
 
-def _direction(version: int, update: Any) -> Direction:
-    if version >= 1:
-        return Direction(update.upgrade_type)
-    return Direction.UNSAFE_DOWNGRADE if update.allow_downgrade else Direction.UPGRADE
-
-
-UPDATE = UpdateFeatures(
-    (
-        FeatureUpdate("transaction.version", 2),
-        FeatureUpdate("metadata.version", 25, Direction.UNSAFE_DOWNGRADE),
-    ),
-    validate_only=True,
-)
 ROWS = [
-    Row(
-        k57.UPDATE_FEATURES,
-        UPDATE,
-        UpdateFeaturesAnswer(("transaction.version", "metadata.version")),
-        lambda version, said: msgspec.structs.replace(said, validate_only=version >= 1),
-        lambda version, said: said if version < 2 else UpdateFeaturesAnswer(()),
-        lambda version, entity: UpdateFeatures(
-            tuple(
-                FeatureUpdate(each.feature, each.max_version_level, _direction(version, each))
-                for each in entity.feature_updates
-            ),
-            getattr(entity, "validate_only", False),
-        ),
-        lambda version, entity: UpdateFeaturesAnswer(
-            tuple(each.feature for each in getattr(entity, "results", ()))
-        ),
-    ),
+    FEATURE_ROW,
     Row(
         k03.METADATA,
         k03.Metadata((k03.TopicQuery("orders"), k03.TopicQuery("payments")), False, True, True),

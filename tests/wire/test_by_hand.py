@@ -19,7 +19,7 @@ from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.records.invariant import CorruptData
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire import k00_produce as k00
@@ -255,7 +255,7 @@ BY_HAND: list[tuple[Row, Any, Any]] = [
     (
         coordinator_rows.END,
         _constant(st.builds(EndTxn, TEXT, INT64, INT16, st.booleans())),
-        _constant(st.none()),
+        lambda version: st.none() if version < 5 else st.builds(EndTxnAnswer, INT64, INT16),
     ),
     (topic_rows.CREATE, _constant(CREATE), _constant(CREATED)),
     (topic_rows.DELETE, _constant(st.just(t.DeleteTopics(("a",)))), _constant(DELETED)),

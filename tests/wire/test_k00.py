@@ -108,7 +108,7 @@ def test_acks_0_that_failed_closes_the_connection(
 
 
 def test_versions_from_0_on_are_advertised() -> None:
-    assert Stage().listener.api_versions().apis[0] == ApiRange(0, 0, 11)
+    assert Stage().listener.api_versions().apis[0] == ApiRange(0, 0, 12)
 
 
 ROW = b"\0\0\0\1" + b"\0\6orders" + b"\0\0\0\1" + struct.pack(">ihq", 3, ErrorCode.UNSUPPORTED_VERSION, -1)

@@ -7,11 +7,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from fencepost.controller.groups.offset_messages import CommitTransactionOffsets
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k00_produce import PRODUCE, Produce
 from fencepost.wire.k26_end_txn import END_TXN
+from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from fencepost.wire.registry import APIS
 from tests.wire.sample_messages import SAMPLES
 
@@ -29,11 +31,15 @@ VERSIONS_OF_OTHER_THINGS: Final = {
 
 END: Final = EndTxn("transfers", ProducerId(77), 3, True)
 SENT: Final = Produce("transfers", -1, 30_000, ())
+COMMIT: Final = CommitTransactionOffsets("transfers", "bill", ProducerId(77), 3, ())
 MEANINGS: Final = (
     (PRODUCE, SENT, "knows_timed_out", 10),
     (PRODUCE, SENT, "knows_abortable", 11),
     (END_TXN, END, "knows_abortable", 4),
-    (END_TXN, END, "bumps_epoch", 5),  # a version that is not served yet
+    (PRODUCE, SENT, "adds_partitions", 12),
+    (END_TXN, END, "bumps_epoch", 5),
+    (TXN_OFFSET_COMMIT, COMMIT, "knows_abortable", 4),
+    (TXN_OFFSET_COMMIT, COMMIT, "adds_offsets", 5),
 )
 
 

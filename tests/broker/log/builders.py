@@ -15,6 +15,7 @@ from fencepost.broker.log.producer_state import Producer
 from fencepost.broker.log.shapes import Appended, LogConfig, MarkerOutcome
 from fencepost.records.batch import encode_batch, iter_batches
 from fencepost.records.batch_layout import HEADER_BYTES
+from fencepost.records.end_marker import EndMarker
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
 
 NOW_MS = 1_763_600_000_000
@@ -107,12 +108,20 @@ def end_transaction(
     epoch: int = 0,
     coordinator_epoch: int = 1,
     version: int = 0,
+    bumps_epoch: bool = False,
+    forced: bool = False,
     now_ms: int = NOW_MS,
 ) -> MarkerOutcome:
     """Append a marker."""
-    return log.append_marker(
-        ProducerId(producer), epoch, committed, coordinator_epoch, ImageVersion(version), now_ms
+    marker = EndMarker(
+        producer_id=ProducerId(producer),
+        producer_epoch=epoch,
+        committed=committed,
+        coordinator_epoch=coordinator_epoch,
+        version=ImageVersion(version),
+        bumps_epoch=bumps_epoch,
     )
+    return log.append_marker(marker, now_ms, forced=forced)
 
 
 def crash(log: PartitionLog, directory: Path) -> Path:

@@ -8,7 +8,7 @@ from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.controller.errors import InvalidTxnState
 from fencepost.records.types import ImageVersion, ProducerId
-from tests.broker.log.builders import EPOCH, NOW_MS, batch
+from tests.broker.log.builders import EPOCH, NOW_MS, batch, end_transaction
 
 PRODUCER = ProducerId(7)
 
@@ -24,7 +24,7 @@ def write(log: PartitionLog, sequence: int, *, epoch: int = 0) -> None:
 
 
 def end(log: PartitionLog, version: int, *, epoch: int = 0) -> None:
-    log.append_marker(PRODUCER, epoch, True, 1, ImageVersion(version), NOW_MS, EPOCH)
+    end_transaction(log, PRODUCER, epoch=epoch, version=version)
 
 
 def test_the_first_batch_needs_no_question(log: PartitionLog) -> None:

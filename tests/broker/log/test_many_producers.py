@@ -8,8 +8,8 @@ import pytest
 from fencepost.broker.log import producer_state
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.controller.errors import PolicyViolation
-from fencepost.records.types import ImageVersion, ProducerId
-from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
+from fencepost.records.types import ProducerId
+from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch, end_transaction
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_one_with_an_open_transaction_is_never_forgotten(tmp_path: Path) -> None
         assert len(log.producer_ids()) <= 10
     assert log.last_stable_offset == 0
     for producer in range(3):
-        log.append_marker(ProducerId(producer), 0, True, 1, ImageVersion(7), NOW_MS)
+        end_transaction(log, producer, version=7)
     assert log.last_stable_offset == log.end
 
 
@@ -57,7 +57,7 @@ def test_where_all_have_transactions_open_another_is_refused(tmp_path: Path) -> 
         with pytest.raises(PolicyViolation, match="10 producers have transactions open"):
             append(log, batch(10, 0, transactional=transactional))
     append(log, batch(9, 1, transactional=True))
-    log.append_marker(ProducerId(4), 0, False, 1, ImageVersion(7), NOW_MS)
+    end_transaction(log, 4, committed=False, version=7)
     append(log, batch(10, 0))
     assert log.producer(ProducerId(4)) is None
 
@@ -70,7 +70,7 @@ def test_a_walk_forgets_only_what_may_be_and_reads_the_same_again(tmp_path: Path
     for version in range(1, 200):
         producer = rng.randrange(30)
         if producer in opened and rng.random() < 0.5:
-            log.append_marker(ProducerId(producer), 0, rng.random() < 0.5, 1, ImageVersion(version), NOW_MS)
+            end_transaction(log, producer, committed=rng.random() < 0.5, version=version)
             opened.discard(producer)
             continue
         if log.producer(ProducerId(producer)) is None:

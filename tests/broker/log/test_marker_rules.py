@@ -17,7 +17,7 @@ from fencepost.controller.errors import (
 from fencepost.records.batch import batch_header
 from fencepost.records.end_marker import IMAGE_VERSION_MAX, EndMarker
 from fencepost.records.types import ImageVersion, Offset, ProducerId
-from tests.broker.log.builders import NOW_MS, append, batch, crash, memory, open_log
+from tests.broker.log.builders import NOW_MS, append, batch, crash, end_transaction, memory, open_log
 
 P = ProducerId(7)
 EPOCH = 5  # that the partition knows
@@ -43,13 +43,16 @@ def states(*, is_open: bool) -> ProducerStates:
     return made
 
 
-def marker(epoch: int, version: int, coordinator_epoch: int = COORDINATOR_EPOCH) -> EndMarker:
+def marker(
+    epoch: int, version: int, coordinator_epoch: int = COORDINATOR_EPOCH, *, bumps_epoch: bool = False
+) -> EndMarker:
     return EndMarker(
         producer_id=P,
         producer_epoch=epoch,
         committed=True,
         coordinator_epoch=coordinator_epoch,
         version=ImageVersion(version),
+        bumps_epoch=bumps_epoch,
     )
 
 
@@ -106,6 +109,57 @@ def test_a_marker(case: tuple[bool, str, int, bool], outcome: Any) -> None:
         assert made.table[P].marker_version == max(VERSION, version)
         again = made.check_marker(sent, forced=forced) if version == NEW else False
         assert not again, "a repetition is none's end"
+
+
+V2: dict[tuple[bool, str, int, bool], Any] = {
+    **EXPECTED,
+    # A marker of transactions V2 has an epoch that no batch of its transaction has.
+    (False, "equal", FOREIGN, False): NONE,
+    (False, "equal", FOREIGN, True): NONE,
+    (False, "below", FOREIGN, False): NONE,
+    (False, "below", FOREIGN, True): NONE,
+    (True, "equal", FOREIGN, False): OLD,
+    (True, "equal", FOREIGN, True): OLD,
+    (False, "equal", NEW, False): NONE,
+    (True, "equal", NEW, False): OLD,  # wedged: it would end a later transaction
+}
+
+
+@pytest.mark.row("939.10")
+@pytest.mark.parametrize("case", V2, ids=lambda case: "-".join(map(str, case)))
+def test_a_marker_of_transactions_v2(case: tuple[bool, str, int, bool]) -> None:
+    is_open, epoch, version, forced = case
+    made = states(is_open=is_open)
+    sent = marker(EPOCHS[epoch], version, bumps_epoch=True)
+    if V2[case] in (APPENDED, NONE):
+        assert made.check_marker(sent, forced=forced) == (V2[case] == APPENDED)
+    else:
+        with pytest.raises(V2[case]):
+            made.check_marker(sent, forced=forced)
+
+
+@pytest.mark.parametrize(
+    ("asked", "epoch", "bumps_epoch", "stays"),
+    [
+        pytest.param(EPOCH + 1, EPOCH + 1, True, True, id="v2-ends-the-transaction-before-it"),
+        pytest.param(EPOCH, EPOCH + 1, True, False, id="v2-ends-it"),
+        pytest.param(EPOCH, EPOCH, False, False, id="v1-ends-it"),
+        pytest.param(EPOCH + 1, EPOCH + 1, False, False, id="v1-may-end-it"),
+    ],
+)
+def test_what_is_asked_about_the_next_transaction_outlives_the_marker_of_the_last(
+    asked: int, epoch: int, bumps_epoch: bool, stays: bool
+) -> None:
+    """A client of transactions V2 begins its next one while the markers of the last are on their way."""
+    made = states(is_open=False)
+    guard = made.verification_guard(P, asked, 0, NOW_MS)
+    made.take_marker(marker(epoch, NEW, bumps_epoch=bumps_epoch), Offset(150), NOW_MS, NOW_MS)
+    header = batch_header(batch(P, 0, epoch=max(asked, epoch), transactional=True))
+    if stays:
+        made.check(header, guard, verification=True)
+    else:
+        with pytest.raises(InvalidTxnState):
+            made.check(header, guard, verification=True)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +307,8 @@ def test_a_forced_marker_means_the_same_to_the_next_opening(
     log = open_log(tmp_path / "before")
     append(log, batch(7, 0, epoch=0, transactional=True), batch(7, 0, epoch=6, transactional=True))
     with pytest.raises(InvalidProducerEpoch):
-        log.append_marker(P, 0, committed, 1, ImageVersion(NEW), NOW_MS)
-    assert log.append_marker(P, 0, committed, 1, ImageVersion(NEW), NOW_MS, forced=True).appended
+        end_transaction(log, P, committed=committed, version=NEW)
+    assert end_transaction(log, P, committed=committed, version=NEW, forced=True).appended
     log.flush()
     if killed:
         again = open_log(crash(log, tmp_path / "after"))
@@ -264,5 +318,5 @@ def test_a_forced_marker_means_the_same_to_the_next_opening(
     assert memory(again) == memory(log)
     assert (again.last_stable_offset, again.end) == (3, 3)
     assert len(again.aborted(Offset(0), Offset(3))) == (0 if committed else 1)
-    assert not again.append_marker(P, 0, committed, 1, ImageVersion(NEW), NOW_MS, forced=True).appended
+    assert not end_transaction(again, P, committed=committed, version=NEW, forced=True).appended
     again.close()

@@ -110,6 +110,8 @@ class GroupCoordinator(Coordinator):
         by: Identity = NO_IDENTITY,
         group_id: str = GROUP,
         knows_abortable: bool = True,
+        adds_offsets: bool = False,
+        metadata: str = "",
     ) -> int:
         """The code of one partition's commit in a transaction."""
         request = CommitTransactionOffsets(
@@ -117,9 +119,10 @@ class GroupCoordinator(Coordinator):
             group_id,
             ProducerId(pair[0]),
             pair[1],
-            (OffsetToCommit(topic, partition, offset),),
+            (OffsetToCommit(topic, partition, offset, metadata=metadata),),
             by,
             knows_abortable,
+            adds_offsets,
         )
         return self.code(decide_commit_in_transaction(self.view, request, self.rules, now_ms=self.now_ms))
 

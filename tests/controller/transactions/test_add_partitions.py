@@ -12,6 +12,7 @@ from fencepost.controller.errors import (
     TransactionTimedOut,
 )
 from fencepost.controller.transactions import add_partitions
+from fencepost.controller.transactions.markers import marker_of
 from fencepost.controller.transactions.states import FenceCause, State
 from fencepost.records.transaction_log import Fence, TopicPartitions
 from fencepost.records.types import ProducerId
@@ -174,3 +175,17 @@ def test_verification_tells_which_are_in(state: State) -> None:
     answer = coordinator.verify(42, 5, partitions(ORDERS, 0, 2), partitions(AUDIT, 0))
     assert answer.errors == ((ORDERS, ((0, inside), (2, ABORTABLE))), (AUDIT, ((0, ABORTABLE),)))
     assert coordinator.written == []
+
+
+@pytest.mark.row("939.10")
+@pytest.mark.parametrize("for_client", [True, False], ids=["v2", "v1"])
+def test_the_row_says_whose_protocol_the_open_transaction_follows(for_client: bool) -> None:
+    """Its markers do, too: those of V2 have an epoch of their own. Each transaction says it anew."""
+    world = Coordinator(transaction(State.COMPLETE_COMMIT, 42, 5, client_transaction_version=2))
+    world.add(42, 5, for_client=for_client)
+    version = 2 if for_client else 0
+    assert world.row().client_transaction_version == version
+    world.end(42, 5, committed=True, bumps_epoch=for_client)
+    marker = marker_of(world.view, world.row().transactional_id)
+    assert marker is not None
+    assert (marker.producer_epoch, marker.transaction_version) == (5 + for_client, version)

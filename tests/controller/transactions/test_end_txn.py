@@ -100,6 +100,16 @@ def test_an_abort_after_the_timeout_is_done_already(state: State) -> None:
     assert coordinator.written == []
 
 
+@pytest.mark.row("588.2", "588.6")
+@pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
+def test_a_commit_of_transactions_v2_after_the_timeout_says_so(state: State) -> None:
+    """Not that its state is wrong, which ends the Java client; its abort then gets the next pair."""
+    coordinator = Coordinator(transaction(state, **TIMED_OUT))
+    with pytest.raises(TransactionTimedOut):
+        coordinator.end(42, 5, committed=COMMIT, bumps_epoch=True)
+    assert coordinator.written == []
+
+
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["v4", "v5"])
 def test_an_id_that_there_is_not(bumps_epoch: bool) -> None:
     coordinator = Coordinator(transaction())

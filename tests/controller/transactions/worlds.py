@@ -115,9 +115,15 @@ class Coordinator:
         return answer.producer_id, answer.producer_epoch
 
     def add(
-        self, producer_id: int, epoch: int, *topics: TopicPartitions, of: str = ID
+        self,
+        producer_id: int,
+        epoch: int,
+        *topics: TopicPartitions,
+        of: str = ID,
+        for_client: bool = False,
     ) -> AddPartitionsAnswer:
-        request = AddPartitions(of, ProducerId(producer_id), epoch, topics or (partitions(ORDERS, 0),))
+        added = topics or (partitions(ORDERS, 0),)
+        request = AddPartitions(of, ProducerId(producer_id), epoch, added, for_client=for_client)
         answer: AddPartitionsAnswer = self.applied(
             decide_add_partitions(self.view, request, now_ms=self.now_ms)
         )
