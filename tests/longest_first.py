@@ -11,6 +11,8 @@ SLOW: Final = (
     "tests/processes/test_given_out.py",
     "tests/cli/test_bench.py",
     "tests/cli/test_bench_groups.py",
+    "tests/cli/test_bench_stalls.py",
+    "tests/simulation/test_failover_storms.py",
     "tests/processes/test_overload.py",
     "tests/checker/test_runs.py",
     "tests/cli/test_cluster.py",
@@ -26,13 +28,11 @@ SLOW: Final = (
     "tests/processes/test_wiped_voter.py",
     "tests/processes/test_snapshots.py",
     "tests/package/test_distribution.py",
-    "tests/simulation/test_transaction_storms.py",
 )
 FAST: Final = (
-    "tests/wire/test_by_hand.py",
-    "tests/wire/test_schema.py",
-    "tests/audit/decode/test_agrees_with_kio.py",
     "tests/simulation/test_driver_duties.py",
+    "tests/simulation/test_transaction_storms.py",
+    "tests/simulation/test_group_storms.py",
     "tests/records/test_batch.py",
     "tests/simulation/test_level_storms.py",
     "tests/broker/log/test_validation.py",
@@ -54,5 +54,7 @@ FAST: Final = (
     "tests/wire/test_steps.py",
     "tests/broker/log/test_recovery.py",
     "tests/simulation/test_late_requests.py",
+    "tests/wire/test_by_hand.py",
+    "tests/audit/decode/test_agrees_with_kio.py",
 )
 LONGEST_FIRST: Final = (*SLOW, *FAST)

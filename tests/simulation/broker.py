@@ -102,7 +102,8 @@ class Broker:
         if guard is None or partition.is_announced(batch):
             self._append(partition, batch, guard, told)
         else:
-            self._verify(batch, partial(self._verified, self._life, partition, batch, guard, told))
+            verified = partial(self._verified, self._life, partition, batch, guard, told)
+            self._verify(batch, verified, adds=batch.adds)
 
     def _verified(
         self,
@@ -133,7 +134,7 @@ class Broker:
         else:
             told(ErrorCode.NONE)
 
-    def _verify(self, batch: Batch, told: Callable[[ErrorCode], None]) -> None:
+    def _verify(self, batch: Batch, told: Callable[[ErrorCode], None], *, adds: bool = False) -> None:
         """Ask who leads as far as is known; no answer in time: the producer is told to try again."""
         waiting, life = [True], self._life
         node = self.coordinator
@@ -150,7 +151,11 @@ class Broker:
             told(code)
 
         asked = AddPartitions(
-            batch.purpose.transactional_id, *batch.pair, (TopicPartitions(TOPIC, (batch.place,)),), True
+            batch.purpose.transactional_id,
+            *batch.pair,
+            (TopicPartitions(TOPIC, (batch.place,)),),
+            verify_only=not adds,
+            for_client=adds,
         )
         request = AddPartitionsToTxn((asked,), batched=True)
         self._agenda.after(VERIFY_PATIENCE_S, heard, None)

@@ -21,13 +21,14 @@ RECORDS = 1  # in a batch
 
 
 class Batch(NamedTuple):
-    """What a client sends: one batch of one transaction."""
+    """What a client sends: one batch of one transaction. ``adds``: it uses transactions V2 (Produce 12)."""
 
     place: Place
     pair: Pair
     sequence: int
     purpose: Purpose
     number: int
+    adds: bool = False
 
     def header(self) -> BatchHeader:
         """As its bytes would say it."""

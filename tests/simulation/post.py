@@ -26,6 +26,7 @@ class PostWeather:
     second_instance: float = 0.01  # somebody starts one beside the first, at each of its steps
     dawdles: float = 0.01  # a client's pause between two steps is longer than its transaction may be open
     naps: float = 0.03  # between two transactions it sleeps until its transactional id may have expired
+    transactions_v2: float = 0.0  # a producer's instance uses transactions V2
 
     def calmed(self) -> "PostWeather":
         """The same distances, no faults."""

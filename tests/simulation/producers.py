@@ -1,13 +1,16 @@
-"""Transactional producers as they are today (V1): librdkafka's requests, errors and patience.
+"""Transactional producers: librdkafka's requests, errors and patience (V1), and what differs with V2.
 
 A *producer* is a transactional id; its *instances* are the programs that use it: usually one, sometimes one
 that died and whose requests still arrive, sometimes two that do not know of each other. An instance takes its
 steps one after another: InitProducerId, then transactions: AddPartitionsToTxn before the first batch of each
-partition, Produce, EndTxn. It repeats what is not answered; its second request goes by another connection.
+partition, Produce, EndTxn. One of V2 sends no AddPartitionsToTxn, and EndTxn gives it the next pair. An
+instance repeats what is not answered; its second request goes by another connection.
 
 Known hole  of the protocol: a delayed EndTxn of V1 ends a *later* transaction of the same epoch (KIP-890
             closes it for V2). A client's EndTxn that is still under way when its next transaction begins is
-            therefore taken off the network, unless ``keep_late_ends`` (test_late_requests.py).
+            therefore taken off the network, unless ``keep_late_ends`` (test_late_requests.py). V2's is not.
+            A delayed AddPartitionsToTxn of V1 begins a later transaction of the same epoch, too; when that
+            one times out, a repeated EndTxn of the first is told so. ``keep_late_adds`` False takes it off.
 """
 
 import random
@@ -20,7 +23,7 @@ from fencepost.controller.transactions.add_partitions import (
     AddPartitionsAnswer,
     AddPartitionsToTxn,
 )
-from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from fencepost.records.types import NodeId
@@ -111,6 +114,7 @@ class World:
         self.brokers = brokers
         self.numbers = numbers
         self.keep_late_ends = False
+        self.keep_late_adds = True
         self.closing = False  # no further transaction begins
 
 
@@ -150,9 +154,12 @@ class Instance:
         self._rng = world.rng
         self._id = producer.transactional_id
         self._timeout_ms = self._rng.randint(*TIMEOUT_MS)
+        share = world.post.weather.transactions_v2
+        self._is_v2 = bool(share) and self._rng.random() < share  # no draw where there are none
         self._pair: Pair = (NO_PRODUCER_ID, NO_EPOCH)
         self._sequences: dict[Place, int] = {}
         self._purpose = Purpose(self._id, 0)
+        self._is_ending = False
         self._lives = True
         self._leader: NodeId | None = None
         self._steps: Steps = self._live()
@@ -204,9 +211,13 @@ class Instance:
             if isinstance(step, ToBroker):
                 world.brokers[step.batch.place].produce(step.batch, answered)
                 return
-            is_late = isinstance(step.request, EndTxn) and self._purpose != purpose
+            is_late = isinstance(step.request, EndTxn) and self._purpose != purpose and not self._is_v2
             if is_late and not world.keep_late_ends:
                 world.ledger.count("late ends taken off the network")
+                return
+            is_over = self._purpose != purpose or self._is_ending
+            if isinstance(step.request, AddPartitionsToTxn) and is_over and not world.keep_late_adds:
+                world.ledger.count("late additions taken off the network")
                 return
             self._voter().ask(step.request, answered)
 
@@ -244,11 +255,12 @@ class Instance:
 
     def _transaction(self) -> Steps:
         world, rng = self._world, self._rng
-        self._purpose = Purpose(self._id, world.numbers())
+        self._purpose, self._is_ending = Purpose(self._id, world.numbers()), False
         places = rng.sample(sorted(world.brokers), rng.randint(1, min(3, len(world.brokers))))
         must_abort = must_bump = False
         for place in places:
-            yield from self._add(place)
+            if not self._is_v2:
+                yield from self._add(place)
             yield from self._pause()
             for _ in range(rng.randint(1, 2)):
                 code = yield from self._produce(place)
@@ -260,7 +272,7 @@ class Instance:
         committed = not must_abort and rng.random() < 0.75
         yield from self._pause()
         yield from self._end_transaction(committed)
-        if must_bump:
+        if must_bump and not self._is_v2:
             raise Recover
 
     def _add(self, place: Place) -> Steps:
@@ -276,7 +288,7 @@ class Instance:
     def _produce(self, place: Place) -> Steps:
         """One batch, again and again until its fate is known or patience ends."""
         sequence = self._sequences.get(place, 0)
-        batch = Batch(place, self._pair, sequence, self._purpose, self._world.numbers())
+        batch = Batch(place, self._pair, sequence, self._purpose, self._world.numbers(), self._is_v2)
         for _ in range(PRODUCE_TRIES_MAX):
             code = yield ToBroker(batch)
             if code is SILENCE or code in RETRIED:
@@ -293,9 +305,14 @@ class Instance:
 
     def _end_transaction(self, committed: bool) -> Steps:
         world = self._world
+        self._is_ending = True
         world.ledger.fact(Asked(self._purpose, committed))
-        answer = yield from self._coordinate(EndTxn(self._id, *self._pair, committed))
-        if answer is None:
+        request = EndTxn(self._id, *self._pair, committed, bumps_epoch=self._is_v2)
+        answer = yield from self._coordinate(request)
+        if answer is None or isinstance(answer, EndTxnAnswer):
+            if answer is not None:
+                world.ledger.count("pairs of transactions V2")
+                self._pair, self._sequences = (answer.producer_id, answer.producer_epoch), {}
             world.ledger.fact(Ended(self._purpose, committed))
             self._producer.commits += committed
         elif answer.code in RECOVERABLE:

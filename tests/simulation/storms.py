@@ -6,6 +6,7 @@ from typing import Final
 from tests.controller.notes import known
 from tests.simulation.group_loops import GroupLoops
 from tests.simulation.levels import LevelSimulation
+from tests.simulation.post import PostWeather
 from tests.simulation.simulation import Simulation
 from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
@@ -60,11 +61,18 @@ def weather_the_upgrade(seed: int, storm_s: float = UPGRADE_S) -> UpgradeSimulat
 
 
 def weather_the_transactions(
-    seed: int, storm_s: float = STORM_S, *, strangers: float = 0.0
+    seed: int, storm_s: float = STORM_S, *, strangers: float = 0.0, transactions_v2: float = 0.0
 ) -> TransactionSimulation:
-    """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters."""
+    """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters.
+
+    ``transactions_v2``   the share of the producers' instances that use them.
+    """
     storm = Storm.of(seed)
-    with TransactionSimulation(seed, storm.node_count, storm.weather, strangers=strangers) as sim:
+    post = PostWeather(transactions_v2=transactions_v2)
+    with TransactionSimulation(
+        seed, storm.node_count, storm.weather, post_weather=post, strangers=strangers
+    ) as sim:
+        sim.world.keep_late_adds = not transactions_v2
         sim.run(storm_s)
         sim.heal()
         sim.demand_commits()

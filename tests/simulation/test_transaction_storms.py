@@ -23,6 +23,15 @@ def test_rough_transactions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.row("939.10")
+@pytest.mark.parametrize("seed", range(4))
+def test_clients_of_transactions_v2_beside_those_of_v1(seed: int) -> None:
+    """Also on one transactional id in turn. A late EndTxn of theirs may come whenever it likes."""
+    sim = weather_the_transactions(seed, transactions_v2=0.5)
+    assert sim.ledger.counts["pairs of transactions V2"] > 5
+
+
+@pytest.mark.slow
 def test_transactions_among_strangers(stranger_seed: int) -> None:
     weather_the_transactions(stranger_seed, strangers=4.0)
 
