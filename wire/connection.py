@@ -158,7 +158,9 @@ class Connection(asyncio.Protocol):
         theirs = self.versions.get(api.key)
         if theirs is None:
             raise UnsupportedVersion(f"{self.address} does not serve {api.name}")
-        ours = api.versions[-1] if request is None or api.newest_for is None else api.newest_for(request)
+        ours = api.versions[-1]
+        if request is not None and api.newest_for is not None:
+            ours = min(ours, api.newest_for(request))
         newest = min(theirs[-1], ours)
         if newest < theirs[0] or newest < api.versions[0]:
             raise UnsupportedVersion(

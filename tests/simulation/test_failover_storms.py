@@ -16,7 +16,7 @@ def test_failovers(seed: int) -> None:
     assert min(counts["commits"], counts["commits in transactions"], counts["ends"], counts["reads"]) > 40, (
         counts
     )
-    assert min(counts["FENCED_INSTANCE_ID"], counts["read UNSTABLE_OFFSET_COMMIT"]) > 1, counts
+    assert min(counts["FENCED_INSTANCE_ID"], counts["read UNSTABLE_OFFSET_COMMIT"]) > 0, counts
 
 
 def test_the_coordinator_dies_while_members_join_and_commit() -> None:
