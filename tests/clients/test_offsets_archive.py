@@ -99,9 +99,12 @@ def commit_much(cluster: Nodes) -> None:
 def is_snapshot_past(cluster: Nodes, offset: int) -> bool:
     """The newest snapshot has the log of offsets up to ``offset``."""
     found = snapshot.listed(cluster.home(1) / "snapshots")
-    return offset <= 0 or (
-        bool(found) and snapshot.read_manifest(found[0]).log_ends[Log.CONSUMER_OFFSETS] >= offset
-    )
+    try:
+        return offset <= 0 or (
+            bool(found) and snapshot.read_manifest(found[0]).log_ends[Log.CONSUMER_OFFSETS] >= offset
+        )
+    except snapshot.CorruptSnapshot:  # removed since it was listed: newer ones are there
+        return False
 
 
 def taken(directory: Path) -> tuple[snapshot.Manifest, KafkaOffsets]:
