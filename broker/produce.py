@@ -157,7 +157,8 @@ class ProduceEndpoint:
         producer = Producer(transactional_id, ProducerId(producer_id), epoch)
         log = partition.log
         guard = None
-        if log.config.verification:
+        adds = pending.request.adds_partitions
+        if log.config.verification or adds:  # or the coordinator would not know what to end
             guard = log.verification_guard(producer.producer_id, epoch, sequence, self._clock_ms())
         if guard is None:  # its transaction is open here: the coordinator will end it
             self._append(pending, position, partition, records, None, producer)
@@ -174,7 +175,6 @@ class ProduceEndpoint:
             else:
                 self._append(pending, position, partition, records, guard, producer)
 
-        adds = pending.request.adds_partitions
         self._verifier.ask(producer, partition.topic, partition.index, verified, adds=adds)
 
     def _append(

@@ -148,7 +148,7 @@ class PartitionLog:
                 append_time = known.timestamp_ms if config.log_append_time else NO_TIMESTAMP
                 base = Offset(known.last_offset - known.offset_delta)
                 return Appended(base, known.last_offset, duplicate=True, log_append_time_ms=append_time)
-            self._states.check(first, guard, verification=config.verification)
+            self._states.check(first, guard, verification=config.verification or guard is not None)
         base = self._end
         append_time_ms = now_ms if config.log_append_time else NO_TIMESTAMP
         batches, headers = placed_batches(records, headers, base, leader_epoch, append_time_ms)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator
 from fencepost.wire.k00_produce import Produce
@@ -61,6 +62,33 @@ def test_the_first_batch_of_a_transaction_is_verified_and_no_other(tmp_path: Pat
             await ended(on, marker(committed=True))
             await open_transaction(on, b"c", sequence=2)
             assert len(asked) == 2
+
+    play(story)
+
+
+@pytest.mark.row("939.10")
+@pytest.mark.parametrize("verification", [True, False], ids=["verified", "unverified"])
+def test_the_first_batch_of_a_v2_transaction_adds_its_partition(tmp_path: Path, verification: bool) -> None:
+    """Whether others are verified or not: the coordinator ends what it knows of, and nothing else does."""
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, partition_verification=verification) as on:
+            asked = on.controller.asked[ADD_PARTITIONS_TO_TXN.key]
+
+            async def write(sequence: int, epoch: int) -> int:
+                records = from_producer(b"a", sequence=sequence, epoch=epoch, transactional=True)
+                request = replace(produce(records, transactional_id=TXN), adds_partitions=True)
+                (row,) = await produced(on, request, 12)
+                return row.error_code
+
+            assert [await write(0, 0), await write(1, 0)] == [ErrorCode.NONE, ErrorCode.NONE]
+            await ended(on, marker(committed=True, epoch=1))
+            assert await write(0, 1) == ErrorCode.NONE
+            assert [
+                (each.producer_epoch, each.verify_only, each.topics[0].partition_ids)
+                for request in asked
+                for each in request.transactions
+            ] == [(0, False, (0,)), (1, False, (0,))]
 
     play(story)
 

@@ -32,23 +32,23 @@ def test_questions_that_come_while_all_connections_wait_share_the_next_round(tmp
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             verifier: Verifier = on.broker._data._verifier
-            told: list[ErrorCode] = []
+            answered: list[ErrorCode] = []
             for number in range(COORDINATORS):
                 on.controller.script(ADD_PARTITIONS_TO_TXN, SILENCE)
-                verifier.ask(producer(number), TOPIC, 0, told.append)
+                verifier.ask(producer(number), TOPIC, 0, answered.append)
                 await on.controller.count(ADD_PARTITIONS_TO_TXN, number + 1)
             for number in range(COORDINATORS, COORDINATORS + 4):
-                verifier.ask(producer(number), TOPIC, 0, told.append)
-                verifier.ask(producer(number), TOPIC, 1, told.append)
+                verifier.ask(producer(number), TOPIC, 0, answered.append)
+                verifier.ask(producer(number), TOPIC, 1, answered.append)
             on.controller.hang_up()  # the first ones are asked again; then all the rest at once
             asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2 * COORDINATORS + 1)
-            while len(told) < COORDINATORS + 8:
+            while len(answered) < COORDINATORS + 8:
                 await asyncio.sleep(0)
             assert sorted(len(each.transactions) for each in asked) == [1] * 2 * COORDINATORS + [4]
             assert max(asked, key=lambda each: len(each.transactions)).transactions[0].topics[0] == (
                 TopicPartitions(TOPIC, (0, 1))
             )
-            assert set(told) == {ErrorCode.NONE}
+            assert set(answered) == {ErrorCode.NONE}
 
     play(story)
 
@@ -57,9 +57,9 @@ def test_one_transactional_id_with_two_epochs_is_asked_about_one_after_the_other
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             verifier: Verifier = on.broker._data._verifier
-            told: list[ErrorCode] = []
+            answered: list[ErrorCode] = []
             for epoch in (1, 2):
-                verifier.ask(producer(0, epoch), TOPIC, 0, told.append)
+                verifier.ask(producer(0, epoch), TOPIC, 0, answered.append)
             asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2)
             assert [each.transactions[0].producer_epoch for each in asked] == [1, 2]
 
@@ -75,11 +75,11 @@ def test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_it
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
             verifier: Verifier = on.broker._data._verifier
-            told: list[tuple[str, ErrorCode]] = []
+            answered: list[tuple[str, ErrorCode]] = []
 
             def ask(number: int, index: int) -> None:
                 def reply(code: ErrorCode) -> None:
-                    told.append((f"{number}-{index}", code))
+                    answered.append((f"{number}-{index}", code))
 
                 verifier.ask(producer(number), TOPIC, index, reply, adds=True)
 
@@ -88,10 +88,10 @@ def test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_it
             await on.controller.count(ADD_PARTITIONS_TO_TXN, 1)
             ask(0, 1)
             ask(1, 0)
-            while len(told) < 3:
+            while len(answered) < 3:
                 await asyncio.sleep(0)
-            assert dict(told) == dict.fromkeys(("0-0", "0-1", "1-0"), ErrorCode.NONE)
-            assert [name for name, _ in told if name[0] == "0"] == ["0-0", "0-1"]
+            assert dict(answered) == dict.fromkeys(("0-0", "0-1", "1-0"), ErrorCode.NONE)
+            assert [name for name, _ in answered if name[0] == "0"] == ["0-0", "0-1"]
             asked = await on.controller.count(ADD_PARTITIONS_TO_TXN, 2)
             assert not any(part.verify_only for each in asked for part in each.transactions)
 

@@ -14,6 +14,7 @@ NEXT_STAYS: Final = (
 PROTOCOL: Final = "test_the_row_says_whose_protocol_the_open_transaction_follows"
 OFFSETS: Final = "tests/controller/transactions/test_offsets_v2.py::"
 END_TXN: Final = "tests/controller/transactions/test_end_txn.py::"
+TRANSACTIONS: Final = "tests/broker/test_partition_transactions.py::"
 FEATURES: Final = "tests/controller/test_feature_updates.py::"
 KEEPS_ITS_PLACE: Final = "test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_its_place"
 PROOF: Final = "tests/wire/test_k20037.py::"
@@ -106,6 +107,14 @@ MARKERS: Final = (
         "            is_soon = code == ErrorCode.CONCURRENT_TRANSACTIONS and loop.time() < each.until_s\n",
         "            is_soon = False\n",
         ("tests/broker/test_waiting_together.py::" + KEEPS_ITS_PLACE,),
+    ),
+    Mutant(
+        "v2-not-added-where-none-is-verified",
+        "a client of transactions V2 has its partition added, also where no other is verified",
+        "broker/produce.py",
+        "        if log.config.verification or adds:",
+        "        if log.config.verification:",
+        (TRANSACTIONS + "test_the_first_batch_of_a_v2_transaction_adds_its_partition[unverified]",),
     ),
     Mutant(
         "feature-raised-over-old-brokers",
