@@ -33,6 +33,7 @@ from fencepost.controller.errors import (
     InvalidRequest,
     InvalidTransactionTimeout,
     ProducerFenced,
+    UnsupportedVersion,
 )
 from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
@@ -67,6 +68,8 @@ class InitProducerId(msgspec.Struct, frozen=True):
     ``init_version``     logged with the instance, as ``client_id`` is; what it means is read from the row
                          (row 588.2: from ``RECOVERY_INIT_VERSION`` on the client can name its epoch later).
     ``client_id``        of the request's header, for the history of fences.
+    ``enables_two_phase``   its transactions end when an external coordinator says so: they never time out.
+    ``keeps_prepared``   a transaction that is open stays open, to be ended by the new instance.
     """
 
     transactional_id: str | None
@@ -75,13 +78,17 @@ class InitProducerId(msgspec.Struct, frozen=True):
     producer_epoch: int = NO_EPOCH
     init_version: int = 4
     client_id: str = ""
+    enables_two_phase: bool = False
+    keeps_prepared: bool = False
 
 
 class InitProducerIdAnswer(msgspec.Struct, frozen=True):
-    """Who the producer is from now on."""
+    """Who the producer is from now on. ``ongoing_*``: the pair of the transaction that was kept, or -1."""
 
     producer_id: ProducerId
     producer_epoch: int
+    ongoing_producer_id: ProducerId = NO_PRODUCER_ID
+    ongoing_producer_epoch: int = NO_EPOCH
 
 
 InitDecision: TypeAlias = Decision[InitProducerIdAnswer | ConcurrentTransactions]
@@ -153,6 +160,8 @@ def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_m
         raise InvalidRequest(
             f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or neither"
         )
+    if request.enables_two_phase or request.keeps_prepared:
+        raise UnsupportedVersion("two-phase commit is not served: neither it nor keeping what is open")
     if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
         raise InvalidTransactionTimeout(
             f"a transaction timeout of {request.transaction_timeout_ms} ms; expected 1 to {max_timeout_ms} "

@@ -150,6 +150,20 @@ def test_a_partition_is_told_no_code_that_its_version_does_not_know(version: int
     assert set(codes_in(kios_response(24, version, body)[0])) == {expected}
 
 
+@pytest.mark.row("939.1")
+@pytest.mark.parametrize(("enables", "keeps"), [(True, False), (False, True), (True, True)])
+def test_two_phase_commit_needs_version_6(enables: bool, keeps: bool) -> None:
+    """Each of the two without the other; and a request that has neither is sent as clients of Kafka do."""
+    asked = InitProducerId("transfers", 1, init_version=6, enables_two_phase=enables, keeps_prepared=keeps)
+    encode, decode = INIT_PRODUCER_ID.encode_request, INIT_PRODUCER_ID.decode_request
+    assert decode(6, memoryview(encode(6, asked))) == asked
+    with pytest.raises(VersionRefused):
+        encode(5, asked)
+    assert INIT_PRODUCER_ID.newest_for is not None
+    assert INIT_PRODUCER_ID.newest_for(asked) == 6
+    assert INIT_PRODUCER_ID.newest_for(InitProducerId("transfers", 1)) == 5
+
+
 def test_many_transactions_need_version_4() -> None:
     one = AddPartitions("transfers", ProducerId(1), 0, ())
     many = AddPartitionsToTxn((one, one))

@@ -219,10 +219,11 @@ ROWS = [
     Row(
         INIT_PRODUCER_ID,
         InitProducerId("transfers", -1, ProducerId(41), 3),
-        InitProducerIdAnswer(ProducerId(42), 32766),
+        InitProducerIdAnswer(ProducerId(42), 32766, ProducerId(40), 7),
         lambda version, said: InitProducerId(
             "transfers", -1, *((ProducerId(41), 3) if version >= 3 else (ProducerId(-1), -1)), version
         ),
+        lambda version, said: said if version >= 6 else InitProducerIdAnswer(ProducerId(42), 32766),
     ),
     Row(SASL_AUTHENTICATE, SaslAuthenticate(b"\0user\0secret"), SaslAuthenticated(b"ok")),
     Row(
