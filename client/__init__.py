@@ -1,2 +1,61 @@
+"""The asyncio client that applications import: ``from fencepost.client import Producer``.
+
+It speaks Kafka's protocol to any cluster, ours or Apache Kafka 4, and knows nothing of our nodes.
+"""
+
 if __name__ != "fencepost.client":
     raise ImportError(f"import fencepost.client, not {__name__}: no class may exist twice")
+
+from fencepost.client.errors import (
+    AbortableError,
+    AuthorizationFailed,
+    ClientError,
+    CommitFailed,
+    DeliveryTimedOut,
+    FatalError,
+    IllegalState,
+    InvalidSetting,
+    NotReachable,
+    OutcomeUnknown,
+    ProducerFenced,
+    RecordRefused,
+    Refused,
+    RequestTimedOut,
+    TransactionTimedOut,
+    UnknownTopic,
+)
+from fencepost.client.producer import Producer
+from fencepost.client.types import (
+    ConsumerRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RecordMetadata,
+    TopicPartition,
+)
+
+__all__ = [
+    "AbortableError",
+    "AuthorizationFailed",
+    "ClientError",
+    "CommitFailed",
+    "ConsumerRecord",
+    "DeliveryTimedOut",
+    "FatalError",
+    "GroupMetadata",
+    "IllegalState",
+    "InvalidSetting",
+    "NotReachable",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OutcomeUnknown",
+    "Producer",
+    "ProducerFenced",
+    "RecordMetadata",
+    "RecordRefused",
+    "Refused",
+    "RequestTimedOut",
+    "TopicPartition",
+    "TransactionTimedOut",
+    "UnknownTopic",
+]

@@ -1,4 +1,4 @@
-"""Compressed batches, opened to be checked: gzip, snappy, lz4, zstd, as Kafka's clients write them.
+"""Compressed batches, opened and made: gzip, snappy, lz4, zstd, as Kafka's clients write them.
 
 Bound    never more than ``bytes_max`` come out: one that is larger is refused before it is unpacked
          further. Gzip members and snappy blocks, which are walked one by one, are counted.
@@ -36,6 +36,7 @@ _FIRST_GUESS: Final = 8  # times the compressed size
 _FIRST_BYTES_MIN: Final = 64 * 1024
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16  # magic, version i32, compatible version i32
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024  # snappy-java's own
 _GZIP_WINDOW: Final = 64 * 1024  # fed at a time: what follows a member is copied, so it must be little
 _I32: Final = struct.Struct(">i")
 
@@ -50,6 +51,37 @@ def decompress(codec: int, body: bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX)
     Raises   CorruptData: not what the codec writes; TooLarge. KeyError: no codec has that number.
     """
     return _CODECS[codec](body, bytes_max)
+
+
+def compress(codec: int, body: bytes) -> bytes:
+    """The records ``body`` as a batch of that codec holds them. Inverse: ``decompress``.
+
+    Snappy is written in xerial's frames and LZ4 in frames of independent blocks: what every reader knows.
+    Raises   KeyError: no codec has that number.
+    """
+    return _WRITERS[codec](body)
+
+
+def _write_gzip(body: bytes) -> bytes:
+    return zlib.compress(body, wbits=31)
+
+
+def _write_snappy(body: bytes) -> bytes:
+    parts = [_XERIAL, _I32.pack(1), _I32.pack(1)]
+    for start in range(0, len(body), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(body[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_I32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _write_lz4(body: bytes) -> bytes:
+    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+    compressor.compress(body)
+    return bytes(compressor.finish())
+
+
+def _write_zstd(body: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(body))
 
 
 def _gzip(body: bytes, bytes_max: int) -> bytearray:
@@ -138,3 +170,4 @@ def _too_large(name: str, bytes_max: int) -> TooLarge:
 
 
 _CODECS: Final = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
+_WRITERS: Final = {GZIP: _write_gzip, SNAPPY: _write_snappy, LZ4: _write_lz4, ZSTD: _write_zstd}

@@ -21,7 +21,13 @@ from fencepost.wire import frame as framing
 from fencepost.wire.auth import MECHANISM, plain_token
 from fencepost.wire.dispatch import Api, Q, R
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
-from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, ApiVersionsAnswer
+from fencepost.wire.k18_api_versions import (
+    API_VERSIONS,
+    NO_FEATURES,
+    ApiVersions,
+    ApiVersionsAnswer,
+    Features,
+)
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from fencepost.wire.stalls import Stalls
 from fencepost.wire.steps import Steps
@@ -69,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None  # over calls with a time; set from the first on
         self.peer = ("", 0)  # host and port, as given to ``open``
         self.versions: dict[int, range] = {}  # what the other side serves, by API key
+        self.features: Features = NO_FEATURES  # as the other side said when the connection was made
 
     @classmethod
     async def open(
@@ -339,6 +346,7 @@ class Connection(asyncio.Protocol):
         self._learn(answer)
 
     def _learn(self, answer: ApiVersionsAnswer) -> None:
+        self.features = answer.features
         self.versions = {
             api.api_key: range(api.min_version, api.max_version + 1)
             for api in answer.apis

@@ -6,6 +6,7 @@ when every one of its tests fails with it (they all pass without it).
 
 from typing import Final
 
+from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
 from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
@@ -332,6 +333,7 @@ MUTANTS: Final = (
     *MARKERS,
     *ISOLATION,
     *LEVELS,
+    *APPLICATION_CLIENT,
     *AUDIT,
     *NAMES,
     *CONTROLLER_CLIENTS,

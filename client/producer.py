@@ -1,0 +1,306 @@
+"""The producer that applications import: idempotent, and transactional with a transactional id.
+
+Written     a record's future has its place, or the reason why it has none. Each record is written once, in
+            the order of ``send`` in its partition (KIP-98), until the producer ends with a FatalError.
+Waits       ``send`` waits for the topic's metadata and for room in ``buffer_memory``, ``max_block_ms`` at
+            most; it does not wait for the record to be written.
+Loop        a producer belongs to the event loop that it was started in, and is not for other threads.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from fencepost.client.backoff import Backoff
+from fencepost.client.batches import ProducerIdentity
+from fencepost.client.errors import (
+    FatalError,
+    IllegalState,
+    InvalidSetting,
+    NotReachable,
+    Refused,
+    UnknownTopic,
+    number_of,
+    refused,
+)
+from fencepost.client.metadata import ClusterMetadata, Topic
+from fencepost.client.network import LOST, Network, NetworkSettings, addresses
+from fencepost.client.partitioning import StickyPartitions, partition_of
+from fencepost.client.sender import Sender
+from fencepost.client.sender_rules import SenderSettings
+from fencepost.client.types import RecordMetadata, TopicPartition
+from fencepost.records import compression
+from fencepost.records.batch import Header
+from fencepost.records.batch_builder import size_max
+from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
+from fencepost.wire.requests import ApiError, ErrorCode, InitProducerId
+
+CODECS: Final = {
+    "none": compression.NONE,
+    "gzip": compression.GZIP,
+    "snappy": compression.SNAPPY,
+    "lz4": compression.LZ4,
+    "zstd": compression.ZSTD,
+}
+BATCH_BYTES: Final = 128 * 1024
+REQUEST_BYTES: Final = 1024 * 1024  # Kafka's default of message.max.bytes, and of max.request.size
+BUFFER_BYTES: Final = 32 * 1024 * 1024
+NO_TIMEOUT_MS: Final = 2**31 - 1
+CLOSE_S_MAX: Final = 30.0
+
+_SOON: Final = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+
+
+class Producer:
+    """Writes records to topics. ``async with Producer("localhost:9092") as producer: ...``
+
+    ``bootstrap_servers``   ``host:port`` of some brokers, as a sequence or divided by commas.
+    ``linger_ms``           how long a batch waits for more records, if it is not full.
+    ``batch_size``          bytes of one batch, uncompressed; a larger record has a batch of its own.
+    ``compression``         none, gzip, snappy, lz4 or zstd.
+    ``max_request_size``    bytes of one request and of one record.
+    ``buffer_memory``       bytes of records that wait to be written; ``send`` waits for room.
+    ``delivery_timeout_ms`` how long a record may wait for its outcome.
+    ``max_block_ms``        how long a call may wait for metadata, room, or a coordinator.
+    ``sasl``                user and password of SASL PLAIN.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "fencepost-producer",
+        sasl: tuple[str, str] | None = None,
+        linger_ms: float = 0.0,
+        batch_size: int = BATCH_BYTES,
+        compression: str = "none",
+        max_request_size: int = REQUEST_BYTES,
+        buffer_memory: int = BUFFER_BYTES,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        max_block_ms: int = 60_000,
+        creates_topics: bool = True,
+    ) -> None:
+        if compression not in CODECS:
+            raise InvalidSetting(f"compression {compression!r}; expected one of {', '.join(CODECS)}")
+        if batch_size < 1 or max_request_size < 1 or buffer_memory < 1:
+            raise InvalidSetting("batch_size, max_request_size and buffer_memory are at least 1")
+        self._rng = random.Random()
+        self._network = Network(
+            NetworkSettings(
+                bootstrap=addresses(bootstrap_servers),
+                client_id=client_id,
+                sasl=sasl,
+                request_timeout_s=request_timeout_ms / 1000,
+            ),
+            self._rng,
+        )
+        self._metadata = ClusterMetadata(self._network, creates_topics=creates_topics)
+        self._sender_settings = SenderSettings(
+            linger_s=linger_ms / 1000,
+            batch_bytes=min(batch_size, max_request_size),
+            request_bytes_max=max_request_size,
+            buffer_bytes=buffer_memory,
+            request_timeout_s=request_timeout_ms / 1000,
+            delivery_timeout_s=delivery_timeout_ms / 1000,
+            codec=CODECS[compression],
+        )
+        self._max_block_s = max_block_ms / 1000
+        self._record_bytes_max = max_request_size
+        self._sticky = StickyPartitions(self._rng)
+        self._sender: Sender | None = None
+        self._rules: _Idempotent | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        """Start. Raises as ``start``."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close, after what was sent is written; at once if the block raised."""
+        await self.close(timeout_s=CLOSE_S_MAX if error is None else 0.0)
+
+    async def start(self) -> None:
+        """Reach the cluster and get a producer id. Raises NotReachable, Refused."""
+        if self._sender is not None or self._closed:
+            raise IllegalState("the producer was started before")
+        rules = _Idempotent(self._network, self._max_block_s)
+        sender = Sender(self._network, self._metadata, self._sender_settings, rules)
+        rules.sender = sender
+        try:
+            sender.adopt(await rules.new_identity(self._max_block_s))
+        except BaseException:
+            await self._network.close()
+            raise
+        self._rules, self._sender = rules, sender
+
+    async def close(self, *, timeout_s: float = CLOSE_S_MAX) -> None:
+        """Write what waits, for ``timeout_s`` at most, and close all connections. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._sender is not None:
+            if timeout_s > 0:
+                try:
+                    async with asyncio.timeout(timeout_s):
+                        await self._sender.drain()
+                except TimeoutError:
+                    pass
+            self._sender.end(IllegalState("the producer was closed before the record was written"))
+        if self._rules is not None:
+            await self._rules.close()
+        await self._metadata.close()
+        await self._network.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Queue a record. The future has its place in the log, or raises why it was not written.
+
+        ``headers``    (name, content or None); a name is bytes, in UTF-8 by convention.
+        Raises         UnknownTopic, Refused (the record is too large), DeliveryTimedOut (no room in time),
+                       IllegalState, FatalError.
+        """
+        sender = self._require_started()
+        size = size_max(key, value, headers)
+        if size > self._record_bytes_max:
+            raise refused(
+                ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; at most {self._record_bytes_max}"
+            )
+        if sender.buffer.is_full:
+            await sender.buffer.reserve(self._max_block_s)
+        known = self._metadata.topic(topic)
+        if known is None:
+            known = await self._metadata.await_topic(topic, self._max_block_s)
+        self._require_started()
+        chosen = self._choose(known, key, partition)
+        at_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        future, was_full = sender.append(TopicPartition(topic, chosen), key, value, headers, at_ms, size)
+        if was_full and key is None and partition is None:
+            self._sticky.advance(topic, _led(known))
+        return future
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """As ``send``, and wait until the record is written. Raises what the future raises, too."""
+        return await (
+            await self.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        )
+
+    async def flush(self) -> None:
+        """Return when every record that was sent before has its outcome; the futures have the errors."""
+        await self._require_started().flush()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partitions, in ascending order. Raises UnknownTopic, NotReachable."""
+        self._require_started()
+        return sorted((await self._metadata.await_topic(topic, self._max_block_s)).leaders)
+
+    def _require_started(self) -> Sender:
+        if self._sender is None or self._closed:
+            raise IllegalState("the producer is closed" if self._closed else "the producer is not started")
+        return self._sender
+
+    def _choose(self, topic: Topic, key: bytes | None, partition: int | None) -> int:
+        if partition is not None:
+            if partition not in topic.leaders:
+                raise UnknownTopic(f"{topic.name} has no partition {partition}")
+            return partition
+        if key is not None:
+            return partition_of(key, len(topic.leaders))
+        return self._sticky.choose(topic.name, _led(topic))
+
+
+def _led(topic: Topic) -> list[int]:
+    """The partitions that have a leader; all of them if none has."""
+    led = [partition for partition, leader in topic.leaders.items() if leader.node_id >= 0]
+    return led or list(topic.leaders)
+
+
+class _Idempotent:
+    """A producer without transactions: its identity is new whenever a sequence number is lost."""
+
+    transactional_id: str | None = None
+    adds_partitions = False
+
+    def __init__(self, network: Network, max_block_s: float) -> None:
+        self._network = network
+        self._max_block_s = max_block_s
+        self._renewing: asyncio.Task[None] | None = None
+        self._lost_again = False
+        self.sender: Sender | None = None
+
+    def may_send(self, partition: TopicPartition) -> bool:
+        """Implements ``Rules.may_send``."""
+        return True
+
+    def on_refused(self, error: Exception) -> None:
+        """Implements ``Rules.on_refused``."""
+        if isinstance(error, FatalError) and self.sender is not None:
+            self.sender.end(error)
+
+    def on_sequence_lost(self) -> None:
+        """Implements ``Rules.on_sequence_lost``."""
+        self._lost_again = True
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+
+    async def close(self) -> None:
+        """End what is under way."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+
+    async def new_identity(self, timeout_s: float) -> ProducerIdentity:
+        """A producer id of its own, from any broker. Raises NotReachable, Refused."""
+        backoff = Backoff(timeout_s, self._network.rng)
+        while True:
+            try:
+                answer = await self._network.call_any(INIT_PRODUCER_ID, InitProducerId(None, NO_TIMEOUT_MS))
+                return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            except ApiError as error:
+                obstacle: Exception = error
+                if number_of(error) not in _SOON:
+                    raise refused(number_of(error), f"InitProducerId: {error}") from error
+            except LOST as error:
+                obstacle = error
+            if not await backoff.pause():
+                raise NotReachable(f"no producer id in {timeout_s:.1f} s: {obstacle}")
+
+    async def _renew(self) -> None:
+        while self._lost_again and self.sender is not None:
+            self._lost_again = False
+            try:
+                self.sender.renew(await self.new_identity(self._max_block_s))
+            except (NotReachable, Refused):
+                self._lost_again = True  # until batches are too old

@@ -1,0 +1,48 @@
+"""Mutants of the client for applications: what it may send again, and what it must not."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+PRODUCER: Final = "tests/client/test_producer.py::"
+ANY_FAULTS: Final = PRODUCER + "test_any_faults_in_any_order_leave_each_record_once_in_order"
+SENDER: Final = "client/sender.py"
+BATCHES: Final = "client/batches.py"
+
+APPLICATION_CLIENT: Final = (
+    Mutant(
+        "client-new-sequence",
+        "a batch that may have been written is sent again with its sequence",
+        BATCHES,
+        "        if batch.sequence < 0:\n",
+        '        batch.encoded = b""\n        if True:\n',
+        (
+            PRODUCER + "test_a_batch_is_sent_again_until_it_is_written_once[Lost(done=True)]",
+            ANY_FAULTS + "[0]",
+        ),
+    ),
+    Mutant(
+        "client-unknown-skipped",
+        "a batch that may be written is never given up while its producer lives",
+        SENDER,
+        "        if not self._transactional and batch.maybe_written:\n",
+        "        if not self._transactional and False:\n",
+        (PRODUCER + "test_a_batch_that_may_be_written_is_not_skipped_when_its_time_is_over",),
+    ),
+    Mutant(
+        "client-unknown-renumbered",
+        "a batch that may be written is given no other sequence",
+        SENDER,
+        "                if batch.maybe_written:\n",
+        "                if batch.maybe_written and not setattr(batch, 'maybe_written', False) and False:\n",
+        (PRODUCER + "test_the_producer_ends_if_a_record_behind_a_refused_one_may_be_written",),
+    ),
+    Mutant(
+        "client-first-batches-pipelined",
+        "one batch at a time until the leader is known to remember the producer",
+        BATCHES,
+        "        return len(self.in_flight) < (IN_FLIGHT_MAX if is_known else 1)\n",
+        "        return len(self.in_flight) < IN_FLIGHT_MAX\n",
+        (PRODUCER + "test_one_batch_at_a_time_until_the_leader_knows_the_producer",),
+    ),
+)

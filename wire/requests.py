@@ -1,0 +1,74 @@
+"""What a client of Kafka's brokers sends and receives, by one import.
+
+Requests and responses whose fields decisions read are defined in ``controller/``; an application's client
+(``client/``) knows them by these names alone, and knows nothing else of a node.
+"""
+
+from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
+from fencepost.controller.feature_updates import Direction, FeatureUpdate, UpdateFeatures
+from fencepost.controller.groups.describe import DescribeGroups, DescribeGroupsAnswer, ListGroups
+from fencepost.controller.groups.heartbeat import HeartbeatGroup
+from fencepost.controller.groups.identity import Identity
+from fencepost.controller.groups.joining import JoinGroup, JoinGroupAnswer
+from fencepost.controller.groups.leaving import LeaveGroup, Leaver
+from fencepost.controller.groups.offset_messages import (
+    AddOffsets,
+    CommitOffsets,
+    CommitTransactionOffsets,
+    DeleteGroups,
+    DeleteOffsets,
+    FetchedGroup,
+    FetchOffsets,
+    GroupQuery,
+    OffsetToCommit,
+    PartitionCodes,
+)
+from fencepost.controller.groups.syncing import SyncGroup, SyncGroupAnswer
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
+from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
+from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
+from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import TopicPartitions
+
+__all__ = [
+    "AddOffsets",
+    "AddPartitions",
+    "AddPartitionsToTxn",
+    "ApiError",
+    "CommitOffsets",
+    "CommitTransactionOffsets",
+    "CreateTopics",
+    "DeleteGroups",
+    "DeleteOffsets",
+    "DeleteTopics",
+    "DescribeGroups",
+    "DescribeGroupsAnswer",
+    "DescribeTransactions",
+    "Direction",
+    "EndTxn",
+    "EndTxnAnswer",
+    "ErrorCode",
+    "FeatureUpdate",
+    "FetchOffsets",
+    "FetchedGroup",
+    "GroupQuery",
+    "HeartbeatGroup",
+    "Identity",
+    "InitProducerId",
+    "InitProducerIdAnswer",
+    "JoinGroup",
+    "JoinGroupAnswer",
+    "LeaveGroup",
+    "Leaver",
+    "ListGroups",
+    "ListTransactions",
+    "NewTopic",
+    "OffsetToCommit",
+    "PartitionCodes",
+    "SyncGroup",
+    "SyncGroupAnswer",
+    "TopicPartitions",
+    "UnsupportedVersion",
+    "UpdateFeatures",
+]
