@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
+from tests.mutants.audit_groups import AUDIT_GROUPS
 from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
@@ -335,6 +336,7 @@ MUTANTS: Final = (
     *LEVELS,
     *APPLICATION_CLIENT,
     *AUDIT,
+    *AUDIT_GROUPS,
     *NAMES,
     *CONTROLLER_CLIENTS,
     *BROKER_LISTS,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.audit.spark.checks.cases import CASES
+from tests.audit.spark.checks.group_cases import LOG
 from tests.audit.spark.checks.rows import IDS, Story, inputs
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def _found(spark: "SparkSession", check: str, cases: list[str]) -> dict[str, lis
     stories[-1].block((len(stories) + 1) * IDS)
     found: dict[str, list[str]] = {name: [] for name in cases}
     for row in run(inputs(spark, stories), [check]).findings.collect():
-        found[cases[int(row.topic[1:])]].append(row.rule)
+        number = row.partition if row.topic == LOG else int(row.topic[1:])
+        found[cases[number]].append(row.rule)
     return found
 
 
@@ -43,3 +45,17 @@ def test_markers(spark: "SparkSession") -> None:
         "a-batch-is-gone": [],
     }
     assert _found(spark, "markers", list(expected)) == expected
+
+
+def test_groups(spark: "SparkSession") -> None:
+    expected = {
+        "an-offset-of-an-aborted-transaction-took-effect": ["aborted"],
+        "an-offset-goes-back-from-one-generation-to-the-next": ["went_back"],
+        "two-members-commit-one-partition-in-one-generation": ["two_owners"],
+        "a-producer-presents-the-generation-before": ["stale_generation"],
+        "a-static-member-is-replaced-in-its-generation": [],
+        "an-administrator-resets-a-group-without-members": [],
+        "offsets-begin-anew-in-a-topic-that-was-made-again": [],
+        "a-missing-marker-is-no-offset-that-goes-back": [],
+    }
+    assert _found(spark, "groups", list(expected)) == expected
