@@ -14,7 +14,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check types imports fast bench bench-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -63,10 +63,12 @@ up: $(READY)
 	@$(FENCEPOST) up $(ARGS)
 
 # The types and the import rules beside the tests: each of them keeps one core busy, cold for a minute.
-check: $(READY)
+check: lint
+	@$(MAKE) --no-print-directory -j3 types imports fast
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(MAKE) --no-print-directory -j3 types imports fast
 
 types: $(READY)
 	$(BIN)/mypy
@@ -74,8 +76,9 @@ types: $(READY)
 imports: $(READY)
 	$(BIN)/lint-imports
 
+# A law gets a share of its examples (tests/examples.py); `make test` gives it all.
 fast: $(READY)
-	$(FAST_TESTS) $(ARGS)
+	HYPOTHESIS_PROFILE=check $(FAST_TESTS) $(ARGS)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 

@@ -20,12 +20,18 @@ import pytest
 from hypothesis import HealthCheck, find, settings
 from hypothesis.strategies import none
 
+from tests.examples import CHECK_EXAMPLES, EXAMPLES
 from tests.longest_first import LONGEST_FIRST
 from tests.modules import loaded_twice
 
 settings.register_profile(
-    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    deadline=None,
+    derandomize=True,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("check", settings.get_profile("default"), max_examples=CHECK_EXAMPLES)
 settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -12,6 +12,7 @@ from fencepost.quorum.journal import NO_OP, SLICE_MAX, Journal
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.store import Store
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps)
 def test_the_journal_is_what_was_flushed_last(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

@@ -51,6 +51,7 @@ from tests.controller.groups import decisions as d
 from tests.controller.notes import Note, known, marker
 from tests.controller.test_own_log import TOPIC, group, offset, transaction
 from tests.controller.worlds import allocated, changed, level, registered
+from tests.examples import examples
 from tests.quorum.decisions import writes
 from tests.quorum.one_image import Images
 
@@ -103,7 +104,7 @@ other_records: st.SearchStrategy[Any] = st.one_of(
 decisions = st.lists(st.lists(group_records | other_records, max_size=5), max_size=8)
 
 
-@settings(any_time, max_examples=300)
+@settings(any_time, max_examples=examples(300))
 @given(st.lists(decisions, min_size=1, max_size=4), st.integers(0, 4))
 def test_one_image_whoever_replays_it(entries: list[list[list[Any]]], saved: int) -> None:
     assert_one_image(Images(), [[writes(*records) for records in each] for each in entries], saved)
@@ -296,7 +297,7 @@ pipelined = st.lists(steps, max_size=8).map(lambda each: [decide for step in eac
 BEGIN = [partial(inits, "p", 1), partial(inits, "q", 2)]
 
 
-@settings(any_time, max_examples=200)
+@settings(any_time, max_examples=examples(200))
 @given(st.lists(pipelined, min_size=1, max_size=4), st.integers(0, 5))
 def test_one_image_of_what_is_really_decided(entries: list[list[Decide[Any]]], saved: int) -> None:
     begin = [*BEGIN, *rebalance(["d0", "s0"])]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.records.types import Log, Offset
 from fencepost.snapshots.archive import Archive
+from tests.examples import examples
 from tests.snapshots.archives import BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
 from tests.together import Together
 
@@ -143,7 +144,7 @@ class TestCrash:
         assert (archive.end, archive.cut) == (10, None)
         archive.close()
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(st.lists(st.sampled_from(["append", "append", "write", "sync", "hole", "crash"])), st.randoms())
     def test_what_was_flushed_survives_any_history(
         self, tmp_path_factory: pytest.TempPathFactory, steps: list[str], random: Random

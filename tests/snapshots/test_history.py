@@ -16,6 +16,7 @@ from fencepost.records.types import BrokerEpoch, BrokerId, Log, NodeId, Offset, 
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_history
 from fencepost.snapshots.segments import Hole
+from tests.examples import examples
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, flip, opened, segment
 
 
@@ -80,7 +81,7 @@ def test_archives_are_merged_by_offset(
     assert list(producer_id_history(directories[::-1])) == history
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_what_anyone_has_is_told_and_what_no_one_has_is_named(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -23,6 +23,7 @@ from fencepost.snapshots.rows import TABLES, Row
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.snapshots.store import Store, image_digest
 from tests.controller.worlds import HERE, Step, allocated, histories, level, live_through, registered, rows
+from tests.examples import examples
 
 CLUSTER = "the-cluster"
 HEADER = ImageHeader(ImageVersion(8), Term(3), NodeId(1), (42, 7, 0))
@@ -66,7 +67,7 @@ def loaded(root: Path, header: ImageHeader, found: list[Row]) -> Store:
 # -- the law -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(histories)
 def test_what_is_loaded_is_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, history: list[Step]

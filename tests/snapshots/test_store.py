@@ -19,6 +19,7 @@ from fencepost.snapshots.reader import read_store
 from fencepost.snapshots.rows import Row
 from fencepost.snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, _Rows, image_digest
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -286,7 +287,7 @@ def test_brokers_come_in_the_order_of_their_ids(store: Store) -> None:
 # -- laws --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(histories, histories)
 def test_a_stored_image_is_the_image(
     tmp_path_factory: pytest.TempPathFactory, first: list[Step], then: list[Step]
@@ -309,7 +310,7 @@ def test_a_stored_image_is_the_image(
     store.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(histories, histories)
 def test_images_have_one_digest_exactly_if_they_are_equal(
     tmp_path_factory: pytest.TempPathFactory, first: list[Step], second: list[Step]

@@ -31,6 +31,7 @@ from fencepost.wire import k27_write_txn_markers as k27
 from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.frame import response_frame
 from fencepost.wire.schema import ELEMENTS_MAX
+from tests.examples import examples
 from tests.wire import coordinator_rows, data_rows, partition_rows, topic_rows
 from tests.wire.every_api import kios_request, kios_response
 from tests.wire.row import Row
@@ -294,7 +295,7 @@ def _written_by_kio(entity: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
+@settings(max_examples=examples(EXAMPLES), phases=NOT_SHRUNK)
 @given(data=st.data())
 def test_a_request_is_kios(row: Row, requests: Any, responses: Any, data: st.DataObject) -> None:
     for version, request in in_every_version(row, requests, data):
@@ -308,7 +309,7 @@ def test_a_request_is_kios(row: Row, requests: Any, responses: Any, data: st.Dat
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
+@settings(max_examples=examples(EXAMPLES), phases=NOT_SHRUNK)
 @given(data=st.data())
 def test_an_answer_is_kios(row: Row, requests: Any, responses: Any, data: st.DataObject) -> None:
     for version, response in in_every_version(row, responses, data):
@@ -326,7 +327,7 @@ def test_an_answer_is_kios(row: Row, requests: Any, responses: Any, data: st.Dat
 
 
 @pytest.mark.parametrize(("row", "requests", "responses"), CASES)
-@settings(max_examples=EXAMPLES, phases=NOT_SHRUNK)
+@settings(max_examples=examples(EXAMPLES), phases=NOT_SHRUNK)
 @given(data=st.data(), rng=st.randoms(use_true_random=True))
 def test_bytes_that_lie_are_corrupt_and_nothing_else(
     row: Row, requests: Any, responses: Any, data: st.DataObject, rng: Random

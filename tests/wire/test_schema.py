@@ -17,6 +17,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
 from fencepost.wire.schema import ELEMENTS_MAX, Message
+from tests.examples import examples
 from tests.wire.entities import any_entity
 from tests.wire.every_api import KAFKA_APIS
 
@@ -28,7 +29,7 @@ SCHEMAS: Final[Mapping[Literal["request", "response"], Callable[[int, int], type
 
 
 @pytest.mark.parametrize("api", [pytest.param(api, id=api.name) for api in KAFKA_APIS if api not in BY_HAND])
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(rng=st.randoms(use_true_random=True))
 def test_what_kio_writes_is_read_and_written_back(api: Api[Any, Any], rng: Random) -> None:
     """In every version: a message of each, both ways."""

@@ -30,6 +30,7 @@ from tests.audit.decode.corpus import (
     written,
 )
 from tests.broker.log.builders import CODECS, compressed
+from tests.examples import examples
 
 RANDOMS = st.randoms(use_true_random=True)  # one number for the engine to record, not hundreds
 segments = RANDOMS.map(any_segment)
@@ -63,7 +64,7 @@ def header_by_kio(content: bytes, position: int) -> dict[str, Any]:
 
 
 @given(segment=segments)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_a_row_says_what_kio_reads(directory: Path, segment: Segment) -> None:
     path = written(directory, segment.content, segment.base)
     found, stop = read(path)
@@ -94,7 +95,7 @@ def test_the_records_of_a_batch_are_those_that_kio_reads(batch: bytes, codec: st
     place=st.floats(0, 1, exclude_max=True),
     flip=st.integers(1, 255),
 )
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_a_byte_that_kio_refuses_is_a_fault(
     directory: Path, segment: Segment, place: float, flip: int
 ) -> None:
@@ -119,7 +120,7 @@ def test_a_byte_that_kio_refuses_is_a_fault(
 
 
 @given(segment=segments, window=st.integers(61, 900), flips=st.lists(st.integers(0, 10_000), max_size=2))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_rows_do_not_depend_on_windows(
     directory: Path, segment: Segment, window: int, flips: list[int]
 ) -> None:
@@ -135,7 +136,7 @@ def test_rows_do_not_depend_on_windows(
 
 
 @given(segment=segments, flips=st.lists(st.integers(0, 10_000), max_size=3))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 def test_pieces_of_a_file_give_what_the_whole_gives(
     directory: Path, segment: Segment, flips: list[int]
 ) -> None:
@@ -154,7 +155,7 @@ def test_pieces_of_a_file_give_what_the_whole_gives(
 
 
 @given(batch=RANDOMS.map(any_batch), count=st.integers(1, 400))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_many_batches_alike_are_each_a_row(directory: Path, batch: bytes, count: int) -> None:
     path = written(directory, batch * count)
     found, stop = read(path)

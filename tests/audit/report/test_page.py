@@ -14,6 +14,7 @@ from fencepost.audit.report.text import printable
 from fencepost.audit.report.verdict import Outcome, Verdict
 from tests.audit.report.pages import NOW_MS, Seen, full_page
 from tests.audit.report.verdicts import HOSTILE, NONE, finding, found, undecided, unknown, verdict
+from tests.examples import examples
 
 SOURCE = Source(roots=("/logs",), made_ms=NOW_MS)
 ORDINARY = Seen(full_page())
@@ -38,7 +39,7 @@ def test_a_clients_word_is_text(word: str) -> None:
     assert text.count(printable(word)) == "".join(ORDINARY.text).count("orders")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.text(max_size=20))
 def test_no_word_changes_the_markup(word: str) -> None:
     assert Seen(full_page(word)).elements == ORDINARY.elements

@@ -26,6 +26,7 @@ from tests.broker.log.builders import (
     end_transaction,
     read_all,
 )
+from tests.examples import examples
 
 CONFIG = LogConfig(
     verification=False, segment_bytes=600, index_interval_bytes=150, retention_bytes=1500, retention_ms=-1
@@ -83,7 +84,7 @@ class Played:
                 self.log = self.open()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps)
 def test_opened_again_it_is_the_same(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as made:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from fencepost.broker.log.partition_log import PartitionLog
 from tests.broker.log.builders import NOW_MS, append, batch, contents, end_transaction, memory
 from tests.broker.log.test_laws import CONFIG, Played, Step, steps, stored
+from tests.examples import examples
 
 
 class Disk:
@@ -49,7 +50,7 @@ class Disk:
             os.close(descriptor)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps)
 def test_what_was_flushed_survives_a_power_cut(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as made, pytest.MonkeyPatch.context() as patch:

@@ -27,6 +27,7 @@ from tests.controller.groups import decisions as d
 from tests.controller.groups.kafka_offsets import Committed, KafkaOffsets
 from tests.controller.groups.offset_worlds import GroupCoordinator
 from tests.controller.transactions.worlds import ORDERS, TIMEOUT_MS
+from tests.examples import examples
 
 GROUPS = ("readers", "writers")
 IDS = ("t0", "t1", "t2")
@@ -196,7 +197,7 @@ def kept(row: t.KeptOffset) -> tuple[int, Committed]:
     return row.record_offset, Committed(row.offset, row.leader_epoch, row.metadata, row.committed_ms)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(stories)
 def test_kafkas_rules_on_the_archive_give_the_live_offsets(story: list[tuple[Any, ...]]) -> None:
     world = Story()
@@ -210,7 +211,7 @@ def test_kafkas_rules_on_the_archive_give_the_live_offsets(story: list[tuple[Any
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(stories)
 def test_indexes_follow_the_rows(story: list[tuple[Any, ...]]) -> None:
     world = Story()
@@ -235,7 +236,7 @@ def test_indexes_follow_the_rows(story: list[tuple[Any, ...]]) -> None:
         assert counts.transactions == sum(group_id in each.group_ids for each in opened.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(steps, max_size=40), partitions, numbers, st.booleans())
 def test_pending_or_committed_never_neither(
     story: list[tuple[Any, ...]], partition: int, number: int, committed: bool

@@ -48,6 +48,7 @@ from tests.controller.transactions.worlds import (
     place,
     transaction,
 )
+from tests.examples import examples
 
 NO_NODE = (-1, -1)
 EPOCHS = [0, 1, 32763, 32764, 32765, 32766]
@@ -265,7 +266,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.none() | st.sampled_from(EPOCHS),
     st.sampled_from([1000, 2**63 - 1000]),
