@@ -22,6 +22,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
+from fencepost.controller.transactions.states import TWO_PHASE_TIMEOUT_MS
 from fencepost.records.invariant import InvariantViolation
 from fencepost.wire.errors import error_for
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId, InitProducerIdAnswer
@@ -31,6 +32,7 @@ from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForceMarkers
 from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, ExplainTransaction, Explanation
 from fencepost.wire.k20066_list_set_aside import LIST_SET_ASIDE, WEDGED, ListSetAside, SetAsideList
 
+TIMEOUT_MS: Final = 60_000  # the default of Kafka's producers
 ANY_ID: Final = "any"
 """One node coordinates every id."""
 
@@ -148,7 +150,8 @@ async def list_set_aside(brokers: Brokers) -> SetAsideList:
 async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: bool) -> Terminated:
     """End the id's transaction and fence its producer, as another instance of the producer would.
 
-    The id must be known: InitProducerId would make a new one of a typing error. Its timeout stays what it is.
+    The id must be known: InitProducerId would make a new one of a typing error. Its timeout stays what it is;
+    one without a timeout (two-phase commit) has TIMEOUT_MS from then on.
     Raises ApiError; CONCURRENT_TRANSACTIONS: it is ending, and did not in time.
     """
     before = await describe_transaction(brokers, transactional_id)
@@ -158,7 +161,9 @@ async def force_terminate(brokers: Brokers, transactional_id: str, *, dry_run: b
         await brokers.with_retries(
             lambda: brokers.ask_coordinator(transactional_id, FORCE_MARKERS, ForceMarkers(transactional_id))
         )
-    request = InitProducerId(transactional_id, before.transaction.transaction_timeout_ms)
+    timeout_ms = before.transaction.transaction_timeout_ms
+    two_phase = timeout_ms == TWO_PHASE_TIMEOUT_MS
+    request = InitProducerId(transactional_id, TIMEOUT_MS if two_phase else timeout_ms)
     _, now = await brokers.with_retries(
         lambda: brokers.ask_coordinator(transactional_id, INIT_PRODUCER_ID, request)
     )

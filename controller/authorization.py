@@ -25,6 +25,7 @@ class Operation(enum.StrEnum):
     DELETE = "DELETE"
     DESCRIBE = "DESCRIBE"
     IDEMPOTENT_WRITE = "IDEMPOTENT_WRITE"
+    TWO_PHASE_COMMIT = "TWO_PHASE_COMMIT"  # of any transactional id: Kafka's is of single ones
 
 
 IMPLIED_BY: Final = {
@@ -69,10 +70,14 @@ class Acls:
             allowed.add((words[0], Operation(words[1])))
         return cls(frozenset(allowed), frozenset(super_users))
 
+    def allows(self, principal: str, operation: Operation) -> bool:
+        """Whether ``principal`` may do ``operation``."""
+        if self.allowed is None or principal in self.super_users:
+            return True
+        implying = (operation, *IMPLIED_BY.get(operation, ()))
+        return any((principal, each) in self.allowed for each in implying)
+
     def require(self, principal: str, operation: Operation) -> None:
         """Raises ClusterAuthorizationFailed unless ``principal`` may do ``operation``."""
-        if self.allowed is None or principal in self.super_users:
-            return
-        implying = (operation, *IMPLIED_BY.get(operation, ()))
-        if not any((principal, each) in self.allowed for each in implying):
+        if not self.allows(principal, operation):
             raise ClusterAuthorizationFailed(principal=principal, operation=operation)

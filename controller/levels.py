@@ -24,7 +24,7 @@ from fencepost.controller.features import (
     TRANSACTION_VERSION_MAX,
 )
 from fencepost.controller.view import View
-from fencepost.records.levels import GROUP_LOG, TRANSACTIONS_V2
+from fencepost.records.levels import GROUP_LOG, TRANSACTIONS_V2, TWO_PHASE_COMMIT
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import NodeId
 
@@ -79,6 +79,16 @@ def require_group_log(view: View) -> None:
         raise UnsupportedVersion(
             f"consumer groups need log level {GROUP_LOG}, the cluster has {level}: upgrade every node, then "
             f"run `fencepost features upgrade --log-level {GROUP_LOG}`"
+        )
+
+
+def require_two_phase(view: View) -> None:
+    """Raises UnsupportedVersion while a leader may be elected that knows nothing of two-phase commit."""
+    level = in_force(view)
+    if level < TWO_PHASE_COMMIT:
+        raise UnsupportedVersion(
+            f"two-phase commit needs log level {TWO_PHASE_COMMIT}, the cluster has {level}: upgrade every "
+            f"node, then run `fencepost features upgrade --log-level {TWO_PHASE_COMMIT}`"
         )
 
 

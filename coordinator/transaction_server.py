@@ -28,6 +28,7 @@ from fencepost.controller.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
+    TransactionalIdAuthorizationFailed,
 )
 from fencepost.controller.transactions import add_partitions, describe, end_txn, init_producer_id
 from fencepost.controller.transactions.add_partitions import (
@@ -80,6 +81,7 @@ class TransactionServer:
     """See the module. Soft state is of one leadership: ``activated`` and ``deposed`` say who leads.
 
     ``claim`` gives the coordinator producer ids; a node sets it to its own broker's.
+    ``serves_two_phase``: transactions without a timeout may begin, of principals that are allowed to.
     """
 
     def __init__(
@@ -94,9 +96,11 @@ class TransactionServer:
         call_later: CallLater,
         background: Background,
         clock: Callable[[], float],
+        serves_two_phase: bool = False,
         log: FilteringBoundLogger,
     ) -> None:
         self._times = times
+        self._serves_two_phase = serves_two_phase
         self._replica = replica
         self._submit = submit
         self._acls = acls
@@ -177,9 +181,23 @@ class TransactionServer:
         """API key 22, with a transactional id."""
         if request.transactional_id is None:
             raise InvalidRequest("a producer id without a transactional id is a broker's to give")
+        if request.enables_two_phase:
+            self._require_two_phase(context.principal)
         named = msgspec.structs.replace(request, client_id=context.client_id or "")
         decide = partial(self._decide_init, named)
         self.requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
+
+    def _require_two_phase(self, principal: str) -> None:
+        """Raises TransactionalIdAuthorizationFailed: what no timeout ends is not for every client."""
+        if not self._serves_two_phase:
+            raise TransactionalIdAuthorizationFailed(
+                "two-phase commit is off: transaction.two.phase.commit.enable of the coordinator's node"
+            )
+        if not self._acls.allows(principal, Operation.TWO_PHASE_COMMIT):
+            raise TransactionalIdAuthorizationFailed(
+                f"{principal} may not use two-phase commit: an operator allows it with the line "
+                f"'{principal} {Operation.TWO_PHASE_COMMIT}' of authorizer.acls.file"
+            )
 
     def _decide_init(self, request: InitProducerId, view: View, now_ms: int) -> InitDecision:
         is_needed = init_producer_id.needs_producer_id(view, request, now_ms)

@@ -48,12 +48,7 @@ class Coordinators:
         log: FilteringBoundLogger,
     ) -> None:
         self.transactions = TransactionServer(
-            TransactionTimes(
-                timeout_ms_max=config.transaction_timeout_ms_max,
-                timeouts_interval_ms=config.transaction_timeouts_interval_ms,
-                expiration_ms=config.transactional_id_expiration_ms,
-                expiry_interval_ms=config.transactional_id_expiry_interval_ms,
-            ),
+            _transaction_times(config),
             replica,
             submit,
             acls,
@@ -62,6 +57,7 @@ class Coordinators:
             call_later=call_later,
             background=background,
             clock=clock,
+            serves_two_phase=config.two_phase,
             log=log,
         )
         self.offsets = OffsetServer(
@@ -113,6 +109,15 @@ def _rules(config: NodeConfig) -> OffsetRules:
         metadata_characters_max=config.offset_metadata_characters_max,
         parks_old_clients=config.unstable_offsets_park_old_clients,
         refuses_all_without_identity=config.group_strict_identity == "all",
+    )
+
+
+def _transaction_times(config: NodeConfig) -> TransactionTimes:
+    return TransactionTimes(
+        timeout_ms_max=config.transaction_timeout_ms_max,
+        timeouts_interval_ms=config.transaction_timeouts_interval_ms,
+        expiration_ms=config.transactional_id_expiration_ms,
+        expiry_interval_ms=config.transactional_id_expiry_interval_ms,
     )
 
 

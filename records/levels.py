@@ -8,13 +8,15 @@ level from which on it is written; what was written below it is read for ever.
   1   LeaderChange records have version 0, the one that Apache Kafka reads.
   2   ``__consumer_offsets`` is written, in entries of a layout of their own (records/entry.py).
   3   the feature ``transaction.version`` may be above 0: any leader serves clients of transactions V2.
+  4   two-phase commit (KIP-939): a transaction may have no timeout, and may be kept by another instance than
+      the one that began it: the row then has that one's pair beside the transaction's.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 3
+LEVEL_MAX: Final = 4
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -25,6 +27,9 @@ GROUP_LOG: Final = 2
 
 TRANSACTIONS_V2: Final = 3
 """From this level on every voter serves EndTxn version 5, so clients may learn of it (KIP-890)."""
+
+TWO_PHASE_COMMIT: Final = 4
+"""From this level on every voter decides by the client's pair where it is not the transaction's (KIP-939)."""
 
 
 class LevelTooHigh(Exception):

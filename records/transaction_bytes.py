@@ -12,7 +12,7 @@ import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from fencepost.records.transaction_parts import Fence, TopicPartitions
+from fencepost.records.transaction_parts import NO_TIMEOUT, Fence, TopicPartitions
 from fencepost.records.varint import unsigned
 
 _HEAD: Final = struct.Struct(">qhib")  # producer id, epoch, timeout, status
@@ -45,6 +45,8 @@ def write_value(value: Any) -> bytes | None:
 
     ``value``   has the fields of ``TransactionValue``.
     """
+    if value.next_timeout_ms != NO_TIMEOUT:
+        return None  # of a transaction that was kept: once in its life
     try:
         return _write(value)
     except (struct.error, UnicodeEncodeError):

@@ -21,7 +21,12 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.message import read_message, write_message
 from fencepost.records.schema import BOOL, INT8, INT16, INT32, INT64
 from fencepost.records.transaction_bytes import read_value, write_value
-from fencepost.records.transaction_parts import FENCED_BY_CHARACTERS_MAX, Fence, TopicPartitions
+from fencepost.records.transaction_parts import (
+    FENCED_BY_CHARACTERS_MAX,
+    NO_TIMEOUT,
+    Fence,
+    TopicPartitions,
+)
 from fencepost.records.types import Log, ProducerId
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "FENCES_MAX",
     "NO_EPOCH",
     "NO_PRODUCER_ID",
+    "NO_TIMEOUT",
     "Fence",
     "TopicPartitions",
     "TransactionForgotten",
@@ -76,6 +82,7 @@ class TransactionValue:
     init_version: int = field(default=-1, metadata={**INT16, "tag": 1002})
     fences: tuple[Fence, ...] = field(default=(), metadata={"tag": 1003})
     timed_out: bool = field(default=False, metadata={**BOOL, "tag": 1004})
+    next_timeout_ms: int = field(default=NO_TIMEOUT, metadata={**INT32, "tag": 1005})
 
 
 class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +104,7 @@ class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int
     started_ms: int = -1
     previous_producer_id: ProducerId = NO_PRODUCER_ID  # before a rotation: a retry with it is recognised
-    next_producer_id: ProducerId = NO_PRODUCER_ID  # after the transaction that is ending, if it rotates
+    next_producer_id: ProducerId = NO_PRODUCER_ID  # the client's, if it is not the transaction's (pairs.py)
     client_transaction_version: int = 0
     next_producer_epoch: int = NO_EPOCH
     instance_epoch: int = NO_EPOCH  # the first epoch of the instance that holds the id (KIP-360)
@@ -105,6 +112,7 @@ class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
     init_version: int = -1  # of the instance's InitProducerId; -1: no instance holds the current epoch
     fences: tuple[Fence, ...] = ()  # the newest last, at most FENCES_MAX
     timed_out: bool = False  # the last bump was a timeout's: last_producer_epoch may ask for the new one
+    next_timeout_ms: int = NO_TIMEOUT  # of the transactions after one that was kept, if it has another
 
 
 @dataclass(frozen=True, slots=True)

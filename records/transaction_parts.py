@@ -13,6 +13,7 @@ from fencepost.records.schema import INT8, INT16, INT32, INT64, STRING
 from fencepost.records.types import ProducerId
 
 FENCED_BY_CHARACTERS_MAX: Final = 64
+NO_TIMEOUT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,7 @@ class NodeConfig(GroupConfig):
     transaction_timeout_ms_max: int = field(
         default=900_000, metadata=keyed("transaction.max.timeout.ms", MILLISECONDS)
     )
+    two_phase: bool = field(default=False, metadata=keyed("transaction.two.phase.commit.enable", BOOLEAN))
     transactional_id_expiration_ms: int = field(
         default=7 * DAY_MS, metadata=keyed("transactional.id.expiration.ms", MILLISECONDS)
     )

@@ -1,5 +1,7 @@
 """AddPartitionsToTxn: what a transaction touches is known before it is written; and: is it in there.
 
+Kept     a transaction that a new instance keeps (KIP-939) takes no more partitions: the client's pair is
+         answered 48, the transaction's is fenced. Kafka takes the latter, which a fenced instance has.
 Source   Kafka TransactionCoordinator.handleAddPartitionsToTransaction, .handleVerifyPartitionsInTransaction;
          docs/kafka-notes.md B3.
 """
@@ -13,7 +15,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ConcurrentTransactions, ErrorCode, InvalidRequest
 from fencepost.controller.groups.offset_messages import AddOffsets
 from fencepost.controller.transactions.ending import OFFSETS_PARTITION
-from fencepost.controller.transactions.fencing import find, require_current
+from fencepost.controller.transactions.fencing import find, require_current, require_not_kept
 from fencepost.controller.transactions.states import (
     PREPARED_STATES,
     TRANSACTIONS_V2,
@@ -111,6 +113,7 @@ def added(view: View, request: AddPartitions, now_ms: int) -> tuple[TransactionS
     row = find(view, request.transactional_id)
     require_current(row, request.producer_id, request.producer_epoch)
     _require_not_ending(row)
+    require_not_kept(row)
     united = _united(row.partitions, request.topics)
     if row.state is State.ONGOING and united == row.partitions:
         return ()
@@ -140,6 +143,7 @@ def decide_verify(view: View, request: AddPartitions) -> AddDecision:
     row = find(view, request.transactional_id)
     require_current(row, request.producer_id, request.producer_epoch)
     _require_not_ending(row)
+    require_not_kept(row)
     known = {each.topic: frozenset(each.partition_ids) for each in row.partitions}
     errors = []
     for each in request.topics:

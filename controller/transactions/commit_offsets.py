@@ -49,7 +49,7 @@ from fencepost.controller.groups.tables import Group
 from fencepost.controller.transactions.add_partitions import AddPartitions, added
 from fencepost.controller.transactions.ending import OFFSETS_PARTITION, holds_offsets
 from fencepost.controller.transactions.fencing import find as find_transaction
-from fencepost.controller.transactions.fencing import require_current
+from fencepost.controller.transactions.fencing import require_current, require_not_kept
 from fencepost.controller.transactions.states import PREPARED_STATES, State
 from fencepost.controller.view import View
 from fencepost.records.group_metadata import GroupState
@@ -139,6 +139,7 @@ def _added_offsets(
         )
     if row.state in PREPARED_STATES:
         raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
+    require_not_kept(row)
     if row.state is not State.ONGOING or not holds_offsets(row):
         raise TransactionAbortable(
             f"{row.transactional_id!r} is in {row.state.wire_name}, and AddOffsetsToTxn was not sent for it"

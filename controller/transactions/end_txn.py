@@ -4,6 +4,9 @@ The client is answered then; the markers follow. Requests below version 5 leave 
 EndTxn can end a later transaction of the same epoch, the protocol's own hole. From version 5 on (KIP-890)
 each end bumps the epoch, and past 32766 the next transaction has a new producer id.
 
+Pairs    requests present the client's pair, or the one before it in a retry (pairs.py). Markers have the
+         transaction's, an epoch further if the end bumps, or if the transaction was kept (KIP-939): the
+         instance that began it is fenced by them. Below version 5 the client's own pair stays as it is.
 Source   Kafka TransactionCoordinator.endTransaction; KIP-890, KIP-939; docs/kafka-notes.md B4.
 """
 
@@ -29,10 +32,21 @@ from fencepost.controller.transactions.fencing import (
     require_current,
 )
 from fencepost.controller.transactions.init_producer_id import InitProducerId, allocated, given_out
+from fencepost.controller.transactions.pairs import (
+    Pair,
+    client_id_before,
+    client_id_if_other,
+    client_pair,
+    has_two,
+)
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
+    EPOCH_MAX,
+    KEPT_TIMEOUTS,
     PREPARED_STATES,
     TRANSACTIONS_V2,
+    TWO_PHASE_INIT_VERSION,
+    TWO_PHASE_TIMEOUT_MS,
     State,
     Transaction,
     record_of,
@@ -93,6 +107,12 @@ def decide_end_txn(
         return Decision((), None)
     if row.state is State.ONGOING:
         prepared = _prepared(row, request, now_ms, client_transaction_version=0)
+        if has_two(row):
+            prepared = msgspec.structs.replace(
+                prepared,
+                producer_epoch=min(row.producer_epoch + 1, EPOCH_MAX),
+                previous_producer_id=client_id_if_other(row),
+            )
         return Decision(records_of_end(view, prepared), None, extra_cost=cost_of_end(view, prepared))
     ended = State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT
     if row.state is ended:
@@ -131,8 +151,8 @@ def needs_producer_id_at_end(view: View, request: EndTxn) -> bool:
     try:
         row = find(view, request.transactional_id)
         if _bumps(row, request):
-            return row.producer_epoch >= CLIENT_EPOCH_MAX
-        return row.producer_epoch > CLIENT_EPOCH_MAX
+            return client_pair(row).epoch >= CLIENT_EPOCH_MAX
+        return client_pair(row).epoch > CLIENT_EPOCH_MAX
     except ApiError:
         return False
 
@@ -142,31 +162,38 @@ def _decide_bumping(
 ) -> EndDecision:
     if not _bumps(row, request):
         return _again(row, request, now_ms, fresh)
+    client = client_pair(row)
     bumped = msgspec.structs.replace(
         _prepared(row, request, now_ms, client_transaction_version=TRANSACTIONS_V2),
-        producer_epoch=row.producer_epoch + 1,
-        last_producer_epoch=row.producer_epoch,
-        previous_producer_id=NO_PRODUCER_ID,
+        producer_epoch=min(row.producer_epoch + 1, EPOCH_MAX),
+        last_producer_epoch=client.epoch,
+        previous_producer_id=client_id_if_other(row),
         timed_out=False,
         started_ms=row.started_ms if row.state is State.ONGOING else now_ms,
     )
-    answer = EndTxnAnswer(row.producer_id, row.producer_epoch + 1)
-    if row.producer_epoch >= CLIENT_EPOCH_MAX:
-        answer = EndTxnAnswer(allocated(fresh), 0)
-        bumped = msgspec.structs.replace(bumped, next_producer_id=answer.producer_id, next_producer_epoch=0)
+    if client.epoch >= CLIENT_EPOCH_MAX:
+        bumped = _with_next(bumped, Pair(allocated(fresh), 0))
+    elif has_two(row):
+        bumped = _with_next(bumped, Pair(client.producer_id, client.epoch + 1))
+    answer = EndTxnAnswer(*client_pair(bumped))
     return Decision(records_of_end(view, bumped), answer, extra_cost=cost_of_end(view, bumped))
+
+
+def _with_next(row: Transaction, pair: Pair) -> Transaction:
+    return msgspec.structs.replace(row, next_producer_id=pair.producer_id, next_producer_epoch=pair.epoch)
 
 
 def _again(row: Transaction, request: EndTxn, now_ms: int, fresh: ProducerId | None) -> EndDecision:
     """A retry: the current pair. That of an abort which was not the producer's own is given out with it."""
     if is_given_out(row):
-        return Decision((), EndTxnAnswer(row.producer_id, row.producer_epoch))
+        return Decision((), EndTxnAnswer(*client_pair(row)))
+    is_two_phase = row.transaction_timeout_ms == TWO_PHASE_TIMEOUT_MS
     init = InitProducerId(
         row.transactional_id,
         row.transaction_timeout_ms,
         request.producer_id,
         request.producer_epoch,
-        RECOVERY_INIT_VERSION,
+        TWO_PHASE_INIT_VERSION if is_two_phase else RECOVERY_INIT_VERSION,
     )
     given = given_out(row, init, fresh, now_ms)
     return Decision((record_of(given),), EndTxnAnswer(given.producer_id, given.producer_epoch))
@@ -190,13 +217,11 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
         if row.state is State.EMPTY and row.timed_out and not request.committed:
             return False  # its pair was given out by the first such retry, or by InitProducerId
         if row.state in (State.EMPTY, State.ONGOING):
-            raise ProducerFenced(f"{row.transactional_id!r} has epoch {row.producer_epoch} since")
+            raise ProducerFenced(f"{row.transactional_id!r} has epoch {client_pair(row).epoch} since")
         raise _wrong_state(row, request)
     require_current(row, request.producer_id, request.producer_epoch)
     if row.state in PREPARED_STATES:
-        raise ProducerFenced(
-            f"{row.transactional_id!r} is in {row.state.wire_name}: this epoch was given to none"
-        )
+        raise _still_ending(row)
     if row.state is not State.ONGOING and request.committed:
         raise _wrong_state(row, request)
     return True
@@ -205,18 +230,21 @@ def _bumps(row: Transaction, request: EndTxn) -> bool:
 # -- the end ---------------------------------------------------------------------------------------------
 
 
-def completed(row: Transaction, now_ms: int) -> Transaction:
-    """The row after its last marker was written: CompleteX, with the next pair if it rotates."""
+def completed(view: View, row: Transaction, now_ms: int) -> Transaction:
+    """The row after its last marker was written: CompleteX, with the client's pair as its only one."""
     ended = State.COMPLETE_COMMIT if row.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
     done = msgspec.structs.replace(row, state=ended, partitions=(), updated_ms=now_ms)
-    if row.next_producer_id == NO_PRODUCER_ID:
+    if not has_two(row):
         return done
+    client, before = client_pair(row), client_id_before(row)
+    kept_timeout_ms = view.get(KEPT_TIMEOUTS, row.transactional_id)
     return msgspec.structs.replace(
         done,
-        producer_id=row.next_producer_id,
-        producer_epoch=row.next_producer_epoch,
-        previous_producer_id=row.producer_id,
+        producer_id=client.producer_id,
+        producer_epoch=client.epoch,
+        previous_producer_id=before,
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_EPOCH,
-        instance_epoch=row.next_producer_epoch,
+        instance_epoch=row.instance_epoch if client.producer_id == before else client.epoch,
+        transaction_timeout_ms=row.transaction_timeout_ms if kept_timeout_ms is None else kept_timeout_ms,
     )

@@ -3,6 +3,7 @@
 Timeout     PrepareAbort at the next epoch. The instance goes on: the row remembers the epoch that it holds,
             and InitProducerId with it is given the new one (KIP-588; Kafka's would be fenced). Until then no
             producer has it.
+            A transaction of two-phase commit has none: an external coordinator ends it (KIP-939).
 Clocks      ``now_ms`` is this leader's; ``started_ms`` and ``updated_ms`` may be a former leader's, whose
             clock went otherwise (controller/clocks.py). The time left to a transaction is clamped to
             [0, timeout]; an id is forgotten when it was idle for sure.
@@ -10,7 +11,7 @@ Source      KIP-588; Kafka TransactionStateManager; docs/kafka-notes.md B6; docs
 """
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 import msgspec
@@ -21,12 +22,15 @@ from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     RECOVERY_INIT_VERSION,
     fenced,
+    fenced_pairs,
     is_given_out,
     of_known_instance,
 )
+from fencepost.controller.transactions.pairs import client_pair
 from fencepost.controller.transactions.states import (
     DEADLINES,
     EXPIRABLE_STATES,
+    NEVER_MS,
     TRANSACTIONS,
     UPDATES,
     FenceCause,
@@ -95,7 +99,8 @@ def due_timeouts(
     if len(due) == TIMEOUTS_MAX:
         return Due(tuple(due), more=True, after=after)
     beyond = (now_ms + 1, "") if after is None else max(after, (now_ms + 1, ""))
-    walked = list(islice(view.scan(DEADLINES, beyond), SKEWED_MAX))
+    timed = takewhile(lambda row: row[0][0] < NEVER_MS, view.scan(DEADLINES, beyond))
+    walked = list(islice(timed, SKEWED_MAX))
     for (_, transactional_id), started_ms in walked:
         if started_ms <= activated_ms or len(due) == TIMEOUTS_MAX or transactional_id in passed_by:
             continue
@@ -106,7 +111,7 @@ def due_timeouts(
 
 
 def _is_due(view: View, row: Transaction | None, now_ms: int, activated_ms: int) -> bool:
-    if row is None or row.state is not State.ONGOING:
+    if row is None or row.state is not State.ONGOING or row.is_two_phase:
         return False
     if row.deadline_ms <= now_ms:
         return True
@@ -157,9 +162,8 @@ def timed_out(row: Transaction, now_ms: int) -> Transaction:
     if not is_given_out(row):
         return aborting
     bumped = msgspec.structs.replace(
-        aborting,
-        producer_epoch=row.producer_epoch + 1,
-        last_producer_epoch=row.producer_epoch,
+        fenced_pairs(aborting),
+        last_producer_epoch=client_pair(row).epoch,
         timed_out=True,
         init_version=-1,
     )

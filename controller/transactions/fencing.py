@@ -1,5 +1,7 @@
 """Fencing: whether a (producer id, epoch) is current for its transactional id, and its error code if not.
 
+Pairs       what a request presents is compared with the client's pair, or the one before it (pairs.py);
+            never with the transaction's.
 Given out   a pair counts from the moment that its record answers a producer with it. An abort that is not
             the producer's own (a timeout, an InitProducerId while a transaction is open) bumps the epoch
             before a producer requests it: until then that pair is refused, as is 32767 in every state.
@@ -17,13 +19,26 @@ import msgspec
 
 from fencepost.controller.errors import (
     ApiError,
-    ConcurrentTransactions,
     InvalidProducerIdMapping,
     InvalidRequest,
+    InvalidTxnState,
     ProducerFenced,
     TransactionTimedOut,
 )
-from fencepost.controller.transactions.states import CLIENT_EPOCH_MAX, FenceCause, Transaction, get
+from fencepost.controller.transactions.pairs import (
+    client_id_if_other,
+    client_pair,
+    has_two,
+    pair_before,
+)
+from fencepost.controller.transactions.states import (
+    CLIENT_EPOCH_MAX,
+    EPOCH_MAX,
+    FenceCause,
+    State,
+    Transaction,
+    get,
+)
 from fencepost.controller.view import View
 from fencepost.records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, NO_EPOCH, Fence
 from fencepost.records.types import ProducerId
@@ -48,18 +63,27 @@ def require_current(row: Transaction, producer_id: ProducerId, epoch: int) -> No
 
 
 def is_current(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
-    """The pair is the row's, and a producer was answered with it."""
-    return (producer_id, epoch) == (row.producer_id, row.producer_epoch) and is_given_out(row)
+    """The pair is the client's, and a producer was answered with it."""
+    return (producer_id, epoch) == client_pair(row) and is_given_out(row)
+
+
+def require_not_kept(row: Transaction) -> None:
+    """Raises InvalidTxnState if the open transaction was begun by another instance: it takes nothing more."""
+    if row.state is State.ONGOING and has_two(row):
+        raise InvalidTxnState(
+            f"{row.transactional_id!r} keeps the transaction of ({row.producer_id}, {row.producer_epoch}), "
+            "which is to be ended before anything is added"
+        )
 
 
 def is_given_out(row: Transaction) -> bool:
-    """A producer was answered with the row's pair.
+    """A producer was answered with the client's pair.
 
     Every record that is answered with a pair has the version of the InitProducerId behind it; an abort that
     bumps the epoch before a producer requests it has none. Kafka's own rows say neither that nor where the
     instance began: they count as given out.
     """
-    if row.producer_epoch > CLIENT_EPOCH_MAX:
+    if client_pair(row).epoch > CLIENT_EPOCH_MAX:
         return False
     return row.init_version >= 0 or row.instance_epoch == NO_EPOCH
 
@@ -68,23 +92,17 @@ def of_known_instance(row: Transaction) -> Transaction:
     """``row``; one of Kafka's own with its current epoch as its instance's first, for what comes after it."""
     if row.instance_epoch != NO_EPOCH:
         return row
-    return msgspec.structs.replace(row, instance_epoch=row.producer_epoch)
-
-
-def is_next(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
-    """The pair is what the producer has once the markers of its last transaction are written (KIP-890)."""
-    return epoch >= 0 and (producer_id, epoch) == (row.next_producer_id, row.next_producer_epoch)
+    return msgspec.structs.replace(row, instance_epoch=client_pair(row).epoch)
 
 
 def refusal(row: Transaction, producer_id: ProducerId, epoch: int) -> ApiError:
-    """Why a pair that is not current is refused: see the module. The next one has to wait (51)."""
-    current = f"({row.producer_id}, {row.producer_epoch})"
+    """Why a pair that is not current is refused: see the module."""
+    client = client_pair(row)
+    current = f"({client.producer_id}, {client.epoch})"
     who = f"{row.transactional_id!r} has {current}, not ({producer_id}, {epoch})"
     if row.timed_out and is_last(row, producer_id, epoch) and _may_recover(row):
         return TransactionTimedOut(f"{who}: its transaction timed out; InitProducerId gives the new epoch")
-    if is_next(row, producer_id, epoch):
-        return ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
-    if (producer_id, epoch) == (row.producer_id, row.producer_epoch):
+    if (producer_id, epoch) == client:
         return ProducerFenced(f"{row.transactional_id!r} has {current}, which no producer was given")
     if was_of(row, producer_id):
         return ProducerFenced(f"{who}: another instance took over")
@@ -92,13 +110,8 @@ def refusal(row: Transaction, producer_id: ProducerId, epoch: int) -> ApiError:
 
 
 def is_last(row: Transaction, producer_id: ProducerId, epoch: int) -> bool:
-    """The pair is the one before the last bump, and its instance may go on with the current one.
-
-    A rotation starts at epoch 0, so a last epoch above the current one belongs to the previous id.
-    """
-    rotated = row.last_producer_epoch > row.producer_epoch
-    owner = row.previous_producer_id if rotated else row.producer_id
-    return row.last_producer_epoch >= 0 and (producer_id, epoch) == (owner, row.last_producer_epoch)
+    """The pair is the client's before the last bump, and its instance may go on with the current one."""
+    return pair_before(row) == (producer_id, epoch)
 
 
 def _may_recover(row: Transaction) -> bool:
@@ -108,12 +121,27 @@ def _may_recover(row: Transaction) -> bool:
 
 def was_of(row: Transaction, producer_id: ProducerId) -> bool:
     """The producer id is, or is remembered to have been, this transactional id's."""
-    if producer_id in (row.producer_id, row.previous_producer_id):
+    if producer_id in (row.producer_id, row.previous_producer_id, row.next_producer_id):
         return True
     return any(fence.producer_id == producer_id for fence in row.fences)
 
 
 def fenced(row: Transaction, cause: FenceCause, now_ms: int, by: str = "") -> tuple[Fence, ...]:
-    """The row's fences with one more: its current epoch is lost. The oldest goes past FENCES_MAX."""
-    fence = Fence(now_ms, cause, row.producer_id, row.producer_epoch, by[:FENCED_BY_CHARACTERS_MAX])
+    """The row's fences with one more: the client's pair is lost. The oldest goes past FENCES_MAX."""
+    fence = Fence(now_ms, cause, *client_pair(row), by[:FENCED_BY_CHARACTERS_MAX])
     return (*row.fences, fence)[-FENCES_MAX:]
+
+
+def fenced_pairs(row: Transaction) -> Transaction:
+    """``row``, open, with the pairs of an end that is not the producer's own: each an epoch further.
+
+    The markers get the transaction's, which no batch has; the client's is given out later, or never.
+    """
+    past = msgspec.structs.replace(
+        row,
+        producer_epoch=min(row.producer_epoch + 1, EPOCH_MAX),
+        previous_producer_id=client_id_if_other(row),
+    )
+    if not has_two(row):
+        return past
+    return msgspec.structs.replace(past, next_producer_epoch=min(row.next_producer_epoch + 1, EPOCH_MAX))

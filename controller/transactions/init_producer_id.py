@@ -14,6 +14,11 @@ Instance    the life of one producer with a transactional id. It begins with an 
             the fenced one would pass for a retry. A retry changes nothing, the open transaction included.
 Given out   the epoch of such an abort, and of a timeout's, is given out by a record of its own: until the
             instance has requested it, nothing is accepted with it, this request neither.
+Kept        with KeepPreparedTxn the open transaction stays, to be ended by the new instance: only the
+            client's pair is bumped, and differs from the transaction's from then on (pairs.py). Nothing more
+            is added to it. It keeps the timeout that it began with, but has none if the new instance uses
+            two-phase commit. The timeout that is requested counts from the next transaction on.
+Pairs       what is given is compared with the client's pair. Where nothing is open it is the only one.
 Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
 Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
             fences a live producer if a retry of its own arrives late.
@@ -25,6 +30,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from fencepost.controller import levels
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
@@ -33,22 +39,22 @@ from fencepost.controller.errors import (
     InvalidRequest,
     InvalidTransactionTimeout,
     ProducerFenced,
-    UnsupportedVersion,
 )
 from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     fenced,
+    fenced_pairs,
     is_current,
     is_given_out,
     is_last,
-    is_next,
     of_known_instance,
 )
+from fencepost.controller.transactions.pairs import Pair, client_pair, transaction_pair
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
-    EPOCH_MAX,
     PREPARED_STATES,
     TRANSACTIONAL_ID_BYTES_MAX,
+    TWO_PHASE_TIMEOUT_MS,
     FenceCause,
     State,
     Transaction,
@@ -57,7 +63,11 @@ from fencepost.controller.transactions.states import (
     record_of,
 )
 from fencepost.controller.view import View
-from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, Fence
+from fencepost.records.transaction_log import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Fence,
+)
 from fencepost.records.types import ProducerId
 
 
@@ -98,6 +108,7 @@ class _Case(enum.Enum):
     NEW = enum.auto()  # nothing is known of the id
     WAIT = enum.auto()  # its markers are still being written
     ABORT = enum.auto()  # a transaction is open
+    KEEP = enum.auto()  # the same, and the new instance is to end it
     RETRY = enum.auto()
     GIVE_OUT = enum.auto()  # the epoch of an abort, to the instance that held the one before
     BUMP = enum.auto()
@@ -111,9 +122,13 @@ def needs_producer_id(view: View, request: InitProducerId, now_ms: int) -> bool:
     if not is_key(request.transactional_id):
         return False
     try:
-        return _case(get(view, request.transactional_id), request) in (_Case.NEW, _Case.ROTATE)
+        row = get(view, request.transactional_id)
+        case = _case(row, request)
     except ApiError:
         return False
+    if case is _Case.KEEP and row is not None:
+        return client_pair(row).epoch >= CLIENT_EPOCH_MAX
+    return case in (_Case.NEW, _Case.ROTATE)
 
 
 def decide_init_producer_id(
@@ -121,13 +136,14 @@ def decide_init_producer_id(
 ) -> InitDecision:
     """The pair that the producer holds from now on. ``fresh``: see ``needs_producer_id``.
 
-    Raises   InvalidRequest, InvalidTransactionTimeout, ProducerFenced, ConcurrentTransactions (nothing is
-             written), CoordinatorLoadInProgress (no fresh id).
+    Raises   UnsupportedVersion (the log level is too low for two-phase commit), InvalidRequest,
+             InvalidTransactionTimeout, ProducerFenced, ConcurrentTransactions (nothing is written),
+             CoordinatorLoadInProgress (no fresh id).
     Answers  ConcurrentTransactions with a record that aborts what is open: retry when it is aborted.
     """
     if request.transactional_id is None:
         return Decision((), InitProducerIdAnswer(allocated(fresh), 0))
-    _require_valid(request, request.transactional_id, max_timeout_ms)
+    _require_valid(view, request, request.transactional_id, max_timeout_ms)
     row = get(view, request.transactional_id)
     case = _case(row, request)
     if row is None:
@@ -136,7 +152,9 @@ def decide_init_producer_id(
     if case is _Case.WAIT:
         raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
     if case is _Case.RETRY:
-        return Decision((), InitProducerIdAnswer(row.producer_id, row.producer_epoch))
+        return Decision((), InitProducerIdAnswer(*client_pair(row)))
+    if case is _Case.KEEP:
+        return _kept(row, request, fresh, now_ms)
     if case is _Case.ABORT:
         aborting = _aborting(row, request, now_ms)
         come_back = ConcurrentTransactions(
@@ -150,7 +168,7 @@ def decide_init_producer_id(
     return _written(_bumped(row, request, now_ms))
 
 
-def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_ms: int) -> None:
+def _require_valid(view: View, request: InitProducerId, transactional_id: str, max_timeout_ms: int) -> None:
     if not is_key(transactional_id):
         raise InvalidRequest(
             f"a transactional id of {len(transactional_id)} characters; expected 1 to "
@@ -160,8 +178,15 @@ def _require_valid(request: InitProducerId, transactional_id: str, max_timeout_m
         raise InvalidRequest(
             f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or neither"
         )
+    if request.keeps_prepared and request.producer_id != NO_PRODUCER_ID:
+        raise InvalidRequest(
+            f"({request.producer_id}, {request.producer_epoch}) is given, and the open transaction is to be "
+            "kept: a new instance keeps it, which has no pair yet"
+        )
     if request.enables_two_phase or request.keeps_prepared:
-        raise UnsupportedVersion("two-phase commit is not served: neither it nor keeping what is open")
+        levels.require_two_phase(view)
+    if request.enables_two_phase:
+        return  # its timeout means nothing
     if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
         raise InvalidTransactionTimeout(
             f"a transaction timeout of {request.transaction_timeout_ms} ms; expected 1 to {max_timeout_ms} "
@@ -178,8 +203,9 @@ def _case(row: Transaction | None, request: InitProducerId) -> _Case:
     given = request.producer_id != NO_PRODUCER_ID
     current = given and is_current(row, request.producer_id, request.producer_epoch)
     if given and not current and not _is_retry(row, request):
+        has = client_pair(row)
         raise ProducerFenced(
-            f"{row.transactional_id!r} has ({row.producer_id}, {row.producer_epoch}) since epoch "
+            f"{row.transactional_id!r} has ({has.producer_id}, {has.epoch}) since epoch "
             f"{row.instance_epoch}, not ({request.producer_id}, {request.producer_epoch})"
         )
     if row.state in PREPARED_STATES:
@@ -187,7 +213,7 @@ def _case(row: Transaction | None, request: InitProducerId) -> _Case:
     if given and not current and is_given_out(row):
         return _Case.RETRY
     if row.state is State.ONGOING:
-        return _Case.ABORT
+        return _Case.KEEP if request.keeps_prepared else _Case.ABORT
     if given and not current:
         return _Case.ROTATE if row.producer_epoch > CLIENT_EPOCH_MAX else _Case.GIVE_OUT
     exhausted = row.producer_epoch >= CLIENT_EPOCH_MAX
@@ -195,14 +221,13 @@ def _case(row: Transaction | None, request: InitProducerId) -> _Case:
 
 
 def _is_retry(row: Transaction, request: InitProducerId) -> bool:
-    """The same instance, with a pair it held before, or with the one that it has once its markers are."""
+    """The same instance, with a pair that it held before."""
     if is_last(row, request.producer_id, request.producer_epoch):
         return True
-    if is_next(row, request.producer_id, request.producer_epoch):
-        return True
-    if request.producer_id != row.producer_id or row.instance_epoch == NO_EPOCH:
+    client = client_pair(row)
+    if request.producer_id != client.producer_id or row.instance_epoch == NO_EPOCH:
         return False  # a row imported from Kafka does not say which epochs were one instance's
-    return row.instance_epoch <= request.producer_epoch < row.producer_epoch
+    return row.instance_epoch <= request.producer_epoch < client.epoch
 
 
 def allocated(fresh: ProducerId | None) -> ProducerId:
@@ -238,7 +263,7 @@ def _instance(row: Transaction, request: InitProducerId, now_ms: int) -> Transac
     first = row.instance_epoch if given and row.producer_epoch > 0 else row.producer_epoch
     return msgspec.structs.replace(
         row,
-        transaction_timeout_ms=request.transaction_timeout_ms,
+        transaction_timeout_ms=_timeout_ms(request),
         state=State.EMPTY,
         partitions=(),
         updated_ms=now_ms,
@@ -283,21 +308,56 @@ def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transac
     """PrepareAbort at the next epoch, which no producer has yet. Without a given one an instance begins."""
     given = request.producer_id != NO_PRODUCER_ID
     row = of_known_instance(row)
-    last = row.producer_epoch if is_given_out(row) else row.last_producer_epoch
-    epoch = min(row.producer_epoch + 1, EPOCH_MAX)
+    last = client_pair(row).epoch if is_given_out(row) else row.last_producer_epoch
+    past = fenced_pairs(row)
     cause = FenceCause.SAME_INSTANCE if given else FenceCause.NEW_INSTANCE
     return msgspec.structs.replace(
-        row,
-        producer_epoch=epoch,
+        past,
         state=State.PREPARE_ABORT,
         updated_ms=now_ms,
-        previous_producer_id=NO_PRODUCER_ID,
         last_producer_epoch=last if given else NO_EPOCH,
         timed_out=False,
-        instance_epoch=row.instance_epoch if given else epoch,
+        instance_epoch=row.instance_epoch if given else client_pair(past).epoch,
         init_version=-1,
         fences=fenced(row, cause, now_ms, request.client_id),
     )
+
+
+def _kept(row: Transaction, request: InitProducerId, fresh: ProducerId | None, now_ms: int) -> InitDecision:
+    """The open transaction as it is, and a new instance with a pair of its own that alone may end it."""
+    client, ongoing = client_pair(row), transaction_pair(row)
+    exhausted = client.epoch >= CLIENT_EPOCH_MAX
+    pair = Pair(allocated(fresh), 0) if exhausted else Pair(client.producer_id, client.epoch + 1)
+    wanted_ms = _timeout_ms(request)
+    timeout_ms = row.transaction_timeout_ms
+    if request.enables_two_phase:
+        timeout_ms = TWO_PHASE_TIMEOUT_MS
+    elif not row.is_two_phase:
+        timeout_ms = min(timeout_ms, TWO_PHASE_TIMEOUT_MS - 1)
+    kept = msgspec.structs.replace(
+        row,
+        transaction_timeout_ms=timeout_ms,
+        updated_ms=now_ms,
+        previous_producer_id=NO_PRODUCER_ID,
+        next_producer_id=pair.producer_id,
+        next_producer_epoch=pair.epoch,
+        instance_epoch=pair.epoch,
+        last_producer_epoch=NO_EPOCH,
+        init_version=request.init_version,
+        timed_out=False,
+        fences=fenced(row, FenceCause.NEW_INSTANCE, now_ms, request.client_id),
+    )
+    record = record_of(kept)
+    if wanted_ms != timeout_ms:
+        record = msgspec.structs.replace(record, next_timeout_ms=wanted_ms)
+    return Decision((record,), InitProducerIdAnswer(*pair, *ongoing))
+
+
+def _timeout_ms(request: InitProducerId) -> int:
+    """What is stored: the largest number says that there is none, which no other request may."""
+    if request.enables_two_phase:
+        return TWO_PHASE_TIMEOUT_MS
+    return min(request.transaction_timeout_ms, TWO_PHASE_TIMEOUT_MS - 1)
 
 
 def _taken_over(row: Transaction, request: InitProducerId, now_ms: int) -> tuple[Fence, ...]:

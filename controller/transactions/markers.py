@@ -62,7 +62,7 @@ def decide_complete(
     row = get(view, transactional_id)
     if row is None or row.state not in PREPARED_STATES or row.prepared_version != prepared_version:
         return Decision((), False)
-    return Decision((record_of(completed(row, now_ms)),), True)
+    return Decision((record_of(completed(view, row, now_ms)),), True)
 
 
 def _marker(view: View, row: Transaction) -> Marker:

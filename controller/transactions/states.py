@@ -1,7 +1,8 @@
 """Transactions: what is known of each transactional id, and the only ways it may change.
 
-Invariant   a (producer id, epoch) that an id once left is never current again (I6); a transaction ends in
-            exactly one outcome (I7): PrepareCommit and PrepareAbort each lead to their own CompleteX alone.
+Invariant   a client's (producer id, epoch) that an id once left is never current again (I6; which pair that
+            is: pairs.py); a transaction ends in exactly one outcome (I7): PrepareCommit and PrepareAbort each
+            lead to their own CompleteX alone.
 Indexes     follow the row, so that timers and recovery never scan: DEADLINES has every Ongoing id, PREPARED
             every id whose markers are not all written, UPDATES every id that may expire.
 Source      Kafka TransactionMetadata, TransactionState; KIP-360, KIP-588, KIP-890; docs/kafka-notes.md B1.
@@ -12,11 +13,13 @@ from typing import Final
 
 import msgspec
 
+from fencepost.controller.transactions.pairs import client_pair, has_two
 from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from fencepost.records.invariant import invariant
 from fencepost.records.transaction_log import (
     NO_EPOCH,
     NO_PRODUCER_ID,
+    NO_TIMEOUT,
     Fence,
     TopicPartitions,
     TransactionForgotten,
@@ -27,6 +30,10 @@ from fencepost.records.types import ImageVersion, Log, ProducerId, Term
 TRANSACTIONAL_ID_BYTES_MAX: Final = 400  # UTF-8; with a time before it, it is still a key of the image
 EPOCH_MAX: Final = 32767  # int16; reserved, so that the coordinator can always fence
 CLIENT_EPOCH_MAX: Final = EPOCH_MAX - 1  # the highest that a producer is ever given
+TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout of a transaction that an external coordinator ends (KIP-939), as Kafka writes it: none."""
+TWO_PHASE_INIT_VERSION: Final = 6  # InitProducerId's, from which on it can be requested
+NEVER_MS: Final = 2**62  # the deadline of such a transaction: past every other
 TRANSACTIONS_V2: Final = 2  # ClientTransactionVersion of a client that bumps its epoch at each end (KIP-890)
 
 
@@ -104,8 +111,17 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True):
     started_epoch: Term = Term(0)
 
     @property
+    def is_two_phase(self) -> bool:
+        """Its transactions never time out. Below version 6 that timeout is one as any other: 25 days."""
+        if self.transaction_timeout_ms != TWO_PHASE_TIMEOUT_MS:
+            return False
+        return self.init_version >= TWO_PHASE_INIT_VERSION
+
+    @property
     def deadline_ms(self) -> int:
-        """When it times out, by the clock of the leader under which it began."""
+        """When it times out, by the clock of the leader under which it began; NEVER_MS: it does not."""
+        if self.is_two_phase:
+            return NEVER_MS
         return max(0, self.started_ms) + self.transaction_timeout_ms
 
 
@@ -130,7 +146,11 @@ UPDATES: Final[Table[tuple[int, str], bool]] = Table(
 PREPARED: Final[Table[str, ImageVersion]] = Table(
     "transactions_prepared", ImageVersion, str.encode, bytes.decode, log=Log.TRANSACTION_STATE
 )
-TRANSACTION_TABLES: Final = (TRANSACTIONS, DEADLINES, UPDATES, PREPARED)
+KEPT_TIMEOUTS: Final[Table[str, int]] = Table(
+    "transactions_kept", int, str.encode, bytes.decode, log=Log.TRANSACTION_STATE
+)
+"""The timeout, in ms, of the transactions that follow one that was kept, if that one has another."""
+TRANSACTION_TABLES: Final = (TRANSACTIONS, DEADLINES, UPDATES, PREPARED, KEPT_TIMEOUTS)
 
 
 def get(view: View, transactional_id: str) -> Transaction | None:
@@ -191,13 +211,17 @@ def replay(view: MutableView, record: TransactionStateRecord) -> None:
         began = before is None or before.started_ms < 0 or before.state in EXPIRABLE_STATES
         started_epoch = view.header.controller_epoch if before is None or began else before.started_epoch
     # By position, for both have the same fields in the same order: a third of the time of 19 keywords.
-    whose, pid, epoch, timeout_ms, _, partitions, *times_and_tags = msgspec.structs.astuple(record)
+    whose, pid, epoch, timeout_ms, _, partitions, *times_and_tags, kept = msgspec.structs.astuple(record)
     tail = (*times_and_tags, version, started_epoch)
     row = Transaction(whose, pid, epoch, timeout_ms, state, partitions or (), *tail)
     if before is not None:
         _unindex(view, before)
     view.put(TRANSACTIONS, row.transactional_id, row)
     _index(view, row)
+    if kept != NO_TIMEOUT:
+        view.put(KEPT_TIMEOUTS, row.transactional_id, kept)
+    elif before is not None and has_two(before) and state not in PREPARED_STATES:
+        view.delete(KEPT_TIMEOUTS, row.transactional_id)
 
 
 def replay_forgotten(view: MutableView, record: TransactionForgotten) -> None:
@@ -217,6 +241,10 @@ def _require_legal(before: Transaction | None, record: TransactionStateRecord) -
     if before is not None and before.producer_id == record.producer_id:
         forward = record.producer_epoch >= before.producer_epoch
         invariant(forward, "a producer epoch went back", before=before, record=record)
+    if before is not None and (has_two(before) or has_two(record)):
+        mine, its = client_pair(before), client_pair(record)
+        onward = its.producer_id != mine.producer_id or its.epoch >= mine.epoch
+        invariant(onward, "a client's epoch went back", before=before, record=record)
 
 
 def _index(view: MutableView, row: Transaction) -> None:

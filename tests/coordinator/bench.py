@@ -135,6 +135,7 @@ class Bench:
     stage: Stage
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
+    serves_two_phase: bool = False
     sent: list[Sent] = field(default_factory=list)
     announced: list[Announced] = field(default_factory=list)
 
@@ -154,6 +155,7 @@ class Bench:
             call_later=lambda seconds, call: self._carry_out(self.driver.call_later(seconds, call)),
             background=lambda work, done: self._carry_out(self.driver.background(work, done)),
             clock=lambda: self.stage.now,
+            serves_two_phase=self.serves_two_phase,
             log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.allocate_producer_id = lambda: ProducerId(next(self._ids))

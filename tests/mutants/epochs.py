@@ -23,7 +23,7 @@ EPOCHS: Final = (
         "32767-is-current",
         "32767 is accepted in no state",
         FENCING_FILE,
-        "    if row.producer_epoch > CLIENT_EPOCH_MAX:\n        return False\n",
+        "    if client_pair(row).epoch > CLIENT_EPOCH_MAX:\n        return False\n",
         "",
         (
             LAW,
@@ -67,8 +67,8 @@ EPOCHS: Final = (
         "invented-epoch-accepted",
         "an epoch above the current one is accepted by no request",
         FENCING_FILE,
-        "    return (producer_id, epoch) == (row.producer_id, row.producer_epoch) and is_given_out(row)\n",
-        "    return producer_id == row.producer_id and epoch >= row.producer_epoch and is_given_out(row)\n",
+        "    return (producer_id, epoch) == client_pair(row) and is_given_out(row)\n",
+        "    return epoch >= client_pair(row).epoch and is_given_out(row)\n",
         (LAW,),
     ),
     Mutant(

@@ -166,8 +166,8 @@ MEMBERSHIP: Final = (
         "AddOffsetsToTxn of a producer that was fenced is refused",
         "controller/transactions/add_partitions.py",
         "    require_current(row, request.producer_id, request.producer_epoch)\n"
-        "    _require_not_ending(row)\n    united",
-        "    _require_not_ending(row)\n    united",
+        "    _require_not_ending(row)\n    require_not_kept(row)\n    united",
+        "    _require_not_ending(row)\n    require_not_kept(row)\n    united",
         (ATTACKS + "test_of_two_members_with_one_transactional_id_the_later_fences_the_earlier[it began]",),
     ),
 )

@@ -69,6 +69,13 @@ VECTORS = [
         "| eb07 18 02 0000000000000001 01 000000000000002a 0004 03 7264 00 | ec07 01 01",
         id="our-tags-from-1000-up",
     ),
+    pytest.param(
+        msgspec.structs.replace(
+            EMPTY, next_producer_id=ProducerId(42), next_producer_epoch=6, next_timeout_ms=1000
+        ),
+        EMPTY_VALUE + "03 | 01 08 000000000000002a | 03 02 0006 | ed07 04 000003e8",
+        id="kept-by-an-instance-with-another-timeout",
+    ),
 ]
 
 

@@ -138,8 +138,8 @@ V2: dict[State, tuple[Outcome, Outcome, Outcome, Outcome]] = {
     # abort retry, abort current, commit retry, commit current
     State.EMPTY: (FENCED, State.PREPARE_ABORT, FENCED, WRONG),
     State.ONGOING: (FENCED, State.PREPARE_ABORT, FENCED, State.PREPARE_COMMIT),
-    State.PREPARE_COMMIT: (WRONG, FENCED, WAITS, FENCED),
-    State.PREPARE_ABORT: (WAITS, FENCED, WRONG, FENCED),
+    State.PREPARE_COMMIT: (WRONG, WAITS, WAITS, WAITS),
+    State.PREPARE_ABORT: (WAITS, WAITS, WRONG, WAITS),
     State.COMPLETE_COMMIT: (WRONG, State.PREPARE_ABORT, None, WRONG),
     State.COMPLETE_ABORT: (None, State.PREPARE_ABORT, WRONG, WRONG),
 }

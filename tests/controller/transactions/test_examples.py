@@ -53,6 +53,50 @@ def test_kip_939_a_transaction_with_an_epoch_overflow() -> None:
     assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 1, -1, -1, -1)
 
 
+def test_kip_939_a_transaction_of_two_phase_commit_with_two_epoch_overflows() -> None:
+    """All ten steps. At step 8 the proposal stores MAX and answers MAX-1; here what is stored is answered."""
+    coordinator = Coordinator(transaction(producer_id=42, epoch=MAX - 2), next_producer_id=73)
+
+    # 1. InitProducerId(false)
+    assert coordinator.init(two_phase=True, init_version=6) == (42, MAX - 1)  # and Ongoing -1, -1
+    assert fields(coordinator) == (State.EMPTY, 42, MAX - 1, -1, -1, -1)
+
+    # 2. AddPartitionsToTxn
+    coordinator.add(42, MAX - 1, partitions(ORDERS, 0))
+    assert fields(coordinator) == (State.ONGOING, 42, MAX - 1, -1, -1, -1)
+
+    # 3. prepared on the client, which crashes; 4. InitProducerId(true)
+    assert coordinator.keep(two_phase=True) == (73, 0, 42, MAX - 1)
+    assert fields(coordinator) == (State.ONGOING, 42, MAX - 1, -1, 73, 0)
+
+    # 5. crash; 6. InitProducerId(true)
+    assert coordinator.keep(two_phase=True) == (73, 1, 42, MAX - 1)
+    assert fields(coordinator) == (State.ONGOING, 42, MAX - 1, -1, 73, 1)
+
+    # 7. crash a few times
+    for epoch in range(2, MAX - 1):
+        assert coordinator.keep(two_phase=True) == (73, epoch, 42, MAX - 1)
+
+    # 8. InitProducerId(true)
+    assert coordinator.keep(two_phase=True) == (73, MAX - 1, 42, MAX - 1)
+    assert fields(coordinator) == (State.ONGOING, 42, MAX - 1, -1, 73, MAX - 1)
+
+    # 9. commit, with the latest pair: three producer ids at once
+    coordinator.next_is(85)
+    assert coordinator.end(73, MAX - 1, committed=True, bumps_epoch=True) == (85, 0)
+    assert fields(coordinator) == (State.PREPARE_COMMIT, 42, MAX, 73, 85, 0)
+
+    # 10. the transition to CompleteCommit
+    assert coordinator.complete()
+    assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 0, 73, -1, -1)
+
+    # "to avoid self-fencing on retries (i.e. if the commit request times out and the client retries with
+    # previous producer id, we can return success and new producer id)"
+    assert coordinator.end(73, MAX - 1, committed=True, bumps_epoch=True) == (85, 0)
+    assert fields(coordinator) == (State.COMPLETE_COMMIT, 85, 0, 73, -1, -1)
+    assert coordinator.claimed == [73, 85]
+
+
 def test_kip_939_the_retry_while_the_markers_are_written_waits() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, 42, MAX - 1), next_producer_id=85)
     coordinator.end(42, MAX - 1, committed=True, bumps_epoch=True)

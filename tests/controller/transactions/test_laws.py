@@ -3,12 +3,14 @@
 A client here knows only the pairs that it was answered with, some of which it never saw (a lost answer), and
 asks with any of them at any time. What is checked after every step:
 
-I6      a pair that the id once left is never current again, also after the id expired and came back.
+I6      a client's pair that the id once left is never current again, also after the id expired and came back.
 Mine    a pair is answered to one instance only: an instance begins where no epoch was given, and goes on
         where it asked with a pair of its own.
 Alone   only the newest instance is ever let into a transaction.
 I7      every transaction has exactly one outcome, that of its PrepareX.
 Index   DEADLINES, UPDATES and PREPARED are what a scan over all rows says.
+Kept    what an instance kept stays as it was, its partitions and its pair, until it ends; two-phase commit
+        has no timeout.
 Follow  a node that reads the log's bytes holds the same rows.
 """
 
@@ -22,10 +24,12 @@ from hypothesis import strategies as st
 from fencepost.controller.errors import ApiError
 from fencepost.controller.replay import replay_record
 from fencepost.controller.transactions.markers import decide_complete
+from fencepost.controller.transactions.pairs import client_pair, has_two, transaction_pair
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     DEADLINES,
     EXPIRABLE_STATES,
+    NEVER_MS,
     PREPARED,
     PREPARED_STATES,
     TRANSACTION_TABLES,
@@ -69,6 +73,7 @@ class History:
         self.outcomes: dict[int, State] = {}
         self.versions: list[ImageVersion] = []
         self.timed_out: set[Pair] = set()
+        self.markers: dict[int, Pair] = {}
         if epoch is not None:
             row = transaction(State.EMPTY, 42, epoch)
             place(self.coordinator.view, row)
@@ -83,12 +88,14 @@ class History:
 
     # -- what may happen -------------------------------------------------------------------------------
 
-    def init(self, pair: Pair) -> None:
+    def init(self, pair: Pair, two_phase: bool = False) -> None:
         known = get(self.coordinator.view, ID) is not None
         begins = pair == NO_NODE or not known
         written = len(self.coordinator.written)
         try:
-            answer = self.coordinator.init(*pair, timeout_ms=TIMEOUT_MS)
+            answer = self.coordinator.init(
+                *pair, timeout_ms=TIMEOUT_MS, two_phase=two_phase, init_version=6 if two_phase else 4
+            )
         finally:
             if begins and len(self.coordinator.written) > written:
                 self.fenced = self.instance
@@ -96,13 +103,32 @@ class History:
             self.instance += 1
         self.answered(answer, self.instance if begins else self.owners[pair])
 
+    def keep(self, two_phase: bool) -> None:
+        before = get(self.coordinator.view, ID)
+        answer = self.coordinator.keep(two_phase=two_phase)
+        self.fenced = self.instance
+        self.instance += 1
+        self.answered(answer[:2], self.instance)
+        row = self.coordinator.row()
+        if before is None or before.state is not State.ONGOING:
+            assert answer[2:] == NO_NODE
+            return
+        assert answer[2:] == transaction_pair(before) == transaction_pair(row)
+        assert (row.state, row.partitions, row.started_ms) == (
+            before.state,
+            before.partitions,
+            before.started_ms,
+        )
+
     def answered(self, pair: Pair, instance: int) -> None:
         assert pair[1] <= CLIENT_EPOCH_MAX, "32767 is never given"
         assert instance > self.fenced, "an older instance got a pair"
         assert self.owners.setdefault(pair, instance) == instance, f"{pair} belongs to another instance"
 
     def add(self, pair: Pair, index: int) -> None:
+        before = get(self.coordinator.view, ID)
         answer = self.coordinator.add(*pair, partitions(ORDERS, index), partitions(AUDIT, 0))
+        assert before is None or not has_two(before), "added to what was kept"
         assert all(code == 0 for _, codes in answer.errors for _, code in codes)
         self.let_in(pair)
 
@@ -150,7 +176,8 @@ class History:
     def wait(self, ms: int) -> None:
         before = get(self.coordinator.view, ID)
         if self.coordinator.time_out(ms) and before is not None:
-            self.timed_out.add((before.producer_id, before.producer_epoch))
+            self.timed_out.add(client_pair(before))
+            assert not before.is_two_phase, "it has no timeout"
 
     def expire(self) -> None:
         self.coordinator.expire(TIMEOUT_MS // 2)
@@ -160,7 +187,7 @@ class History:
     def check(self, before: Transaction | None) -> None:
         self._follow()
         row = get(self.coordinator.view, ID)
-        current = None if row is None else (int(row.producer_id), row.producer_epoch)
+        current = None if row is None else client_pair(row)
         if current != self.current:
             if self.current is not None:
                 self.left.add(self.current)
@@ -169,6 +196,14 @@ class History:
         if row is not None and row.state in PREPARED_STATES:
             outcome = self.outcomes.setdefault(row.prepared_version, row.state)
             assert outcome is row.state, "I7"
+            marked = self.markers.setdefault(row.prepared_version, transaction_pair(row))
+            assert marked == transaction_pair(row), "one transaction, one pair of its markers"
+            if before is not None and before.state is State.ONGOING:
+                assert marked[0] == before.producer_id, "markers of another producer than the batches"
+                assert marked[1] - before.producer_epoch in (0, 1)
+                assert marked[1] > before.producer_epoch or not has_two(before), (
+                    "the first instance is fenced"
+                )
         if before is not None and row is not None and before.state in PREPARED_STATES and row != before:
             assert (before.state, row.state) in (
                 (State.PREPARE_COMMIT, State.COMPLETE_COMMIT),
@@ -211,7 +246,13 @@ def scanned(view: View) -> list[list[Any]]:
     closed = [row for row in rows if row.state in EXPIRABLE_STATES]
     return [
         sorted(
-            ((row.started_ms + row.transaction_timeout_ms, row.transactional_id), row.started_ms)
+            (
+                (
+                    NEVER_MS if row.is_two_phase else row.started_ms + row.transaction_timeout_ms,
+                    row.transactional_id,
+                ),
+                row.started_ms,
+            )
             for row in open_
         ),
         sorted(((row.updated_ms, row.transactional_id), True) for row in closed),
@@ -230,8 +271,12 @@ def _asks(number: int) -> Step:
     return lambda history: history.init(history.held(number))
 
 
-def _starts(_: int) -> Step:
-    return lambda history: history.init(NO_NODE)
+def _starts(two_phase: bool) -> Step:
+    return lambda history: history.init(NO_NODE, two_phase)
+
+
+def _keeps(two_phase: bool) -> Step:
+    return lambda history: history.keep(two_phase)
 
 
 def _adds(number: int, index: int) -> Step:
@@ -257,7 +302,9 @@ steps: st.SearchStrategy[Step] = st.one_of(
     begins,
     completes,
     completes,
-    st.builds(_starts, st.just(0)),
+    st.builds(_starts, st.booleans()),
+    st.builds(_keeps, st.booleans()),
+    st.builds(_keeps, st.booleans()),
     st.builds(_asks, back),
     st.builds(_ends, back, st.booleans(), st.booleans()),
     st.builds(_time_passes, st.sampled_from([0, 1, TIMEOUT_MS // 2, TIMEOUT_MS, TIMEOUT_MS])),

@@ -9,6 +9,7 @@ import msgspec
 
 from fencepost.controller import clocks
 from fencepost.controller.decision import Decision
+from fencepost.controller.levels import LOG_LEVEL
 from fencepost.controller.replay import replay_record
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.add_partitions import (
@@ -34,9 +35,10 @@ from fencepost.controller.transactions.init_producer_id import (
     needs_producer_id,
 )
 from fencepost.controller.transactions.markers import decide_complete, marker_of
-from fencepost.controller.transactions.states import State, Transaction, record_of
+from fencepost.controller.transactions.states import TWO_PHASE_TIMEOUT_MS, State, Transaction, record_of
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
-from fencepost.records.schema import PartitionRecord, TopicRecord
+from fencepost.records.levels import LEVEL_MAX
+from fencepost.records.schema import FeatureLevelRecord, PartitionRecord, TopicRecord
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ImageVersion, NodeId, ProducerId, Term
 
@@ -53,6 +55,7 @@ class Coordinator:
     def __init__(self, *rows: Transaction, next_producer_id: int = 1000) -> None:
         self.view = Overlay(EmptyView())
         self.view.header = ImageHeader(ImageVersion(7), Term(3), NodeId(1), (0, 0, 0))
+        replay_record(self.view, FeatureLevelRecord(name=LOG_LEVEL, feature_level=LEVEL_MAX))
         for number, (name, partitions) in enumerate(((ORDERS, 4), (AUDIT, 1)), 1):
             topic_id = uuid.UUID(int=number)
             replay_record(self.view, TopicRecord(name=name, topic_id=topic_id))
@@ -73,6 +76,10 @@ class Coordinator:
         producer_id = ProducerId(next(self._ids))
         self.claimed.append(producer_id)
         return producer_id
+
+    def next_is(self, producer_id: int) -> None:
+        """The next producer id that is claimed."""
+        self._ids = count(producer_id)
 
     def applied(self, decision: Decision[Any]) -> Any:
         """Replay what was decided; the answer, raised if it is a refusal."""
@@ -104,15 +111,40 @@ class Coordinator:
         timeout_ms: int = TIMEOUT_MS,
         init_version: int = 4,
         client_id: str = "",
+        two_phase: bool = False,
     ) -> tuple[int, int]:
-        request = InitProducerId(of, timeout_ms, ProducerId(producer_id), epoch, init_version, client_id)
+        request = InitProducerId(
+            of, timeout_ms, ProducerId(producer_id), epoch, init_version, client_id, two_phase
+        )
+        answer = self._init(request)
+        assert (answer.ongoing_producer_id, answer.ongoing_producer_epoch) == (-1, -1)
+        return answer.producer_id, answer.producer_epoch
+
+    def keep(
+        self,
+        *,
+        of: str = ID,
+        timeout_ms: int = TIMEOUT_MS,
+        client_id: str = "",
+        two_phase: bool = False,
+        given: tuple[int, int] = (-1, -1),
+    ) -> tuple[int, int, int, int]:
+        """InitProducerId with KeepPreparedTxn: the new pair, and that of the open transaction."""
+        request = InitProducerId(
+            of, timeout_ms, ProducerId(given[0]), given[1], 6, client_id, two_phase, keeps_prepared=True
+        )
+        answer = self._init(request)
+        ongoing = (answer.ongoing_producer_id, answer.ongoing_producer_epoch)
+        return answer.producer_id, answer.producer_epoch, *ongoing
+
+    def _init(self, request: InitProducerId) -> InitProducerIdAnswer:
         fresh = self.claim() if needs_producer_id(self.view, request, self.now_ms) else None
         answer: InitProducerIdAnswer = self.applied(
             decide_init_producer_id(
                 self.view, request, now_ms=self.now_ms, fresh=fresh, max_timeout_ms=MAX_TIMEOUT_MS
             )
         )
-        return answer.producer_id, answer.producer_epoch
+        return answer
 
     def add(
         self,
@@ -199,6 +231,13 @@ def place(view: Overlay, row: Transaction) -> None:
         replay_record(view, record_of(msgspec.structs.replace(row, state=state)))
 
 
+def opened(epoch: int = 5, *, two_phase: bool = True, **given: Any) -> Coordinator:
+    """A transaction of producer 42 is open on two partitions."""
+    if two_phase:
+        given = {"transaction_timeout_ms": TWO_PHASE_TIMEOUT_MS, "init_version": 6, **given}
+    return Coordinator(transaction(State.ONGOING, 42, epoch, **given))
+
+
 def transaction(
     state: State = State.EMPTY, producer_id: int = 42, epoch: int = 5, **given: Any
 ) -> Transaction:
@@ -212,4 +251,5 @@ def transaction(
         "init_version": 4,
         **given,
     }
-    return Transaction(ID, ProducerId(producer_id), epoch, TIMEOUT_MS, state, **fields)
+    timeout_ms = fields.pop("transaction_timeout_ms", TIMEOUT_MS)
+    return Transaction(ID, ProducerId(producer_id), epoch, timeout_ms, state, **fields)
