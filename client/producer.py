@@ -8,35 +8,34 @@ Loop        a producer belongs to the event loop that it was started in, and is 
 """
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from fencepost.client.backoff import Backoff
-from fencepost.client.batches import ProducerIdentity
 from fencepost.client.errors import (
     FatalError,
     IllegalState,
     InvalidSetting,
     NotReachable,
-    Refused,
+    RequestTimedOut,
     UnknownTopic,
-    number_of,
     refused,
 )
+from fencepost.client.idempotence import Idempotence
 from fencepost.client.metadata import ClusterMetadata, Topic
-from fencepost.client.network import LOST, Network, NetworkSettings, addresses
+from fencepost.client.network import Network, NetworkSettings, addresses
 from fencepost.client.partitioning import StickyPartitions, partition_of
 from fencepost.client.sender import Sender
 from fencepost.client.sender_rules import SenderSettings
-from fencepost.client.types import RecordMetadata, TopicPartition
+from fencepost.client.transactions import Transactions
+from fencepost.client.types import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from fencepost.records import compression
 from fencepost.records.batch import Header
 from fencepost.records.batch_builder import size_max
-from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
-from fencepost.wire.requests import ApiError, ErrorCode, InitProducerId
+from fencepost.wire.requests import ErrorCode
 
 CODECS: Final = {
     "none": compression.NONE,
@@ -48,17 +47,7 @@ CODECS: Final = {
 BATCH_BYTES: Final = 128 * 1024
 REQUEST_BYTES: Final = 1024 * 1024  # Kafka's default of message.max.bytes, and of max.request.size
 BUFFER_BYTES: Final = 32 * 1024 * 1024
-NO_TIMEOUT_MS: Final = 2**31 - 1
 CLOSE_S_MAX: Final = 30.0
-
-_SOON: Final = frozenset(
-    (
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-    )
-)
 
 
 class Producer:
@@ -72,6 +61,8 @@ class Producer:
     ``buffer_memory``       bytes of records that wait to be written; ``send`` waits for room.
     ``delivery_timeout_ms`` how long a record may wait for its outcome.
     ``max_block_ms``        how long a call may wait for metadata, room, or a coordinator.
+    ``transactional_id``    who the producer is over restarts: records are then sent in transactions alone.
+    ``transaction_timeout_ms``  how long a transaction may be open before the coordinator aborts it.
     ``sasl``                user and password of SASL PLAIN.
     """
 
@@ -79,6 +70,8 @@ class Producer:
         self,
         bootstrap_servers: str | Sequence[str],
         *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
         client_id: str = "fencepost-producer",
         sasl: tuple[str, str] | None = None,
         linger_ms: float = 0.0,
@@ -119,7 +112,15 @@ class Producer:
         self._record_bytes_max = max_request_size
         self._sticky = StickyPartitions(self._rng)
         self._sender: Sender | None = None
-        self._rules: _Idempotent | None = None
+        self._transactions: Transactions | None = None
+        if transactional_id is not None:
+            self._transactions = Transactions(
+                self._network,
+                transactional_id,
+                timeout_ms=transaction_timeout_ms,
+                max_block_s=self._max_block_s,
+            )
+        self._rules = self._transactions or Idempotence(self._network, self._max_block_s)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -134,18 +135,24 @@ class Producer:
         await self.close(timeout_s=CLOSE_S_MAX if error is None else 0.0)
 
     async def start(self) -> None:
-        """Reach the cluster and get a producer id. Raises NotReachable, Refused."""
+        """Reach the cluster and get a producer id, or the transactions' pair (``init_transactions``).
+
+        A new producer of a transactional id fences the one before, and its open transaction is aborted.
+        Raises NotReachable, Refused, RequestTimedOut.
+        """
         if self._sender is not None or self._closed:
             raise IllegalState("the producer was started before")
-        rules = _Idempotent(self._network, self._max_block_s)
-        sender = Sender(self._network, self._metadata, self._sender_settings, rules)
-        rules.sender = sender
+        sender = Sender(self._network, self._metadata, self._sender_settings, self._rules)
+        self._rules.attach(sender)
         try:
-            sender.adopt(await rules.new_identity(self._max_block_s))
+            if isinstance(self._rules, Idempotence):
+                sender.adopt(await self._rules.new_identity(self._max_block_s))
+            else:
+                await self._rules.init()
         except BaseException:
             await self._network.close()
             raise
-        self._rules, self._sender = rules, sender
+        self._sender = sender
 
     async def close(self, *, timeout_s: float = CLOSE_S_MAX) -> None:
         """Write what waits, for ``timeout_s`` at most, and close all connections. May be called again."""
@@ -160,8 +167,7 @@ class Producer:
                 except TimeoutError:
                     pass
             self._sender.end(IllegalState("the producer was closed before the record was written"))
-        if self._rules is not None:
-            await self._rules.close()
+        await self._rules.close()
         await self._metadata.close()
         await self._network.close()
 
@@ -181,7 +187,7 @@ class Producer:
         Raises         UnknownTopic, Refused (the record is too large), DeliveryTimedOut (no room in time),
                        IllegalState, FatalError.
         """
-        sender = self._require_started()
+        sender = self._require_sendable()
         size = size_max(key, value, headers)
         if size > self._record_bytes_max:
             raise refused(
@@ -192,7 +198,7 @@ class Producer:
         known = self._metadata.topic(topic)
         if known is None:
             known = await self._metadata.await_topic(topic, self._max_block_s)
-        self._require_started()
+        self._require_sendable()
         chosen = self._choose(known, key, partition)
         at_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         future, was_full = sender.append(TopicPartition(topic, chosen), key, value, headers, at_ms, size)
@@ -221,6 +227,70 @@ class Producer:
         """Return when every record that was sent before has its outcome; the futures have the errors."""
         await self._require_started().flush()
 
+    # -- transactions ---------------------------------------------------------------------------------------
+
+    async def init_transactions(self) -> None:
+        """Get the next epoch after TransactionTimedOut or another AbortableError; else nothing is done.
+
+        What is open is aborted. ``start`` does it for a new producer. Raises ProducerFenced, RequestTimedOut.
+        """
+        self._require_started()
+        await self._require_transactions().init()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on is part of it. Raises IllegalState, FatalError."""
+        self._require_started()
+        self._require_transactions().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata
+    ) -> None:
+        """Commit offsets of a consumer's group with the transaction (KIP-447).
+
+        ``offsets``    the next offset to read of each partition.
+        ``group``      ``Consumer.group_metadata()``; a stale one is refused: CommitFailed.
+        Raises         AbortableError, FatalError, IllegalState.
+        """
+        self._require_started()
+        rows = {
+            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        await self._require_transactions().send_offsets(rows, group)
+
+    async def commit_transaction(self) -> None:
+        """Write what waits, and commit. All of the transaction is visible to read_committed, or nothing.
+
+        Raises    AbortableError (abort it; TransactionTimedOut is one), FatalError, IllegalState.
+                  RequestTimedOut, NotReachable: the outcome is not known; call it again to learn it.
+        """
+        self._require_started()
+        await self._require_transactions().end(committed=True)
+
+    async def abort_transaction(self) -> None:
+        """Abort. Safe after any AbortableError; the next transaction can begin then.
+
+        Raises FatalError, IllegalState; RequestTimedOut, NotReachable: call it again.
+        """
+        self._require_started()
+        await self._require_transactions().end(committed=False)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction that commits at the end of the block, and aborts if the block or the commit raises.
+
+        The block's exception goes on. A commit whose outcome is not known is not aborted.
+        """
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except (FatalError, RequestTimedOut, NotReachable):
+            raise
+        except BaseException:
+            await self.abort_transaction()
+            raise
+
     async def partitions_for(self, topic: str) -> list[int]:
         """The topic's partitions, in ascending order. Raises UnknownTopic, NotReachable."""
         self._require_started()
@@ -230,6 +300,17 @@ class Producer:
         if self._sender is None or self._closed:
             raise IllegalState("the producer is closed" if self._closed else "the producer is not started")
         return self._sender
+
+    def _require_sendable(self) -> Sender:
+        sender = self._require_started()
+        if self._transactions is not None:
+            self._transactions.require_open()
+        return sender
+
+    def _require_transactions(self) -> Transactions:
+        if self._transactions is None:
+            raise IllegalState("the producer has no transactional_id")
+        return self._transactions
 
     def _choose(self, topic: Topic, key: bytes | None, partition: int | None) -> int:
         if partition is not None:
@@ -245,62 +326,3 @@ def _led(topic: Topic) -> list[int]:
     """The partitions that have a leader; all of them if none has."""
     led = [partition for partition, leader in topic.leaders.items() if leader.node_id >= 0]
     return led or list(topic.leaders)
-
-
-class _Idempotent:
-    """A producer without transactions: its identity is new whenever a sequence number is lost."""
-
-    transactional_id: str | None = None
-    adds_partitions = False
-
-    def __init__(self, network: Network, max_block_s: float) -> None:
-        self._network = network
-        self._max_block_s = max_block_s
-        self._renewing: asyncio.Task[None] | None = None
-        self._lost_again = False
-        self.sender: Sender | None = None
-
-    def may_send(self, partition: TopicPartition) -> bool:
-        """Implements ``Rules.may_send``."""
-        return True
-
-    def on_refused(self, error: Exception) -> None:
-        """Implements ``Rules.on_refused``."""
-        if isinstance(error, FatalError) and self.sender is not None:
-            self.sender.end(error)
-
-    def on_sequence_lost(self) -> None:
-        """Implements ``Rules.on_sequence_lost``."""
-        self._lost_again = True
-        if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.create_task(self._renew())
-
-    async def close(self) -> None:
-        """End what is under way."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
-
-    async def new_identity(self, timeout_s: float) -> ProducerIdentity:
-        """A producer id of its own, from any broker. Raises NotReachable, Refused."""
-        backoff = Backoff(timeout_s, self._network.rng)
-        while True:
-            try:
-                answer = await self._network.call_any(INIT_PRODUCER_ID, InitProducerId(None, NO_TIMEOUT_MS))
-                return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-            except ApiError as error:
-                obstacle: Exception = error
-                if number_of(error) not in _SOON:
-                    raise refused(number_of(error), f"InitProducerId: {error}") from error
-            except LOST as error:
-                obstacle = error
-            if not await backoff.pause():
-                raise NotReachable(f"no producer id in {timeout_s:.1f} s: {obstacle}")
-
-    async def _renew(self) -> None:
-        while self._lost_again and self.sender is not None:
-            self._lost_again = False
-            try:
-                self.sender.renew(await self.new_identity(self._max_block_s))
-            except (NotReachable, Refused):
-                self._lost_again = True  # until batches are too old

@@ -129,14 +129,13 @@ class Sender:
 
     async def drain(self) -> None:
         """Return when no batch is without its outcome. Records that come meanwhile are waited for, too."""
-        if not self._incomplete:
-            return
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._drained.append(done)
         self._flushing += 1
         self.wake()
         try:
-            await done
+            while self._incomplete:
+                done: asyncio.Future[None] = self._loop.create_future()
+                self._drained.append(done)
+                await done
         finally:
             self._flushing -= 1
 

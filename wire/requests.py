@@ -25,7 +25,11 @@ from fencepost.controller.groups.offset_messages import (
 )
 from fencepost.controller.groups.syncing import SyncGroup, SyncGroupAnswer
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
-from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.controller.transactions.add_partitions import (
+    AddPartitions,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+)
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
@@ -35,6 +39,7 @@ __all__ = [
     "AddOffsets",
     "AddPartitions",
     "AddPartitionsToTxn",
+    "AddPartitionsToTxnAnswer",
     "ApiError",
     "CommitOffsets",
     "CommitTransactionOffsets",

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from fencepost.client.types import TopicPartition
 from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.transactions.add_partitions import same_for_all
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Api, Context, Endpoint, Reply, Service
 from fencepost.wire.errors import error_for
@@ -35,7 +36,12 @@ from fencepost.wire.k10_find_coordinator import (
 from fencepost.wire.k18_api_versions import Features, FinalizedFeature
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.listener import Listener
-from fencepost.wire.requests import InitProducerId, InitProducerIdAnswer
+from fencepost.wire.requests import (
+    AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
+    InitProducerId,
+    InitProducerIdAnswer,
+)
 from tests.client.partition_model import PartitionModel
 from tests.wire.stage import capturing_log
 
@@ -189,4 +195,9 @@ def _refusal(request: Any, code: int) -> Any:
         return ProduceAnswer(
             tuple(PartitionProduced(each.topic, each.index, code) for each in request.partitions)
         )
-    return error_for(code)
+    error = error_for(code)
+    if isinstance(request, AddPartitionsToTxn):
+        (transaction,) = request.transactions
+        answer = same_for_all(transaction, error.code)
+        return AddPartitionsToTxnAnswer(((transaction.transactional_id, answer),))
+    return error

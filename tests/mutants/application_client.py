@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 PRODUCER: Final = "tests/client/test_producer.py::"
 ANY_FAULTS: Final = PRODUCER + "test_any_faults_in_any_order_leave_each_record_once_in_order"
+TRANSACTIONS: Final = "tests/client/test_transactions.py::"
+STATES: Final = "client/transactions.py"
 SENDER: Final = "client/sender.py"
 BATCHES: Final = "client/batches.py"
 
@@ -44,5 +46,38 @@ APPLICATION_CLIENT: Final = (
         "        return len(self.in_flight) < (IN_FLIGHT_MAX if is_known else 1)\n",
         "        return len(self.in_flight) < IN_FLIGHT_MAX\n",
         (PRODUCER + "test_one_batch_at_a_time_until_the_leader_knows_the_producer",),
+    ),
+    Mutant(
+        "client-old-epoch-after-abort",
+        "after an abort of transactions V1 the producer has a new epoch",
+        STATES,
+        "                if self.adds_partitions:\n                    self._ended(answer)\n",
+        "                if True:\n                    self._ended(answer)\n",
+        (
+            TRANSACTIONS + "test_a_refused_record_aborts_and_the_next_transaction_begins_a_new_epoch[10-v1]",
+            TRANSACTIONS + "test_an_abort_that_first_notices_the_timeout_is_safe[v1]",
+        ),
+    ),
+    Mutant(
+        "client-unknown-commit-aborted",
+        "a commit of unknown outcome can only be called again",
+        STATES,
+        "            self._phase = Phase.COMMITTING\n",
+        "            pass\n",
+        (
+            TRANSACTIONS + "test_a_commit_of_unknown_outcome_can_only_be_called_again[v1]",
+            TRANSACTIONS + "test_a_commit_of_unknown_outcome_can_only_be_called_again[v2]",
+        ),
+    ),
+    Mutant(
+        "client-commits-what-may-be-missing",
+        "a transaction commits when each of its records is written",
+        STATES,
+        "            await self._required_sender().drain()\n            self._require(Phase.OPEN)\n",
+        "            await self._required_sender().flush()\n",
+        (
+            TRANSACTIONS + "test_a_record_that_may_be_written_never_commits_when_its_time_is_over[v1]",
+            TRANSACTIONS + "test_a_refused_record_aborts_and_the_next_transaction_begins_a_new_epoch[10-v2]",
+        ),
     ),
 )
