@@ -14,13 +14,14 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       three processes elect a leader, hand out producer ids, lose the leader, lose no id, tear no transaction"
 	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
 	@echo "make demo-audit  a cluster's logs are audited: clean; then with ten faults in them: ten findings, and a page"
+	@echo "make demo-late-endtxn  a delayed EndTxn commits a transaction that its application aborts: with V1, not with V2"
 	@echo "make audit-kafka  a real Apache Kafka under real clients writes logs; the audit finds nothing in them"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
@@ -44,6 +45,9 @@ $(AUDIT_READY): $(READY) .ci/set-up-audit
 
 demo: $(READY)
 	@$(FENCEPOST) demo $(ARGS)
+
+demo-late-endtxn: $(READY)
+	@$(FENCEPOST) demo late-endtxn $(ARGS)
 
 demo-upgrade: $(READY) zookeeper
 	@$(BIN)/python -m tests.upgrade.demo $(ARGS)

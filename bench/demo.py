@@ -71,13 +71,8 @@ class Received:
             yield from range(block.first, block.first + block.length)
 
 
-@click.command()
-@click.option("--keep", is_flag=True, help="Leave the cluster's folder, for a look at its logs.")
-def demo(keep: bool) -> int:
-    """Show a quorum hand out producer ids, run transactions and lose its leader.
-
-    Exit status 0: no id twice; every committed transaction is seen whole and once, no aborted one at all.
-    """
+def play(*, keep: bool) -> int:
+    """The demo on a new cluster. Returns the exit status; ``keep`` leaves the cluster's folder."""
     home = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
     cluster = create_cluster(home / "cluster", NODES, free_port(NODES), SETTINGS)
     try:

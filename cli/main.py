@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "node": _Home("fencepost.cli.node", "node"),
     "audit": _Home("fencepost.cli.audit", "audit"),
     "bench": _Home("fencepost.cli.bench", "bench"),
-    "demo": _Home("fencepost.bench.demo", "demo", hidden=True),
+    "demo": _Home("fencepost.cli.demo", "demo", hidden=True),
 }
 
 UNREADABLE: Final = 3
