@@ -44,6 +44,7 @@ from tests.mutants.stalls_copies import STALLS_COPIES
 from tests.mutants.stalls_fetch import STALLS_FETCH
 from tests.mutants.stalls_garbage import STALLS_GARBAGE
 from tests.mutants.stalls_turns import STALLS_TURNS
+from tests.mutants.two_phase import TWO_PHASE
 from tests.mutants.typed import TYPED
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
@@ -323,6 +324,7 @@ MUTANTS: Final = (
     *HOSTILE_VOTER,
     *COORDINATOR,
     *EPOCHS,
+    *TWO_PHASE,
     *LOOP,
     *STALLS_ANSWERS,
     *STALLS_BOUNDS,
