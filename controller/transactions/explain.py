@@ -5,6 +5,7 @@ Source   the row and its history of fences; nothing is guessed that they do not 
 
 from typing import Final
 
+from fencepost.controller.transactions.pairs import client_pair, has_two
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
@@ -45,15 +46,28 @@ def explain(
     )
     if row.state in (State.EMPTY, State.COMPLETE_ABORT, State.COMPLETE_COMMIT) and row.fences:
         parts.append(_fence(row.fences[-1], now_ms))
+    parts += _pairs(row)
     if row.timed_out and row.last_producer_epoch >= 0 and row.state is not State.PREPARE_ABORT:
-        rotates = row.producer_epoch > CLIENT_EPOCH_MAX
-        given = "a new producer id" if rotates else f"epoch {row.producer_epoch}"
+        rotates = client_pair(row).epoch > CLIENT_EPOCH_MAX
+        given = "a new producer id" if rotates else f"epoch {client_pair(row).epoch}"
         parts.append(
             f"a producer that still has epoch {row.last_producer_epoch} may ask for {given} and go on"
         )
-    if row.next_producer_id != NO_PRODUCER_ID:
-        parts.append(f"its next transaction has producer id {row.next_producer_id}")
     return "; ".join(parts) + "."
+
+
+def _pairs(row: Transaction) -> list[str]:
+    """Where the client's pair is not the transaction's: which is whose."""
+    if not has_two(row):
+        return []
+    client = client_pair(row)
+    if row.state is State.ONGOING:
+        kept_by = f"producer {client.producer_id}, epoch {client.epoch}"
+        return [f"another instance kept it, and alone may end it: {kept_by}"]
+    said = [f"its next transaction has producer id {client.producer_id}, epoch {client.epoch}"]
+    if row.previous_producer_id != NO_PRODUCER_ID:
+        said.insert(0, f"it was ended with producer id {row.previous_producer_id}")
+    return said
 
 
 def _standing(row: Transaction, now_ms: int, refusing: tuple[Refusing, ...]) -> str:
@@ -62,17 +76,20 @@ def _standing(row: Transaction, now_ms: int, refusing: tuple[Refusing, ...]) -> 
     if row.state is State.EMPTY:
         return f"{who} began {since} ago and has opened no transaction yet"
     if row.state is State.ONGOING:
-        left_ms = min(max(0, row.deadline_ms - now_ms), row.transaction_timeout_ms)
-        return (
-            f"{who} has had a transaction on {_partitions(row)} open for "
-            f"{_span(now_ms - row.started_ms)}; it is aborted in {_span(left_ms)} unless it ends before"
+        begin = (
+            f"{who} has had a transaction on {_partitions(row)} open for {_span(now_ms - row.started_ms)}; "
         )
+        if row.is_two_phase:
+            return begin + "it never times out, as it is of two-phase commit: an external coordinator ends it"
+        left_ms = min(max(0, row.deadline_ms - now_ms), row.transaction_timeout_ms)
+        return f"{begin}it is aborted in {_span(left_ms)} unless it ends before"
     if row.state in PREPARED_STATES:
         ended, why = ("committed", "") if row.state is State.PREPARE_COMMIT else ("aborted", _why(row))
         begin = f"the transaction was {ended} {since} ago{why}; "
         if refusing:
             return begin + _wedged(refusing, now_ms)
-        return f"{begin}markers are being written to {_partitions(row)}"
+        of = f" of {who}" if has_two(row) else ""
+        return f"{begin}markers{of} are being written to {_partitions(row)}"
     ended = "committed" if row.state is State.COMPLETE_COMMIT else "aborted"
     return f"the last transaction of {who} was {ended}, complete since {since}, and none is open"
 

@@ -49,7 +49,8 @@ EPOCH_MAX: Final = 7  # so that epochs run out
 SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (fencepost.controller.transactions.states, "EPOCH_MAX", EPOCH_MAX),
     (fencepost.controller.transactions.fencing, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
-    (fencepost.controller.transactions.init_producer_id, "EPOCH_MAX", EPOCH_MAX),
+    (fencepost.controller.transactions.fencing, "EPOCH_MAX", EPOCH_MAX),
+    (fencepost.controller.transactions.end_txn, "EPOCH_MAX", EPOCH_MAX),
     (fencepost.controller.transactions.init_producer_id, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (fencepost.controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (fencepost.coordinator.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),

@@ -6,6 +6,7 @@ from fencepost.controller.errors import ConcurrentTransactions
 from fencepost.controller.transactions.explain import NAMED_MAX, explain
 from fencepost.controller.transactions.states import State
 from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
+from tests.controller.transactions.worlds import opened as of_two_phase
 
 
 def told(coordinator: Coordinator) -> str:
@@ -126,8 +127,8 @@ def test_before_a_rotation_it_says_what_comes() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766), next_producer_id=85)
     coordinator.end(42, 32766, committed=True, bumps_epoch=True)
     assert told(coordinator) == (
-        "the transaction was committed 0.0 s ago; markers are being written to 2 partitions; "
-        "its next transaction has producer id 85."
+        "the transaction was committed 0.0 s ago; markers of producer 42, epoch 32767 are being written to "
+        "2 partitions; its next transaction has producer id 85, epoch 0."
     )
 
 
@@ -135,3 +136,27 @@ def test_a_clock_that_went_back_tells_no_negative_time() -> None:
     coordinator = opened()
     coordinator.now_ms -= 1_000_000
     assert "open for 0.0 s; it is aborted in 60.0 s" in told(coordinator)
+
+
+def test_kept() -> None:
+    coordinator = of_two_phase(epoch=32766)
+    coordinator.keep(two_phase=True)
+    assert told(coordinator) == (
+        "producer 42, epoch 32766 has had a transaction on 2 partitions open for 1.0 s; it never times out, "
+        "as it is of two-phase commit: an external coordinator ends it; another instance kept it, and alone "
+        "may end it: producer 1000, epoch 0."
+    )
+
+
+@pytest.mark.row("939.4")
+def test_three_producer_ids_at_once() -> None:
+    coordinator = of_two_phase(epoch=32766)
+    for _ in range(32_767):
+        producer_id, epoch, _, _ = coordinator.keep(two_phase=True)
+    assert (producer_id, epoch) == (1000, 32766)
+    coordinator.end(producer_id, epoch, committed=True, bumps_epoch=True)
+    assert told(coordinator) == (
+        "the transaction was committed 0.0 s ago; markers of producer 42, epoch 32767 are being written to "
+        "2 partitions; it was ended with producer id 1000; its next transaction has producer id 1001, "
+        "epoch 0."
+    )
