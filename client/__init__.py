@@ -6,6 +6,7 @@ It speaks Kafka's protocol to any cluster, ours or Apache Kafka 4, and knows not
 if __name__ != "fencepost.client":
     raise ImportError(f"import fencepost.client, not {__name__}: no class may exist twice")
 
+from fencepost.client.consumer import Consumer
 from fencepost.client.errors import (
     AbortableError,
     AuthorizationFailed,
@@ -25,6 +26,7 @@ from fencepost.client.errors import (
     UnknownTopic,
 )
 from fencepost.client.producer import Producer
+from fencepost.client.rebalances import RebalanceListener
 from fencepost.client.types import (
     ConsumerRecord,
     GroupMetadata,
@@ -39,6 +41,7 @@ __all__ = [
     "AuthorizationFailed",
     "ClientError",
     "CommitFailed",
+    "Consumer",
     "ConsumerRecord",
     "DeliveryTimedOut",
     "FatalError",
@@ -51,6 +54,7 @@ __all__ = [
     "OutcomeUnknown",
     "Producer",
     "ProducerFenced",
+    "RebalanceListener",
     "RecordMetadata",
     "RecordRefused",
     "Refused",

@@ -113,7 +113,7 @@ class Coordinator:
         return found.node_id
 
 
-async def cancelled(*tasks: "asyncio.Task[None] | None") -> None:
+async def cancelled(*tasks: "asyncio.Task[object] | None") -> None:
     """Cancel tasks of ours, and wait until they have ended."""
     running = [task for task in tasks if task is not None]
     for task in running:

@@ -134,7 +134,13 @@ class Connection(asyncio.Protocol):
             raise RequestTimeout(f"{api.name} to {self.address}: no answer in {timeout_s:.3f} s") from error
 
     def ask(
-        self, api: Api[Q, R], request: Q, on_reply: Callable[[R | Exception], None], *, timeout_s: float
+        self,
+        api: Api[Q, R],
+        request: Q,
+        on_reply: Callable[[R | Exception], None],
+        *,
+        timeout_s: float,
+        version: int | None = None,
     ) -> None:
         """Send; ``on_reply`` is called once, later, with the response or with what ``call`` would raise.
 
@@ -142,7 +148,7 @@ class Connection(asyncio.Protocol):
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
-        self._begin(api, request, None, on_reply, until_s)
+        self._begin(api, request, version, on_reply, until_s)
         if self._watch is None:
             self._watch = loop.call_at(until_s, self._look_for_silence)
 

@@ -6,6 +6,7 @@ Requests and responses whose fields decisions read are defined in ``controller/`
 
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.controller.feature_updates import Direction, FeatureUpdate, UpdateFeatures
+from fencepost.controller.group_errors import MemberIdRequired
 from fencepost.controller.groups.describe import DescribeGroups, DescribeGroupsAnswer, ListGroups
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.identity import Identity
@@ -19,6 +20,7 @@ from fencepost.controller.groups.offset_messages import (
     DeleteOffsets,
     FetchedGroup,
     FetchOffsets,
+    FetchOffsetsAnswer,
     GroupQuery,
     OffsetToCommit,
     PartitionCodes,
@@ -56,6 +58,7 @@ __all__ = [
     "ErrorCode",
     "FeatureUpdate",
     "FetchOffsets",
+    "FetchOffsetsAnswer",
     "FetchedGroup",
     "GroupQuery",
     "HeartbeatGroup",
@@ -68,6 +71,7 @@ __all__ = [
     "Leaver",
     "ListGroups",
     "ListTransactions",
+    "MemberIdRequired",
     "NewTopic",
     "OffsetToCommit",
     "PartitionCodes",

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 PRODUCER: Final = "tests/client/test_producer.py::"
 ANY_FAULTS: Final = PRODUCER + "test_any_faults_in_any_order_leave_each_record_once_in_order"
 TRANSACTIONS: Final = "tests/client/test_transactions.py::"
+FETCHED: Final = "tests/client/test_fetched_records.py::"
 STATES: Final = "client/transactions.py"
 SENDER: Final = "client/sender.py"
 BATCHES: Final = "client/batches.py"
@@ -79,5 +80,21 @@ APPLICATION_CLIENT: Final = (
             TRANSACTIONS + "test_a_record_that_may_be_written_never_commits_when_its_time_is_over[v1]",
             TRANSACTIONS + "test_a_refused_record_aborts_and_the_next_transaction_begins_a_new_epoch[10-v2]",
         ),
+    ),
+    Mutant(
+        "client-shows-aborted",
+        "read committed hides what aborted, up to its marker",
+        "client/fetched_records.py",
+        "            hidden.add(waiting.pop().producer_id)\n",
+        "            waiting.pop()\n",
+        (FETCHED + "test_read_committed_hides_each_aborted_transaction_up_to_its_marker",),
+    ),
+    Mutant(
+        "client-hides-committed",
+        "an ABORT marker ends what is hidden of its producer",
+        "client/fetched_records.py",
+        "                hidden.discard(header.producer_id)\n",
+        "                pass\n",
+        (FETCHED + "test_read_committed_hides_each_aborted_transaction_up_to_its_marker",),
     ),
 )
