@@ -49,6 +49,12 @@ class Consumer:
     ``sasl``                user and password of SASL PLAIN.
     """
 
+    _coordinator: Coordinator | None = None
+    _membership: Membership | None = None
+    _rebalances: Rebalances | None = None
+    _fetcher: Fetcher | None = None
+    _closed = False
+
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],
@@ -70,15 +76,12 @@ class Consumer:
         request_timeout_ms: int = 30_000,
         api_timeout_ms: int = 60_000,
     ) -> None:
-        _require_known("isolation_level", isolation_level, ISOLATION)
-        _require_known("auto_offset_reset", auto_offset_reset, RESETS)
-        for name in assignors:
-            _require_known("assignor", name, ASSIGNORS)
+        _require_known("isolation_level", (isolation_level,), ISOLATION)
+        _require_known("auto_offset_reset", (auto_offset_reset,), RESETS)
+        _require_known("assignor", assignors, ASSIGNORS)
+        servers, request_s = addresses(bootstrap_servers), request_timeout_ms / 1000
         settings = NetworkSettings(
-            bootstrap=addresses(bootstrap_servers),
-            client_id=client_id,
-            sasl=sasl,
-            request_timeout_s=request_timeout_ms / 1000,
+            bootstrap=servers, client_id=client_id, sasl=sasl, request_timeout_s=request_s
         )
         self._network = Network(settings, random.Random())
         self._metadata = ClusterMetadata(self._network, creates_topics=False)
@@ -91,32 +94,26 @@ class Consumer:
             partition_bytes_max=max_partition_fetch_bytes,
         )
         self._group_id, self._instance_id = group_id, group_instance_id
-        self._coordinator: Coordinator | None = None
-        self._membership: Membership | None = None
-        self._rebalances: Rebalances | None = None
         if group_id is not None:
-            group = GroupSettings(
-                group_id=group_id,
-                instance_id=group_instance_id,
-                session_timeout_ms=session_timeout_ms,
-                heartbeat_interval_s=heartbeat_interval_ms / 1000,
-                max_poll_interval_ms=max_poll_interval_ms,
-                assignors=tuple(assignors),
-                request_timeout_s=request_timeout_ms / 1000,
+            self._belong_to(
+                GroupSettings(
+                    group_id=group_id,
+                    instance_id=group_instance_id,
+                    session_timeout_ms=session_timeout_ms,
+                    heartbeat_interval_s=heartbeat_interval_ms / 1000,
+                    max_poll_interval_ms=max_poll_interval_ms,
+                    assignors=tuple(assignors),
+                    request_timeout_s=request_s,
+                )
             )
-            self._coordinator = Coordinator(self._network, GROUP, group_id)
-            self._membership = Membership(self._coordinator, self._metadata, group, self._on_group_change)
-            self._rebalances = Rebalances(self._membership, self._metadata)
         self._positions = Positions(
             self._network,
             self._metadata,
-            None if self._coordinator is None or group_id is None else (self._coordinator, group_id),
+            self._coordinator,
             reset=RESETS[auto_offset_reset],
             isolation_level=ISOLATION[isolation_level],
             timeout_s=self._api_timeout_s,
         )
-        self._fetcher: Fetcher | None = None
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         """Start. Raises as ``start``."""
@@ -313,6 +310,11 @@ class Consumer:
 
     # -- the rest -------------------------------------------------------------------------------------------
 
+    def _belong_to(self, group: GroupSettings) -> None:
+        self._coordinator = Coordinator(self._network, GROUP, group.group_id)
+        self._membership = Membership(self._coordinator, self._metadata, group, self._on_group_change)
+        self._rebalances = Rebalances(self._membership, self._metadata)
+
     @property
     def _is_subscribed(self) -> bool:
         return self._rebalances is not None and bool(self._rebalances.topics)
@@ -351,6 +353,7 @@ class Consumer:
         return self._coordinator
 
 
-def _require_known(name: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise InvalidSetting(f"{name} {value!r}; expected one of {', '.join(known)}")
+def _require_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    for value in values:
+        if value not in known:
+            raise InvalidSetting(f"{name} {value!r}; expected one of {', '.join(known)}")

@@ -40,7 +40,7 @@ class Coordinator:
     def __init__(self, network: Network, key_type: int, key: str) -> None:
         self._network = network
         self._key_type = key_type
-        self._key = key
+        self.key = key
         self._node_id: int | None = None
 
     @property
@@ -93,7 +93,7 @@ class Coordinator:
                 sent = sent or not isinstance(error, NotConnected)
                 self.forget()
             if not await pause.pause():
-                what = f"{api.name} of {self._key!r}: no answer in {timeout_s:.1f} s: {obstacle}"
+                what = f"{api.name} of {self.key!r}: no answer in {timeout_s:.1f} s: {obstacle}"
                 raise RequestTimedOut(what) if sent else NotReachable(what)
 
     def _attempt_s(self, backoff: Backoff, attempt_s: float | None) -> float:
@@ -103,7 +103,7 @@ class Coordinator:
     async def _find(self) -> int:
         if self._node_id is not None:
             return self._node_id
-        request = FindCoordinator(self._key_type, (self._key,))
+        request = FindCoordinator(self._key_type, (self.key,))
         answer = await self._network.call_any(FIND_COORDINATOR, request)
         found = answer.coordinators[0]
         if found.error_code != ErrorCode.NONE:

@@ -25,7 +25,7 @@ class Positions:
         self,
         network: Network,
         metadata: ClusterMetadata,
-        group: tuple[Coordinator, str] | None,
+        coordinator: Coordinator | None,
         *,
         reset: int | None,
         isolation_level: int,
@@ -33,7 +33,7 @@ class Positions:
     ) -> None:
         self._network = network
         self._metadata = metadata
-        self._group = group
+        self._coordinator = coordinator  # of the group, if there is one
         self._reset = reset
         self._isolation_level = isolation_level
         self._timeout_s = timeout_s
@@ -51,11 +51,12 @@ class Positions:
         for topic in sorted({partition.topic for partition in unknown}):
             await self._metadata.await_topic(topic, self._timeout_s)
         found: dict[TopicPartition, int] = {}
-        if self._group is not None:
-            coordinator, group_id = self._group
+        if self._coordinator is not None:
             wanted = [each for each in unknown if each not in self._out_of_range]
             if wanted:
-                rows = await group_offsets.committed(coordinator, group_id, wanted, timeout_s=self._timeout_s)
+                rows = await group_offsets.committed(
+                    self._coordinator, self._coordinator.key, wanted, timeout_s=self._timeout_s
+                )
                 found = {partition: row.offset for partition, row in rows.items()}
         missing = [partition for partition in unknown if partition not in found]
         if missing:
