@@ -11,6 +11,10 @@ SECOND: Final = (
     "test_kip_939_a_transaction_of_two_phase_commit_with_two_epoch_overflows"
 )
 SERVED: Final = "tests/coordinator/test_two_phase.py::"
+STORM: Final = (
+    "tests/simulation/test_transaction_storms.py::"
+    "test_instances_that_keep_what_is_open_beside_those_that_do_not[0]"
+)
 PAIRS_FILE: Final = "controller/transactions/pairs.py"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
@@ -104,6 +108,14 @@ TWO_PHASE: Final = (
         "next_producer_epoch=min(row.next_producer_epoch + 1, EPOCH_MAX))\n",
         "next_producer_epoch=row.next_producer_epoch)\n",
         (TWO_PHASE_TESTS + "test_an_instance_that_does_not_keep_aborts[5]",),
+    ),
+    Mutant(
+        "complete-forgets-the-clients-epoch",
+        "after the markers the client's pair is the only one",
+        END_FILE,
+        "        producer_epoch=client.epoch,\n",
+        "        producer_epoch=row.producer_epoch,\n",
+        (SECOND, STORM),
     ),
     Mutant(
         "two-phase-times-out",

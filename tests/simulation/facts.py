@@ -7,7 +7,7 @@ other batch has, so that each partition tells what became of each.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fencepost.records.transaction_log import TransactionStateRecord
+from fencepost.records.transaction_log import NO_PRODUCER_ID, TransactionStateRecord
 from fencepost.records.types import ImageVersion, LogIndex, ProducerId
 
 Place = int  # a partition of the one topic
@@ -58,10 +58,11 @@ class MarkedByHand(NamedTuple):
 
 
 class Identified(NamedTuple):
-    """An InitProducerId was answered with a pair."""
+    """An InitProducerId was answered with a pair. ``ongoing``: the producer id of what was kept, or -1."""
 
     transactional_id: str
     pair: Pair
+    ongoing: ProducerId = NO_PRODUCER_ID
 
 
 class Asked(NamedTuple):

@@ -27,6 +27,7 @@ class PostWeather:
     dawdles: float = 0.01  # a client's pause between two steps is longer than its transaction may be open
     naps: float = 0.03  # between two transactions it sleeps until its transactional id may have expired
     transactions_v2: float = 0.0  # a producer's instance uses transactions V2
+    keeps: float = 0.0  # it begins with KeepPreparedTxn, and ends what the one before it left open
 
     def calmed(self) -> "PostWeather":
         """The same distances, no faults."""

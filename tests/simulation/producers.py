@@ -125,6 +125,7 @@ class Producer:
         self.transactional_id = transactional_id
         self.commits = 0
         self.instances: list[Instance] = []
+        self.begun: dict[Pair, Purpose] = {}  # the last transaction that was begun with each pair
         self._world = world
         world.agenda.after(world.rng.uniform(0.1, 1.0), self.start)
 
@@ -156,6 +157,8 @@ class Instance:
         self._timeout_ms = self._rng.randint(*TIMEOUT_MS)
         share = world.post.weather.transactions_v2
         self._is_v2 = bool(share) and self._rng.random() < share  # no draw where there are none
+        keeps = world.post.weather.keeps
+        self._keeps = bool(keeps) and self._rng.random() < keeps
         self._pair: Pair = (NO_PRODUCER_ID, NO_EPOCH)
         self._sequences: dict[Place, int] = {}
         self._purpose = Purpose(self._id, 0)
@@ -204,7 +207,7 @@ class Instance:
         def answered(answer: Any) -> None:
             if isinstance(answer, InitProducerIdAnswer):
                 pair = (answer.producer_id, answer.producer_epoch)
-                world.ledger.fact(Identified(self._id, pair))
+                world.ledger.fact(Identified(self._id, pair, answer.ongoing_producer_id))
             world.post.carry(lambda: told(answer))
 
         def arrive() -> None:
@@ -232,7 +235,10 @@ class Instance:
     # -- one life ---------------------------------------------------------------------------------
 
     def _live(self) -> Steps:
-        yield from self._identify()
+        try:
+            yield from self._identify()
+        except Recover:
+            yield from self._identify()
         while not self._world.closing:
             try:
                 yield from self._transaction()
@@ -245,17 +251,30 @@ class Instance:
 
     def _identify(self) -> Steps:
         """InitProducerId: with the pair if there is one (KIP-360)."""
-        request = InitProducerId(self._id, self._timeout_ms, *self._pair)
+        keeps = self._keeps and self._pair[1] == NO_EPOCH
+        version = 6 if keeps else 4
+        request = InitProducerId(self._id, self._timeout_ms, *self._pair, version, keeps_prepared=keeps)
         answer = yield from self._coordinate(request)
         if not isinstance(answer, InitProducerIdAnswer):
             self._world.ledger.count(f"InitProducerId {answer.code.name}")
             raise Fatal
         self._pair = (answer.producer_id, answer.producer_epoch)
         self._sequences = {}
+        if answer.ongoing_producer_epoch != NO_EPOCH:
+            yield from self._end_kept((answer.ongoing_producer_id, answer.ongoing_producer_epoch))
+
+    def _end_kept(self, ongoing: Pair) -> Steps:
+        """Commit or abort what an instance before this one left open, perhaps without a batch."""
+        self._world.ledger.count("transactions kept")
+        nothing = Purpose(self._id, self._world.numbers())
+        self._purpose = self._producer.begun.get(ongoing, nothing)
+        yield from self._pause()
+        yield from self._end_transaction(self._rng.random() < 0.5)
 
     def _transaction(self) -> Steps:
         world, rng = self._world, self._rng
         self._purpose, self._is_ending = Purpose(self._id, world.numbers()), False
+        self._producer.begun[self._pair] = self._purpose
         places = rng.sample(sorted(world.brokers), rng.randint(1, min(3, len(world.brokers))))
         must_abort = must_bump = False
         for place in places:

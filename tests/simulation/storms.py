@@ -1,6 +1,6 @@
 """One storm per seed: how many voters, which weather, how long."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.controller.notes import known
@@ -61,14 +61,22 @@ def weather_the_upgrade(seed: int, storm_s: float = UPGRADE_S) -> UpgradeSimulat
 
 
 def weather_the_transactions(
-    seed: int, storm_s: float = STORM_S, *, strangers: float = 0.0, transactions_v2: float = 0.0
+    seed: int,
+    storm_s: float = STORM_S,
+    *,
+    strangers: float = 0.0,
+    transactions_v2: float = 0.0,
+    keeps: float = 0.0,
 ) -> TransactionSimulation:
     """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters.
 
     ``transactions_v2``   the share of the producers' instances that use them.
+    ``keeps``             the share that begins with KeepPreparedTxn.
     """
     storm = Storm.of(seed)
-    post = PostWeather(transactions_v2=transactions_v2)
+    post = PostWeather(transactions_v2=transactions_v2, keeps=keeps)
+    if keeps:  # more is left open, and what is kept has two instances
+        post = replace(post, client_dies=0.06, second_instance=0.03)
     with TransactionSimulation(
         seed, storm.node_count, storm.weather, post_weather=post, strangers=strangers
     ) as sim:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.post import PostWeather
-from tests.simulation.storms import weather_the_transactions
+from tests.simulation.storms import STORM_S, weather_the_transactions
 from tests.simulation.transactions import TransactionSimulation
 from tests.simulation.weather import CALM, Weather
 
@@ -29,6 +29,15 @@ def test_clients_of_transactions_v2_beside_those_of_v1(seed: int) -> None:
     """Also on one transactional id in turn. A late EndTxn of theirs may come whenever it likes."""
     sim = weather_the_transactions(seed, transactions_v2=0.5)
     assert sim.ledger.counts["pairs of transactions V2"] > 5
+
+
+@pytest.mark.slow
+@pytest.mark.row("360.2")
+@pytest.mark.parametrize("seed", range(4))
+def test_instances_that_keep_what_is_open_beside_those_that_do_not(seed: int) -> None:
+    """V1 and V2 mixed: one ends what another began, whose batches still arrive."""
+    sim = weather_the_transactions(seed, 4 * STORM_S, transactions_v2=0.5, keeps=0.6)
+    assert sim.ledger.counts["transactions kept"] > 3
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ I7   every transaction ends in exactly one outcome, the same on every partition,
      or was told.
 """
 
+from fencepost.controller.transactions.pairs import client_pair
 from fencepost.controller.transactions.states import PREPARED_STATES, State
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import ImageVersion
@@ -50,7 +51,8 @@ def transactions_are_sound(ledger: Ledger, news: News) -> None:
                 require((fact.place, fact.number) in facts.written, "acknowledged, not written", fact=fact)
                 facts.acknowledged.setdefault(fact.purpose, set()).add((fact.place, fact.number))
             case Asked():
-                facts.asked[fact.purpose] = fact.committed
+                asked = facts.asked.get(fact.purpose, False)  # of what was kept by another instance, too
+                facts.asked[fact.purpose] = asked or fact.committed
             case Ended():
                 facts.ended[fact.purpose] = fact.committed
                 _require_as_told(facts, fact)
@@ -60,7 +62,7 @@ def transactions_are_sound(ledger: Ledger, news: News) -> None:
 
 
 def _recorded(facts: TransactionFacts, record: TransactionStateRecord, version: ImageVersion) -> None:
-    transactional_id, pair = record.transactional_id, (record.producer_id, record.producer_epoch)
+    transactional_id, pair = record.transactional_id, client_pair(record)
     owner = facts.owners.setdefault(record.producer_id, transactional_id)
     require(owner == transactional_id, "I6: two ids have one producer id", record=record, owner=owner)
     _leave(facts, transactional_id, pair)
@@ -157,9 +159,16 @@ def _marked(facts: TransactionFacts, fact: Marked) -> None:
 
 
 def _identified(facts: TransactionFacts, fact: Identified) -> None:
-    """Every pair of this id below the one that was answered is fenced from now on."""
+    """Every pair of this id below the one that was answered is fenced from now on.
+
+    But for that of a transaction that was kept: its partitions take its batches until its markers come.
+    """
     producer_id, epoch = fact.pair
+    if producer_id == fact.ongoing:
+        return
     for known, (owner, floor) in list(facts.floors.items()):
+        if known == fact.ongoing:
+            continue
         if owner == fact.transactional_id and known < producer_id:
             facts.floors[known] = (owner, 1 << 16)
         elif known == producer_id:

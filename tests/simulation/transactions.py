@@ -22,6 +22,7 @@ import fencepost.coordinator.transaction_timers
 from fencepost.controller.decision import Decision
 from fencepost.controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
 from fencepost.controller.view import View
+from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.schema import PartitionRecord, TopicRecord
 from fencepost.records.types import BrokerId, ProducerId
 from tests.simulation.broker import TOPIC, Broker
@@ -97,6 +98,8 @@ class TransactionSimulation(Simulation):
         for node, process in self.processes.items():
             assert isinstance(process, Coordinator)
             voters[node] = process
+            if self.post.weather.keeps:
+                process.log_level_formatted = LEVEL_MAX
         self.brokers = {
             client.broker_id: Broker(client.broker_id, self.agenda, self.rng, self.post, self.ledger, voters)
             for client in self.clients
