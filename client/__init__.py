@@ -6,6 +6,7 @@ It speaks Kafka's protocol to any cluster, ours or Apache Kafka 4, and knows not
 if __name__ != "fencepost.client":
     raise ImportError(f"import fencepost.client, not {__name__}: no class may exist twice")
 
+from fencepost.client.admin import Admin
 from fencepost.client.consumer import Consumer
 from fencepost.client.errors import (
     AbortableError,
@@ -38,6 +39,7 @@ from fencepost.client.types import (
 
 __all__ = [
     "AbortableError",
+    "Admin",
     "AuthorizationFailed",
     "ClientError",
     "CommitFailed",

@@ -7,7 +7,13 @@ Requests and responses whose fields decisions read are defined in ``controller/`
 from fencepost.controller.errors import ApiError, ErrorCode, UnsupportedVersion
 from fencepost.controller.feature_updates import Direction, FeatureUpdate, UpdateFeatures
 from fencepost.controller.group_errors import MemberIdRequired
-from fencepost.controller.groups.describe import DescribeGroups, DescribeGroupsAnswer, ListGroups
+from fencepost.controller.groups.describe import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsAnswer,
+    ListedGroup,
+    ListGroups,
+)
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.identity import Identity
 from fencepost.controller.groups.joining import JoinGroup, JoinGroupAnswer
@@ -26,13 +32,19 @@ from fencepost.controller.groups.offset_messages import (
     PartitionCodes,
 )
 from fencepost.controller.groups.syncing import SyncGroup, SyncGroupAnswer
-from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
+from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicConfig
 from fencepost.controller.transactions.add_partitions import (
     AddPartitions,
     AddPartitionsToTxn,
     AddPartitionsToTxnAnswer,
 )
-from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
+from fencepost.controller.transactions.describe import (
+    DescribedTransaction,
+    DescribeTransactions,
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import TopicPartitions
@@ -52,6 +64,8 @@ __all__ = [
     "DescribeGroups",
     "DescribeGroupsAnswer",
     "DescribeTransactions",
+    "DescribedGroup",
+    "DescribedTransaction",
     "Direction",
     "EndTxn",
     "EndTxnAnswer",
@@ -71,12 +85,16 @@ __all__ = [
     "Leaver",
     "ListGroups",
     "ListTransactions",
+    "ListTransactionsAnswer",
+    "ListedGroup",
+    "ListedTransaction",
     "MemberIdRequired",
     "NewTopic",
     "OffsetToCommit",
     "PartitionCodes",
     "SyncGroup",
     "SyncGroupAnswer",
+    "TopicConfig",
     "TopicPartitions",
     "UnsupportedVersion",
     "UpdateFeatures",
