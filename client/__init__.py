@@ -33,6 +33,7 @@ from fencepost.client.types import (
     GroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    PreparedTxnState,
     RecordMetadata,
     TopicPartition,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OutcomeUnknown",
+    "PreparedTxnState",
     "Producer",
     "ProducerFenced",
     "RebalanceListener",

@@ -31,7 +31,13 @@ from fencepost.client.partitioning import StickyPartitions, partition_of
 from fencepost.client.sender import Sender
 from fencepost.client.sender_rules import SenderSettings
 from fencepost.client.transactions import Transactions
-from fencepost.client.types import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from fencepost.client.types import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    RecordMetadata,
+    TopicPartition,
+)
 from fencepost.records import compression
 from fencepost.records.batch import Header
 from fencepost.records.batch_builder import size_max
@@ -63,6 +69,8 @@ class Producer:
     ``max_block_ms``        how long a call may wait for metadata, room, or a coordinator.
     ``transactional_id``    who the producer is over restarts: records are then sent in transactions alone.
     ``transaction_timeout_ms``  how long a transaction may be open before the coordinator aborts it.
+    ``two_phase``           transactions may be prepared, and never time out (KIP-939).
+    ``keep_prepared``       what another instance left open is kept: ``complete_transaction`` must follow.
     ``sasl``                user and password of SASL PLAIN.
     """
 
@@ -72,6 +80,8 @@ class Producer:
         *,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
         client_id: str = "fencepost-producer",
         sasl: tuple[str, str] | None = None,
         linger_ms: float = 0.0,
@@ -119,6 +129,8 @@ class Producer:
                 transactional_id,
                 timeout_ms=transaction_timeout_ms,
                 max_block_s=self._max_block_s,
+                two_phase=two_phase,
+                keep_prepared=keep_prepared,
             )
         self._rules = self._transactions or Idempotence(self._network, self._max_block_s)
         self._closed = False
@@ -274,6 +286,24 @@ class Producer:
         """
         self._require_started()
         await self._require_transactions().end(committed=False)
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Write what waits; after that the transaction can only be ended. Needs ``two_phase``.
+
+        The state is to be kept in one database transaction with what belongs to this one (KIP-939).
+        Raises AbortableError, FatalError, IllegalState.
+        """
+        self._require_started()
+        return await self._require_transactions().prepare()
+
+    async def complete_transaction(self, state: PreparedTxnState) -> bool:
+        """Commit if ``state`` is that of the prepared transaction, else abort; nothing, if none is open.
+
+        Returns whether the states are the same. Raises IllegalState: nothing was prepared; else as
+        ``commit_transaction`` and ``abort_transaction``.
+        """
+        self._require_started()
+        return await self._require_transactions().complete(state)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -10,7 +10,6 @@ Unknown     a commit without an answer is neither done nor undone: the same requ
 """
 
 import asyncio
-import enum
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -28,6 +27,7 @@ from fencepost.client.errors import (
     refused,
 )
 from fencepost.client.network import Network
+from fencepost.client.phases import OneCall, Phase
 from fencepost.client.sender import Sender
 from fencepost.client.transaction_errors import (
     code_of_additions,
@@ -35,7 +35,7 @@ from fencepost.client.transaction_errors import (
     from_coordinator,
     from_group,
 )
-from fencepost.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from fencepost.client.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 from fencepost.records.types import ProducerId
 from fencepost.wire.cursor import grouped
 from fencepost.wire.k10_find_coordinator import GROUP, TRANSACTION
@@ -63,24 +63,18 @@ GROUPS_MAX: Final = 100
 """Groups whose coordinators one producer remembers; it commits offsets for one."""
 
 
-class Phase(enum.Enum):
-    """Where the producer is between two transactions, or in one."""
-
-    NEW = "not initialized"
-    READY = "without a transaction"
-    OPEN = "in a transaction"
-    DOOMED = "in a transaction that must abort"
-    COMMITTING = "committing"
-    ABORTING = "aborting"
-    RENEWING = "aborted, and getting a new epoch"
-    OVER = "over"
-
-
 class Transactions:
     """Implements ``Rules`` of a sender for a transactional producer."""
 
     def __init__(
-        self, network: Network, transactional_id: str, *, timeout_ms: int, max_block_s: float
+        self,
+        network: Network,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        max_block_s: float,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
     ) -> None:
         self.transactional_id: str | None = transactional_id
         self.adds_partitions = False
@@ -92,13 +86,16 @@ class Transactions:
         self._groups: dict[str, Coordinator] = {}
         self._sender: Sender | None = None
         self._identity = ProducerIdentity()
+        self._two_phase = two_phase
+        self._keeps = keep_prepared  # what another instance left open, once
+        self._ongoing = ProducerIdentity()  # the pair of the transaction that is open
         self._phase = Phase.NEW
         self._error: ClientError | None = None  # why the transaction must abort, or the producer is over
         self._touched = False  # a record or offset was sent in the transaction
         self._added: set[TopicPartition] = set()  # V1
         self._to_add: set[TopicPartition] = set()
         self._adding: asyncio.Task[None] | None = None
-        self._calling = False
+        self._alone = OneCall()
 
     # -- the rules of a sender ------------------------------------------------------------------------------
 
@@ -146,7 +143,7 @@ class Transactions:
         self._require(Phase.NEW, Phase.READY, Phase.DOOMED, Phase.ABORTING, Phase.RENEWING)
         if self._phase is Phase.READY:
             return
-        with self._alone():
+        with self._alone:
             if self._phase is not Phase.NEW:
                 await self._settle_batches()
                 self._phase = Phase.RENEWING
@@ -159,6 +156,7 @@ class Transactions:
         self._touched = False
         self._added.clear()
         self._to_add.clear()
+        self._ongoing = self._identity
         self._phase = Phase.OPEN
 
     async def send_offsets(
@@ -169,7 +167,7 @@ class Transactions:
         if not offsets:
             return
         self._touched = True
-        with self._alone():
+        with self._alone:
             try:
                 if not self.adds_partitions:
                     add = AddOffsets(
@@ -182,13 +180,31 @@ class Transactions:
                 raise self._fail(AbortableError(str(error), error.code)) from error
             await self._commit_offsets(offsets, group)
 
+    async def prepare(self) -> PreparedTxnState:
+        """Write what waits; only the end may follow. Returns what ``complete`` is to be given."""
+        self._require(Phase.OPEN)
+        if not self._two_phase:
+            raise IllegalState("the producer was not made with two_phase=True")
+        with self._alone:
+            await self._required_sender().drain()
+            self._require(Phase.OPEN)
+            self._phase = Phase.PREPARED
+        return PreparedTxnState(*self._ongoing)
+
+    async def complete(self, state: PreparedTxnState) -> bool:
+        """Commit if ``state`` is that of the prepared transaction, else abort. Returns whether it is."""
+        self._require(Phase.PREPARED, Phase.COMMITTING, Phase.ABORTING, Phase.RENEWING)
+        committed = tuple(state) == tuple(self._ongoing)
+        await self.end(committed=committed)
+        return committed
+
     async def end(self, *, committed: bool) -> None:
         """Commit or abort. Raises AbortableError (a commit), FatalError, RequestTimedOut (call it again)."""
         if committed:
-            self._require(Phase.OPEN, Phase.COMMITTING)
+            self._require(Phase.OPEN, Phase.PREPARED, Phase.COMMITTING)
         else:
-            self._require(Phase.OPEN, Phase.DOOMED, Phase.ABORTING, Phase.RENEWING)
-        with self._alone():
+            self._require(Phase.OPEN, Phase.PREPARED, Phase.DOOMED, Phase.ABORTING, Phase.RENEWING)
+        with self._alone:
             await (self._commit() if committed else self._abort())
 
     async def close(self) -> None:
@@ -201,6 +217,7 @@ class Transactions:
         if self._phase is Phase.OPEN:
             await self._required_sender().drain()
             self._require(Phase.OPEN)
+        if self._phase is not Phase.COMMITTING:
             if not self._touched:
                 self._phase = Phase.READY
                 return
@@ -261,6 +278,8 @@ class Transactions:
             self._timeout_ms,
             ProducerId(self._identity.producer_id),
             self._identity.epoch,
+            enables_two_phase=self._two_phase,
+            keeps_prepared=self._keeps,
         )
         try:
             answer = await self._coordinator.call(INIT_PRODUCER_ID, request, timeout_s=self._max_block_s)
@@ -273,6 +292,12 @@ class Transactions:
             ) from error
         self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         self._begin_anew()
+        if self._keeps:
+            self._keeps = False
+            self._ongoing = ProducerIdentity(answer.ongoing_producer_id, answer.ongoing_producer_epoch)
+            self._touched = answer.ongoing_producer_id >= 0
+            self.adds_partitions = self._network.transaction_version >= V2
+            self._phase = Phase.PREPARED
 
     def _begin_anew(self) -> None:
         self._required_sender().adopt(self._identity)
@@ -368,21 +393,3 @@ class Transactions:
         if self._sender is None:
             raise IllegalState("the producer is not started")
         return self._sender
-
-    def _alone(self) -> "_Alone":
-        return _Alone(self)
-
-
-class _Alone:
-    """One call at a time: two would send the same request with different pairs."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    def __enter__(self) -> None:
-        if self._transactions._calling:
-            raise IllegalState("another call of this producer's transactions has not ended yet")
-        self._transactions._calling = True
-
-    def __exit__(self, *exc: object) -> None:
-        self._transactions._calling = False

@@ -63,3 +63,24 @@ class GroupMetadata(NamedTuple):
     generation: int = -1
     member_id: str = ""
     instance_id: str | None = None
+
+
+class PreparedTxnState(NamedTuple):
+    """Which transaction was prepared: to be kept with what is written beside it (KIP-939).
+
+    ``str`` is "producerId:epoch", "" for none; ``PreparedTxnState.parse`` is its inverse.
+    """
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    def __str__(self) -> str:
+        return "" if self.producer_id < 0 else f"{self.producer_id}:{self.epoch}"
+
+    @classmethod
+    def parse(cls, text: str) -> "PreparedTxnState":
+        """Raises ValueError."""
+        if not text:
+            return cls()
+        producer_id, epoch = text.split(":")
+        return cls(int(producer_id), int(epoch))

@@ -12,6 +12,7 @@ import pytest
 from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
 
 SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms=200"
+TWO_PHASE = "transaction.two.phase.commit.enable=true"
 BOOTSTRAP = os.environ.get("CLIENT_BOOTSTRAP", "")
 
 
@@ -22,7 +23,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes |
         yield None
         return
     folder = tmp_path_factory.mktemp("client") / "cluster"
-    with running(folder, NO_QUOTA, "num.partitions=3", SWEEP) as nodes:
+    with running(folder, NO_QUOTA, "num.partitions=3", SWEEP, TWO_PHASE) as nodes:
         yield nodes
 
 

@@ -74,8 +74,8 @@ APPLICATION_CLIENT: Final = (
         "client-commits-what-may-be-missing",
         "a transaction commits when each of its records is written",
         STATES,
-        "            await self._required_sender().drain()\n            self._require(Phase.OPEN)\n",
-        "            await self._required_sender().flush()\n",
+        "            self._require(Phase.OPEN)\n        if self._phase is not Phase.COMMITTING:\n",
+        "        if self._phase is not Phase.COMMITTING:\n",
         (
             TRANSACTIONS + "test_a_record_that_may_be_written_never_commits_when_its_time_is_over[v1]",
             TRANSACTIONS + "test_a_refused_record_aborts_and_the_next_transaction_begins_a_new_epoch[10-v2]",
@@ -96,5 +96,15 @@ APPLICATION_CLIENT: Final = (
         "                hidden.discard(header.producer_id)\n",
         "                pass\n",
         (FETCHED + "test_read_committed_hides_each_aborted_transaction_up_to_its_marker",),
+    ),
+    Mutant(
+        "client-completes-any-state",
+        "a prepared transaction commits if the stored state is its own, and aborts else",
+        STATES,
+        "        committed = tuple(state) == tuple(self._ongoing)\n",
+        "        committed = True\n",
+        (
+            "tests/client/test_two_phase.py::test_a_new_instance_ends_what_another_one_prepared[another-state]",
+        ),
     ),
 )

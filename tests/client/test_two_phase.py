@@ -1,0 +1,69 @@
+"""Two-phase commit from the producer's side, and the dual write that stands on it."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from fencepost.client import IllegalState, PreparedTxnState, Producer
+from tests.client.dual_write import differences, kill_at_every_step
+from tests.client.test_cluster import fresh, read, run
+
+pytestmark = pytest.mark.slow
+KILLS = 20
+
+
+def two_phase(bootstrap: str, name: str, *, keep: bool = False) -> Producer:
+    return Producer(bootstrap, transactional_id=name, two_phase=True, keep_prepared=keep)
+
+
+@pytest.mark.row("939.11")
+@pytest.mark.parametrize("same", [True, False], ids=["same-state", "another-state"])
+def test_a_new_instance_ends_what_another_one_prepared(bootstrap: str, same: bool) -> None:
+    topic = fresh("prepared")
+
+    async def story() -> None:
+        async with two_phase(bootstrap, topic) as producer:
+            producer.begin_transaction()
+            await producer.send(topic, b"x")
+            state = await producer.prepare_transaction()
+            assert PreparedTxnState.parse(str(state)) == state
+            with pytest.raises(IllegalState):
+                await producer.send(topic, b"too late")
+        async with two_phase(bootstrap, topic, keep=True) as producer:
+            with pytest.raises(IllegalState):
+                producer.begin_transaction()
+            stored = state if same else PreparedTxnState(state.producer_id, state.epoch + 9)
+            assert await producer.complete_transaction(stored) is same
+            async with producer.transaction():
+                await producer.send(topic, b"next")
+        seen = [each.value for each in await read(bootstrap, topic, 2 if same else 1)]
+        assert sorted(seen, key=str) == ([b"next", b"x"] if same else [b"next"])
+
+    run(story())
+
+
+def test_there_is_nothing_to_complete_where_nothing_is_open(bootstrap: str) -> None:
+    topic = fresh("nothing")
+
+    async def story() -> None:
+        async with two_phase(bootstrap, topic, keep=True) as producer:
+            await producer.complete_transaction(PreparedTxnState(1, 2))
+            with pytest.raises(IllegalState):
+                await producer.complete_transaction(PreparedTxnState(1, 2))
+            async with producer.transaction():
+                await producer.send(topic, b"x")
+        async with Producer(bootstrap, transactional_id=topic) as plain:
+            plain.begin_transaction()
+            with pytest.raises(IllegalState):
+                await plain.prepare_transaction()
+
+    run(story())
+
+
+@pytest.mark.row("beyond.10")
+def test_a_dual_write_that_is_killed_at_every_step_is_both_or_neither(bootstrap: str, tmp_path: Path) -> None:
+    topic, path = fresh("dual"), str(tmp_path / "orders.sqlite")
+    assert kill_at_every_step(bootstrap, topic, path, KILLS, random.Random(1)) > 2
+    assert asyncio.run(differences(bootstrap, topic, path)) == set()
