@@ -53,6 +53,17 @@ def from_coordinator(error: ApiError, what: str) -> ClientError:
     return AbortableError(said, code) if code in _ABORTABLE else FatalError(said, code)
 
 
+def from_commit(error: ApiError, *, bumps: bool) -> ClientError:
+    """The exception of a refused commit. ``bumps``: of transactions V2.
+
+    A V2 transaction that timed out is one epoch behind: Apache Kafka answers that nothing is open (48).
+    No commit of ours is hidden behind that: one that is repeated is answered as done.
+    """
+    if bumps and number_of(error) == ErrorCode.INVALID_TXN_STATE:
+        return TransactionTimedOut(f"commit: {error}", ErrorCode.INVALID_TXN_STATE)
+    return from_coordinator(error, "commit")
+
+
 def from_group(code: int, what: str) -> ClientError:
     """The exception of a refusal of offsets by the group's coordinator."""
     said = f"{what}: {name_of(code)}"

@@ -32,6 +32,7 @@ from fencepost.client.sender import Sender
 from fencepost.client.transaction_errors import (
     code_of_additions,
     code_of_offsets,
+    from_commit,
     from_coordinator,
     from_group,
 )
@@ -226,7 +227,7 @@ class Transactions:
             answer = await self._end_txn(committed=True)
         except ApiError as error:
             self._phase = Phase.OPEN
-            raise self._fail(from_coordinator(error, "commit")) from error
+            raise self._fail(from_commit(error, bumps=self.adds_partitions)) from error
         self._ended(answer)
 
     async def _abort(self) -> None:

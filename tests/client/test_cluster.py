@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.client import (
     AbortableError,
+    Admin,
     Consumer,
     ConsumerRecord,
     Producer,
@@ -258,8 +259,8 @@ def test_members_share_partitions_and_a_static_one_keeps_its_own(bootstrap: str)
     topic, group = fresh("shared"), fresh("group")
 
     async def story() -> None:
-        async with Producer(bootstrap) as producer:
-            await producer.send_and_wait(topic, b"x")
+        async with Admin(bootstrap) as admin:
+            await admin.create_topic(topic, partitions=3)
         settings: dict[str, Any] = {"group_id": group, "heartbeat_interval_ms": 200}
         async with Consumer(bootstrap, group_instance_id="i", **settings) as first:
             first.subscribe([topic])

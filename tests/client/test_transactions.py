@@ -105,6 +105,20 @@ def test_a_commit_after_the_timeout_is_no_fence_and_the_next_transaction_commits
     assert run(version, story).outcomes == [False, True]
 
 
+def test_apache_kafka_says_of_a_v2_transaction_that_timed_out_that_none_is_open() -> None:
+    async def story(cluster: CoordinatedCluster, producer: Producer) -> None:
+        producer.begin_transaction()
+        await producer.send_and_wait("t", b"late")
+        cluster.time_out("x")
+        cluster.faults[END] += [Refuse(ErrorCode.INVALID_TXN_STATE)]
+        with pytest.raises(TransactionTimedOut):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await write(producer, b"next")
+
+    assert run(2, story).outcomes == [False, True]
+
+
 @both
 def test_init_transactions_recovers_as_well(version: int) -> None:
     async def story(cluster: CoordinatedCluster, producer: Producer) -> None:
