@@ -87,6 +87,6 @@ AUDIT_GROUPS: Final = (
         CHECK,
         '    lost = inputs.missing_markers.where(F.col("topic") == CONSUMER_OFFSETS)\n',
         '    lost = inputs.missing_markers.where(F.col("topic") != CONSUMER_OFFSETS)\n',
-        TESTS,
+        (CASES + "[a-missing-marker-is-no-offset-that-goes-back]",),
     ),
 )

@@ -77,7 +77,7 @@ def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) ->
     if mutant is None:
         seconds_max = max(seconds_max, SOUND_TESTS_S_MAX)
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-n", "0"]
-    command += ["-p", imported.__name__]
+    command += ["-p", imported.__name__, "-o", f"faulthandler_timeout={seconds_max}"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         "PYTHONPATH": str(copy),
