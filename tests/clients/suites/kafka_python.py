@@ -3,7 +3,8 @@
 Source     the sdist, by pip, into .clients, once. Its tests and their conftest.py are taken as they are; only
            fixtures.py, which would download and start a broker, is ours (kafka_python_fixtures.py).
 Tests      all that the sdist has in test/integration, but for those in ``NOT_RUN_HERE``.
-Cluster    has ``group.min.session.timeout.ms=1000``: test_group asks for sessions of 3 s.
+Cluster    has ``group.min.session.timeout.ms=1000``, as test_group asks for sessions of 3 s, and topics of
+           four partitions, as the library's own fixture: it commits an offset of partition 1.
 """
 
 import shutil
@@ -24,7 +25,7 @@ VERSION: Final = version(LIBRARY)
 KAFKA_VERSION: Final = "4.2.0"  # what the tests take the cluster for
 FIXTURES: Final = Path(__file__).with_name("kafka_python_fixtures.py")
 FILES: Final = ("test_consumer_integration", "test_producer_integration", "test_admin_integration")
-SETTINGS: Final = ("group.min.session.timeout.ms=1000",)
+SETTINGS: Final = ("group.min.session.timeout.ms=1000", "num.partitions=4")
 NO_API: Final = "not served yet: "
 NOT_RUN_HERE: Final = {
     "test_create_describe_delete_acls": f"{NO_API}ACLs",
