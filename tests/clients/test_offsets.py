@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.stories import Killed
+from tests.clients.unclosed import freed_sockets
 from tests.harness.nodes import Nodes, running
 
 pytestmark = pytest.mark.slow
@@ -331,9 +332,6 @@ def test_a_loop_writes_each_output_once_while_the_leader_is_killed(cluster: Node
     cluster.await_equal_images()
 
 
-# -- the coordinator moves ---------------------------------------------------------------------------------
-
-
 def of_confluent(cluster: Nodes, name: str, move: Callable[[], None]) -> list[int]:
     reader = consumer(cluster, name)
     partition = TopicPartition(name, 0)
@@ -347,6 +345,7 @@ def of_confluent(cluster: Nodes, name: str, move: Callable[[], None]) -> list[in
     return [found.offset, again.offset]
 
 
+@freed_sockets()
 def of_kafka_python(cluster: Nodes, name: str, move: Callable[[], None]) -> list[int]:
     reader: Any = kafka.KafkaConsumer(
         bootstrap_servers=cluster.bootstrap.split(","), group_id=name, enable_auto_commit=False
