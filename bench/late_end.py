@@ -15,33 +15,34 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from fencepost.client import Admin, ClientError, TopicPartition
 from fencepost.client.backoff import Backoff
+from fencepost.client.coordinators import Coordinator
+from fencepost.client.errors import name_of, number_of, refused
+from fencepost.client.metadata import ClusterMetadata
 from fencepost.client.network import LOST, Channel, Network, NetworkSettings, addresses
+from fencepost.client.produce_errors import Verdict, verdict_of
 from fencepost.client.read_back import READ_COMMITTED, read_topic
 from fencepost.cluster.console import Failed, table
 from fencepost.records.batch import encode_batch
 from fencepost.records.types import ProducerId
 from fencepost.wire.connection import Connection
 from fencepost.wire.dispatch import Api, Q, R
-from fencepost.wire.errors import UnlistedError, raise_for
 from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
-from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
-from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, Coordinator, FindCoordinator
-from fencepost.wire.k19_create_topics import CREATE_TOPICS
+from fencepost.wire.k10_find_coordinator import TRANSACTION
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.requests import (
     AddPartitions,
     AddPartitionsToTxn,
+    AddPartitionsToTxnAnswer,
     ApiError,
-    CreateTopics,
     EndTxn,
     ErrorCode,
     InitProducerId,
-    NewTopic,
     TopicPartitions,
 )
 
@@ -52,21 +53,8 @@ TIMEOUT_MS: Final = 60_000
 SECONDS_MAX: Final = 30.0  # for what the cluster is asked for, each
 DELAY_SECONDS: Final = 0.3  # that the sender of the delayed request waits before it sends it again
 V2_LEVEL: Final = 2  # of transaction.version
-RETRIED: Final = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    )
-)
 RELAYED_BYTES_MAX: Final = 64 * 1024
 
-T = TypeVar("T")
 Show = Callable[[str], None]
 
 
@@ -154,24 +142,29 @@ class _Relay:
 class _Teller:
     """One transactional id with one partition: each step of the story is one of its methods."""
 
-    def __init__(self, network: Network, protocol: str, topic: str) -> None:
+    def __init__(self, network: Network, metadata: ClusterMetadata, protocol: str, topic: str) -> None:
         self._network = network
+        self._metadata = metadata
         self._protocol = protocol
         self._id = f"{topic}-{protocol}"
         self._topic = topic
         self._pair = (ProducerId(-1), -1)
         self._sequence = 0
+        self._coordinator = Coordinator(network, TRANSACTION, self._id)
 
     async def begin(self) -> None:
         """InitProducerId."""
-        answer = await self._at_coordinator(INIT_PRODUCER_ID, InitProducerId(self._id, TIMEOUT_MS))
+        answer = await self._call(INIT_PRODUCER_ID, InitProducerId(self._id, TIMEOUT_MS))
         self._pair = (ProducerId(answer.producer_id), answer.producer_epoch)
 
     async def write(self, value: bytes) -> None:
         """Begin a transaction with one record in it."""
         pid, epoch = self._pair
         if self._protocol == V1:
-            await self._retrying(self._added)
+            wanted = AddPartitions(self._id, pid, epoch, (TopicPartitions(self._topic, (0,)),))
+            await self._call(
+                ADD_PARTITIONS_TO_TXN, AddPartitionsToTxn((wanted,), batched=False), code_of=_code_of_added
+            )
         records = encode_batch(
             [(None, value, ())],
             timestamp_ms=int(time.time() * 1000),
@@ -181,89 +174,83 @@ class _Teller:
             transactional=True,
         )
         rows = (PartitionData(self._topic, 0, records),)
-        request = Produce(self._id, -1, 30_000, rows, adds_partitions=self._protocol == V2)
-
-        async def produced() -> None:
-            leader = await _leader(self._network, self._topic)
-            (row,) = (await self._network.call(leader, Channel.DATA, PRODUCE, request)).partitions
-            raise_for(row.error_code)
-
-        await self._retrying(produced)
+        await self._produce(Produce(self._id, -1, 30_000, rows, adds_partitions=self._protocol == V2))
         self._sequence += 1
 
     async def late(self) -> tuple[_Relay, Connection, EndTxn]:
         """A connection to the coordinator whose bytes can be held, and the request that goes through it."""
-        relay = _Relay(*await self._retrying(self._coordinator_address))
-        connection = await Connection.open(*await relay.start())
-        return relay, connection, self._ending(commit=True)
+        node_id = self._coordinator.node_id
+        if node_id is None:
+            raise Failed(f"{self._id}: its coordinator moved meanwhile; try again")
+        direct = await self._network.connection(node_id, Channel.COORDINATION)
+        relay = _Relay(*direct.peer)
+        return relay, await Connection.open(*await relay.start()), self._ending(commit=True)
 
     async def commit(self) -> None:
         """EndTxn, until it is answered. With V2 the answer has the next pair."""
-        answer = await self._at_coordinator(END_TXN, self._ending(commit=True))
+        answer = await self._call(END_TXN, self._ending(commit=True))
         if answer is not None:
             self._pair = (ProducerId(answer.producer_id), answer.producer_epoch)
             self._sequence = 0
 
     async def abort(self) -> str:
         """EndTxn. Returns what it was answered."""
-        try:
-            await self._at_coordinator(END_TXN, self._ending(commit=False))
-        except ApiError as error:
-            return _name_of(error)
-        return ErrorCode.NONE.name
+        ending = self._call(END_TXN, self._ending(commit=False))
+        return await _answer(ending)
 
     def _ending(self, *, commit: bool) -> EndTxn:
         return EndTxn(self._id, *self._pair, commit, bumps_epoch=self._protocol == V2)
 
-    async def _added(self) -> None:
-        wanted = AddPartitions(self._id, *self._pair, (TopicPartitions(self._topic, (0,)),))
-        request = AddPartitionsToTxn((wanted,), batched=False)
-        ((_, result),) = (await self._coordinated(ADD_PARTITIONS_TO_TXN, request)).results
-        code = result if isinstance(result, ErrorCode) else result.errors[0][1][0][1]
-        raise_for(code)
+    async def _call(self, api: Api[Q, R], request: Q, *, code_of: Callable[[R], int] | None = None) -> R:
+        return await self._coordinator.call(api, request, timeout_s=SECONDS_MAX, code_of=code_of)
 
-    async def _at_coordinator(self, api: Api[Q, R], request: Q) -> R:
-        return await self._retrying(lambda: self._coordinated(api, request))
+    async def _produce(self, request: Produce) -> None:
+        """Until the record is written. Raises ClientError."""
+        backoff = Backoff(SECONDS_MAX, self._network.rng)
+        partition = TopicPartition(self._topic, 0)
+        while True:
+            leader = self._metadata.leader(partition)
+            code: int = ErrorCode.LEADER_NOT_AVAILABLE
+            with contextlib.suppress(*LOST):
+                if leader is not None:
+                    answer = await self._network.call(leader.node_id, Channel.DATA, PRODUCE, request)
+                    code = answer.partitions[0].error_code
+            verdict = verdict_of(code)
+            if verdict is Verdict.WRITTEN:
+                return
+            if verdict is Verdict.REFUSED or not await backoff.pause():
+                raise refused(code, str(partition))
+            await self._metadata.refresh(SECONDS_MAX)
 
-    async def _coordinated(self, api: Api[Q, R], request: Q) -> R:
-        found = await self._coordinator()
-        return await self._network.call(found.node_id, Channel.COORDINATION, api, request)
 
-    async def _coordinator_address(self) -> tuple[str, int]:
-        found = await self._coordinator()
-        return found.host, found.port
-
-    async def _coordinator(self) -> Coordinator:
-        answer = await self._network.call_any(FIND_COORDINATOR, FindCoordinator(TRANSACTION, (self._id,)))
-        (found,) = answer.coordinators
-        raise_for(found.error_code)
-        self._network.learn_one(found.node_id, found.host, found.port)
-        return found
-
-    async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        return await _retrying(self._network, attempt)
+def _code_of_added(answer: AddPartitionsToTxnAnswer) -> int:
+    ((_, result),) = answer.results
+    return result if isinstance(result, ErrorCode) else result.errors[0][1][0][1]
 
 
 async def tell(bootstrap: str, protocol: str, show: Show) -> Story:
     """Play the story once, on a topic of its own. Raises Failed: it could not be played to its end."""
-    network = Network(NetworkSettings(bootstrap=addresses(bootstrap)), random.Random())
     topic = f"late-endtxn-{secrets.token_hex(3)}"
+    network = Network(NetworkSettings(bootstrap=addresses(bootstrap)), random.Random())
+    metadata = ClusterMetadata(network, creates_topics=False)
     try:
-        await _retrying(network, lambda: _created(network, topic))
+        async with Admin(bootstrap) as admin:
+            await admin.create_topic(topic, partitions=1, replication_factor=1)
+        await metadata.await_topic(topic, SECONDS_MAX)
         if protocol == V2 and network.transaction_version < V2_LEVEL:
             raise Failed(
                 f"{bootstrap}: transaction.version is {network.transaction_version}; V2 needs {V2_LEVEL} "
                 "('fencepost features upgrade', or --protocol v1)"
             )
-        return await _played(network, protocol, topic, show, bootstrap)
-    except (*LOST, ApiError) as error:
+        return await _played(_Teller(network, metadata, protocol, topic), protocol, topic, show, bootstrap)
+    except (*LOST, ApiError, ClientError) as error:
         raise Failed(f"{bootstrap}, {protocol}: {error}") from error
     finally:
+        await metadata.close()
         await network.close()
 
 
-async def _played(network: Network, protocol: str, topic: str, show: Show, bootstrap: str) -> Story:
-    teller = _Teller(network, protocol, topic)
+async def _played(teller: _Teller, protocol: str, topic: str, show: Show, bootstrap: str) -> Story:
     await teller.begin()
     await teller.write(FIRST)
     relay, delayed, request = await teller.late()
@@ -300,50 +287,13 @@ async def _played(network: Network, protocol: str, topic: str, show: Show, boots
     )
 
 
-async def _answer(late: "asyncio.Task[Any]") -> str:
+async def _answer(call: Awaitable[object]) -> str:
+    """The name of the error code that a request is answered with."""
     try:
-        await late
+        await call
     except ApiError as error:
-        return _name_of(error)
-    return ErrorCode.NONE.name
-
-
-def _name_of(error: ApiError) -> str:
-    return str(error.number) if isinstance(error, UnlistedError) else error.code.name
-
-
-async def _created(network: Network, topic: str) -> None:
-    request = CreateTopics((NewTopic(topic, 1, 1),), timeout_ms=TIMEOUT_MS)
-    try:
-        (row,) = (await network.call_any(CREATE_TOPICS, request)).topics
-        raise_for(row.error_code)
-    except ApiError as error:
-        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
-
-
-async def _leader(network: Network, topic: str) -> int:
-    """Raises the ApiError of a partition without a leader."""
-    answer = await network.call_any(METADATA, Metadata((TopicQuery(topic),), allow_auto_topic_creation=False))
-    network.learn(answer.brokers)
-    (found,) = answer.topics
-    raise_for(found.error_code)
-    raise_for(found.partitions[0].error_code)
-    return found.partitions[0].leader_id
-
-
-async def _retrying(network: Network, attempt: Callable[[], Awaitable[T]]) -> T:
-    """The outcome of the first attempt that is not refused for now. Raises what the last one raised."""
-    backoff = Backoff(SECONDS_MAX, network.rng)
-    while True:
-        try:
-            return await attempt()
-        except LOST:
-            if not await backoff.pause():
-                raise
-        except ApiError as error:
-            if error.code not in RETRIED or not await backoff.pause():
-                raise
+        return name_of(number_of(error))
+    return name_of(ErrorCode.NONE)
 
 
 def lines(stories: list[Story]) -> str:

@@ -118,7 +118,7 @@ class TopicDescriptions:
             is_over = next(slices, self) is self
         except HALTING:
             raise
-        except Exception as error:
+        except Exception as error:  # re-raised: the request is answered before the loop's handler has it
             failed(error)
             raise
         if is_over:

@@ -49,7 +49,7 @@ class Arena:
             if answer.outcomes:
                 break
             self.bench.wait(0.02)
-        return answer.told()
+        return answer.answered()
 
     def fetch(self, partition: int = 0, *, stable: bool = True) -> tuple[int, ErrorCode]:
         """The committed offset of a partition, and the code beside it."""

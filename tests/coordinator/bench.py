@@ -54,7 +54,7 @@ class Answer:
     def close(self, reason: str, /) -> None:
         self.outcomes.append(ConnectionError(reason))
 
-    def told(self) -> Any:
+    def answered(self) -> Any:
         """The response, the error's code, or ``...`` while it waits."""
         if not self.outcomes:
             return ...
@@ -311,10 +311,10 @@ class Bench:
         """A producer with an open transaction; its producer id and epoch."""
         answer = self.init(transactional_id, timeout_ms=timeout_ms)
         self.settle()
-        pair = (answer.told().producer_id, answer.told().producer_epoch)
+        pair = (answer.answered().producer_id, answer.answered().producer_epoch)
         added = self.add(transactional_id, pair, *indexes, topic=topic)
         self.settle()
-        ((_, result),) = added.told().results
+        ((_, result),) = added.answered().results
         assert {code for _, codes in result.errors for _, code in codes} == {ErrorCode.NONE}
         return pair
 

@@ -145,31 +145,33 @@ class Groups:
             self.stage.now += 0.02
             self.stage.tick(1)
             self.settle()
-        return answer.told()
+        return answer.answered()
 
     def leave(self, *leavers: Leaver) -> Any:
         """LeaveGroup: the codes of its members."""
-        told = self.ask(self.server.leave, LeaveGroup(GROUP, leavers)).told()
+        told = self.ask(self.server.leave, LeaveGroup(GROUP, leavers)).answered()
         return [each.error_code for each in told.members] if hasattr(told, "members") else told
 
     def stable(self, *clients: str, **changes: Any) -> list[str]:
         """A stable group; the ids of its members, the leader first. Each has its id as assignment."""
         answers = [self.join(client=client, **changes) for client in clients]
-        while any(answer.told() is ... for answer in answers):
-            known = [answer for answer in answers if answer.told() is not ...]
+        while any(answer.answered() is ... for answer in answers):
+            known = [answer for answer in answers if answer.answered() is not ...]
             assert known, "nothing moves"
             answers = [
-                self.join(answer.told().member_id, **changes) if answer in known else answer
+                self.join(answer.answered().member_id, **changes) if answer in known else answer
                 for answer in answers
             ]
-        joined = [answer.told() for answer in answers]
+        joined = [answer.answered() for answer in answers]
         generation = joined[0].generation
         ids = [each.member_id for each in joined]
         leader = joined[0].leader
         ordered = [leader, *[each for each in ids if each != leader]]
         parked = [self.sync(each, generation) for each in ordered[1:]]
         synced = self.sync(leader, generation, {each: each.encode() for each in ids})
-        assert [each.told().assignment for each in (synced, *parked)] == [each.encode() for each in ordered]
+        assert [each.answered().assignment for each in (synced, *parked)] == [
+            each.encode() for each in ordered
+        ]
         return ordered
 
     # -- the image ----------------------------------------------------------------------------------

@@ -56,9 +56,9 @@ class Offsets:
 
     def ask(self, endpoint: Any, request: Any) -> Any:
         answer = self.bench.ask(endpoint, request)
-        assert answer.told() is ..., "answered before its entry is applied"
+        assert answer.answered() is ..., "answered before its entry is applied"
         self.bench.settle()
-        return answer.told()
+        return answer.answered()
 
     def commit(self, *partitions: int, topic: str = TOPIC, group_id: str = GROUP) -> list[int]:
         request = CommitOffsets(group_id, tuple(OffsetToCommit(topic, n, n + 1) for n in partitions))

@@ -125,7 +125,7 @@ def test_while_it_is_forced_a_new_instance_waits_for_it(bench: Bench) -> None:
     force(bench)
     waiting = bench.init("alice")
     bench.settle()
-    assert waiting.told() == ...
+    assert waiting.answered() == ...
     bench.take_sent()[0].answer()
     bench.settle()
-    assert waiting.told().producer_epoch == 1
+    assert waiting.answered().producer_epoch == 1

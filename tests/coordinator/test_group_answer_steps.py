@@ -29,17 +29,17 @@ def test_the_loop_is_free_between_answers_and_the_leader_is_answered_first(
 
     def answered(answers: dict[str, Answer]) -> list[list[str]]:
         """Who is answered at once, and then by each step."""
-        steps = [[each for each, answer in answers.items() if answer.told() is not ...]]
+        steps = [[each for each, answer in answers.items() if answer.answered() is not ...]]
         while later:
             later.pop()()
-            steps.append([each for each, answer in answers.items() if answer.told() is not ...])
+            steps.append([each for each, answer in answers.items() if answer.answered() is not ...])
         return steps
 
     assert answered(rejoined) == [[others[0], leader], [*others[:3], leader], [*others, leader]]
-    assert {answer.told().generation for answer in rejoined.values()} == {generation + 1}
+    assert {answer.answered().generation for answer in rejoined.values()} == {generation + 1}
     synced = {each: groups.sync(each, generation + 1) for each in others}
     synced[leader] = groups.sync(leader, generation + 1, {each: each.encode() for each in rejoined})
     assert [len(each) for each in answered(synced)] == [2, 4, 5]
-    assert {each: answer.told().assignment.decode() for each, answer in synced.items()} == {
+    assert {each: answer.answered().assignment.decode() for each, answer in synced.items()} == {
         each: each for each in synced
     }

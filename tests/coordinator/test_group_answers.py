@@ -41,10 +41,10 @@ def answered(groups: Groups, send: Callable[[Context, Answer], None], look: Call
 
 
 def test_an_assignment_is_in_the_log_before_it_is_answered(groups: Groups) -> None:
-    member_id = groups.join().told().member_id
+    member_id = groups.join().answered().member_id
     request = SyncGroup(GROUP, 1, member_id, assignments=((member_id, b"all"),))
     seen = answered(groups, lambda context, reply: groups.server.sync(request, context, reply), groups.state)
-    assert (seen.told().assignment, seen.image) == (b"all", GroupState.STABLE)
+    assert (seen.answered().assignment, seen.image) == (b"all", GroupState.STABLE)
 
 
 def test_a_leaver_is_gone_from_the_log_before_it_is_answered(groups: Groups) -> None:
@@ -53,4 +53,4 @@ def test_a_leaver_is_gone_from_the_log_before_it_is_answered(groups: Groups) -> 
     seen = answered(
         groups, lambda context, reply: groups.server.leave(request, context, reply), lambda: groups.members
     )
-    assert ([each.error_code for each in seen.told().members], seen.image) == ([0], [alice])
+    assert ([each.error_code for each in seen.answered().members], seen.image) == ([0], [alice])

@@ -176,7 +176,7 @@ def test_offsets_are_reset_before_the_first_member_is_in_and_not_later(arena: Ar
     joining = arena.groups.join(client="alice")
     assert arena.reset(2) == CODE.NONE, "no member has read an offset yet"
     arena.bench.wait(3.1)
-    joined = joining.told()
+    joined = joining.answered()
     assert arena.reset(3) == CODE.UNKNOWN_MEMBER_ID
     arena.groups.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
     assert arena.fetch() == (2, CODE.NONE)

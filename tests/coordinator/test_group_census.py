@@ -28,7 +28,7 @@ def commit(groups: Groups, group_id: str) -> None:
 
 def test_each_group_counts_in_its_state(groups: Groups) -> None:
     (alice,) = groups.stable("alice", session_timeout_ms=LONG_MS)
-    empty = groups.join(client="bob", group_id="empty").told().member_id
+    empty = groups.join(client="bob", group_id="empty").answered().member_id
     groups.ask(groups.server.leave, LeaveGroup("empty", (Leaver(empty),)))
     groups.join(client="carol", group_id="completing", session_timeout_ms=LONG_MS)
     commit(groups, "simple")

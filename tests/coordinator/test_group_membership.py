@@ -20,13 +20,13 @@ def groups(make_stage: MakeStage) -> Groups:
 
 
 def test_a_group_of_one(groups: Groups) -> None:
-    joined = groups.join(client="alice").told()
+    joined = groups.join(client="alice").answered()
     assert (joined.generation, joined.protocol, joined.leader) == (1, "range", joined.member_id)
     assert joined.member_id.startswith("alice-")
     assert [each.member_id for each in joined.members] == [joined.member_id]
     assert groups.state() is GroupState.COMPLETING_REBALANCE
     assert groups.heartbeat(joined.member_id, 1) is None
-    synced = groups.sync(joined.member_id, 1, {joined.member_id: b"all"}).told()
+    synced = groups.sync(joined.member_id, 1, {joined.member_id: b"all"}).answered()
     assert (synced.assignment, synced.protocol_type, synced.protocol) == (b"all", "consumer", "range")
     assert groups.state() is GroupState.STABLE
     assert groups.heartbeat(joined.member_id, 1) is None
@@ -34,25 +34,25 @@ def test_a_group_of_one(groups: Groups) -> None:
 
 def test_a_dynamic_member_is_asked_to_join_again_with_its_id(groups: Groups) -> None:
     first = groups.join(client="alice", knows_required_ids=True)
-    assert first.told() == ErrorCode.MEMBER_ID_REQUIRED
+    assert first.answered() == ErrorCode.MEMBER_ID_REQUIRED
     member_id = first.outcomes[0].member_id
-    assert groups.join(member_id, knows_required_ids=True).told().member_id == member_id
+    assert groups.join(member_id, knows_required_ids=True).answered().member_id == member_id
 
 
 def test_a_second_member_rebalances_the_first(groups: Groups) -> None:
     alice = groups.stable("alice")[0]
     bob = groups.join(client="bob")
-    assert bob.told() is ..., "alice has not joined again"
+    assert bob.answered() is ..., "alice has not joined again"
     assert groups.heartbeat(alice, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     again = groups.join(alice)
-    assert (again.told().generation, bob.told().generation) == (2, 2)
-    assert again.told().leader == alice == bob.told().leader
-    assert [each.member_id for each in again.told().members] == [alice, bob.told().member_id]
-    assert bob.told().members == ()
-    parked = groups.sync(bob.told().member_id, 2)
-    assert parked.told() is ...
-    groups.sync(alice, 2, {alice: b"a", bob.told().member_id: b"b"})
-    assert parked.told().assignment == b"b"
+    assert (again.answered().generation, bob.answered().generation) == (2, 2)
+    assert again.answered().leader == alice == bob.answered().leader
+    assert [each.member_id for each in again.answered().members] == [alice, bob.answered().member_id]
+    assert bob.answered().members == ()
+    parked = groups.sync(bob.answered().member_id, 2)
+    assert parked.answered() is ...
+    groups.sync(alice, 2, {alice: b"a", bob.answered().member_id: b"b"})
+    assert parked.answered().assignment == b"b"
 
 
 @pytest.mark.row("beyond.12")
@@ -62,7 +62,7 @@ def test_one_record_for_a_join_phase_and_one_for_assignments(groups: Groups) -> 
     assert groups.members == sorted(ids, key=groups.members.index)
     generation, entries = groups.row.generation, groups.entries
     answers = [groups.join(each, protocols=(("range", b"new"),)) for each in ids]
-    assert [each.told().generation for each in answers] == [generation + 1] * 3
+    assert [each.answered().generation for each in answers] == [generation + 1] * 3
     assert groups.entries == entries + 1
 
 
@@ -71,10 +71,10 @@ def test_a_member_that_does_not_join_again_is_gone_when_time_is_up(groups: Group
     carol = groups.join(client="carol", rebalance_timeout_ms=4_000)
     again = groups.join(alice, rebalance_timeout_ms=4_000)
     groups.wait(3.9)
-    assert (again.told(), carol.told()) == (..., ...)
+    assert (again.answered(), carol.answered()) == (..., ...)
     groups.wait(0.2)
-    assert [each.member_id for each in again.told().members] == [alice, carol.told().member_id]
-    assert groups.heartbeat(bob, again.told().generation) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [each.member_id for each in again.answered().members] == [alice, carol.answered().member_id]
+    assert groups.heartbeat(bob, again.answered().generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_session_ends_without_heartbeats_and_that_is_logged(groups: Groups) -> None:
@@ -97,27 +97,27 @@ def test_a_leaver_is_logged_before_it_is_answered(groups: Groups) -> None:
     assert groups.members == [alice]
     groups.depose()
     assert groups.heartbeat(alice, groups.row.generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert groups.join(alice).told().generation == 3
+    assert groups.join(alice).answered().generation == 3
 
 
 def test_the_last_leaver_leaves_an_empty_group(groups: Groups) -> None:
     (alice,) = groups.stable("alice")
     assert groups.leave(Leaver(alice)) == [ErrorCode.NONE]
     assert (groups.state(), groups.row.generation, groups.row.protocol) == (GroupState.EMPTY, 2, None)
-    assert groups.join(alice).told() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert groups.join(client="bob").told().generation == 3
+    assert groups.join(alice).answered() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert groups.join(client="bob").answered().generation == 3
     assert GROUP in groups.server.operations.groups
 
 
 @pytest.mark.row("beyond.12")
 @pytest.mark.row("beyond.12")
 def test_a_generation_that_was_announced_is_never_given_out_again(groups: Groups) -> None:
-    joined = groups.join(client="alice").told()
+    joined = groups.join(client="alice").answered()
     groups.depose()
-    assert groups.sync(joined.member_id, 1, {joined.member_id: b"a"}).told().assignment == b"a"
+    assert groups.sync(joined.member_id, 1, {joined.member_id: b"a"}).answered().assignment == b"a"
     bob = groups.join(client="bob")
     groups.join(joined.member_id)
-    assert bob.told().generation == 2
+    assert bob.answered().generation == 2
 
 
 def test_a_member_has_a_whole_session_after_a_take_over(groups: Groups) -> None:
@@ -141,7 +141,9 @@ def test_a_node_that_stood_still_expires_no_member_before_it_read_its_heartbeat(
 
 
 def test_members_that_do_not_sync_are_removed(groups: Groups) -> None:
-    alice = groups.join(client="alice", session_timeout_ms=6_000, rebalance_timeout_ms=8_000).told().member_id
+    alice = (
+        groups.join(client="alice", session_timeout_ms=6_000, rebalance_timeout_ms=8_000).answered().member_id
+    )
     for _ in range(4):
         groups.wait(2.0)
         groups.heartbeat(alice, 1)
@@ -155,17 +157,17 @@ def test_the_initial_delay_is_extended_while_members_come(make_stage: MakeStage)
     groups.wait(2.5)
     bob = groups.join(client="bob")
     groups.wait(2.5)
-    assert (alice.told(), bob.told()) == (..., ...), "bob came: another delay"
+    assert (alice.answered(), bob.answered()) == (..., ...), "bob came: another delay"
     groups.wait(1.1)
-    assert (alice.told().generation, bob.told().generation) == (1, 1)
-    assert len(alice.told().members) == 2
+    assert (alice.answered().generation, bob.answered().generation) == (1, 1)
+    assert len(alice.answered().members) == 2
 
 
 def test_parked_members_find_the_next_coordinator(groups: Groups) -> None:
     (alice,) = groups.stable("alice")
     bob = groups.join(client="bob")
     groups.depose()
-    assert bob.told() == ErrorCode.NOT_COORDINATOR
+    assert bob.answered() == ErrorCode.NOT_COORDINATOR
     assert groups.heartbeat(alice, 1) is None, "the phase is lost, and nothing else"
 
 
@@ -184,7 +186,7 @@ def test_heartbeats_share_an_entry(groups: Groups) -> None:
     groups.stage.now += 0.05
     groups.stage.tick(1)
     groups.settle()
-    assert [each.told() for each in answers] == [None, None, None]
+    assert [each.answered() for each in answers] == [None, None, None]
     assert groups.entries == entries + 1
 
 
@@ -193,17 +195,17 @@ def test_a_phase_goes_on_under_the_next_coordinator(groups: Groups) -> None:
     groups.leave(Leaver(carol))
     groups.depose()
     first = groups.join(bob)
-    assert first.told() is ..., "alice has not joined again"
-    assert groups.join(alice).told().generation == first.told().generation
+    assert first.answered() is ..., "alice has not joined again"
+    assert groups.join(alice).answered().generation == first.answered().generation
 
 
 def test_a_phase_waits_for_an_id_that_was_given_out(groups: Groups) -> None:
     (alice,) = groups.stable("alice")
     required = groups.join(client="bob", knows_required_ids=True).outcomes[0]
     again = groups.join(alice)
-    assert again.told() is ..., "bob is about to join"
+    assert again.answered() is ..., "bob is about to join"
     bob = groups.join(required.member_id)
-    assert (again.told().generation, bob.told().generation) == (2, 2)
+    assert (again.answered().generation, bob.answered().generation) == (2, 2)
 
 
 def test_an_id_that_was_given_out_and_never_joins_is_forgotten(groups: Groups) -> None:
@@ -211,9 +213,9 @@ def test_an_id_that_was_given_out_and_never_joins_is_forgotten(groups: Groups) -
     groups.join(client="bob", knows_required_ids=True, session_timeout_ms=6_000)
     again = groups.join(alice)
     groups.wait(5.9)
-    assert again.told() is ...
+    assert again.answered() is ...
     groups.wait(0.2)
-    assert again.told().generation == 2
+    assert again.answered().generation == 2
 
 
 # -- static members ----------------------------------------------------------------------------------------
@@ -221,36 +223,36 @@ def test_an_id_that_was_given_out_and_never_joins_is_forgotten(groups: Groups) -
 
 def test_a_static_member_that_comes_back_goes_on_with_its_assignment(groups: Groups) -> None:
     (old,) = groups.stable("alice", instance_id="i")
-    back = groups.join(client="alice", instance_id="i").told()
+    back = groups.join(client="alice", instance_id="i").answered()
     assert (back.generation, back.skip_assignment, back.leader) == (1, True, back.member_id)
     assert back.member_id != old
     assert groups.members == [back.member_id]
-    assert groups.sync(back.member_id, 1, instance_id="i").told().assignment == old.encode()
+    assert groups.sync(back.member_id, 1, instance_id="i").answered().assignment == old.encode()
     assert groups.heartbeat(old, 1, "i") == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_static_leader_below_version_9_is_not_made_to_assign(groups: Groups) -> None:
     (old,) = groups.stable("alice", instance_id="i")
-    back = groups.join(client="alice", instance_id="i", skips_assignment=False).told()
+    back = groups.join(client="alice", instance_id="i", skips_assignment=False).answered()
     assert (back.leader, back.members) == (old, ())
 
 
 def test_a_static_member_with_another_subscription_rebalances(groups: Groups) -> None:
     groups.stable("alice", instance_id="i")
-    back = groups.join(client="alice", instance_id="i", protocols=(("range", b"more"),)).told()
+    back = groups.join(client="alice", instance_id="i", protocols=(("range", b"more"),)).answered()
     assert back.generation == 2
 
 
 def test_a_replacement_is_logged_while_the_group_rebalances(groups: Groups) -> None:
-    old = groups.join(client="alice", instance_id="i").told().member_id
+    old = groups.join(client="alice", instance_id="i").answered().member_id
     parked = groups.join(client="bob")
-    assert parked.told() is ...
+    assert parked.answered() is ...
     back = groups.join(client="alice", instance_id="i")
-    new = back.told().member_id
+    new = back.answered().member_id
     assert new in groups.members
     assert old not in groups.members
     groups.depose()
-    assert groups.heartbeat(new, back.told().generation, "i") is None
+    assert groups.heartbeat(new, back.answered().generation, "i") is None
 
 
 def test_an_administrator_removes_a_static_member(groups: Groups) -> None:
@@ -264,9 +266,9 @@ def test_static_members_stay_when_they_do_not_join_again(groups: Groups) -> None
     (alice,) = groups.stable("alice", instance_id="i", session_timeout_ms=60_000, rebalance_timeout_ms=2_000)
     bob = groups.join(client="bob", rebalance_timeout_ms=2_000)
     groups.wait(2.1)
-    assert bob.told().generation == 2
-    assert groups.members == [alice, bob.told().member_id]
-    assert bob.told().leader == bob.told().member_id
+    assert bob.answered().generation == 2
+    assert groups.members == [alice, bob.answered().member_id]
+    assert bob.answered().leader == bob.answered().member_id
 
 
 REFUSALS = [
@@ -283,7 +285,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("changes", "code"), REFUSALS)
 def test_joins_that_are_refused(groups: Groups, changes: dict[str, object], code: ErrorCode) -> None:
-    assert groups.join(**changes).told() == code  # type: ignore[arg-type]
+    assert groups.join(**changes).answered() == code  # type: ignore[arg-type]
     assert not groups.server.operations.groups
 
 
@@ -291,13 +293,13 @@ def test_joins_that_are_refused(groups: Groups, changes: dict[str, object], code
 
 
 def described(groups: Groups, group_id: str = GROUP) -> DescribedGroup:
-    answer = groups.ask(groups.server.describe, DescribeGroups((group_id,), True)).told()
+    answer = groups.ask(groups.server.describe, DescribeGroups((group_id,), True)).answered()
     row: DescribedGroup = answer.groups[0]
     return row
 
 
 def listed(groups: Groups, *states: str) -> list[tuple[str, str]]:
-    answer = groups.ask(groups.server.list_groups, ListGroups(states)).told()
+    answer = groups.ask(groups.server.list_groups, ListGroups(states)).answered()
     return [(each.group_id, each.state) for each in answer.groups]
 
 
@@ -316,7 +318,7 @@ def test_a_group_is_described_in_each_state(groups: Groups) -> None:
     )
     groups.join(alice)
     assert described(groups).state == "CompletingRebalance"
-    groups.leave(Leaver(alice), Leaver(bob.told().member_id))
+    groups.leave(Leaver(alice), Leaver(bob.answered().member_id))
     assert (described(groups).state, described(groups).members) == ("Empty", ())
 
 
@@ -336,7 +338,7 @@ def test_below_its_log_level_a_group_is_refused(make_stage: MakeStage) -> None:
     groups.stage.elect(1)
     groups.settle()
     answer = groups.join(client="alice")
-    assert answer.told() == ErrorCode.UNSUPPORTED_VERSION
+    assert answer.answered() == ErrorCode.UNSUPPORTED_VERSION
     assert "fencepost features upgrade --log-level 2" in str(answer.outcomes[0])
 
 
@@ -344,11 +346,11 @@ def test_a_request_waits_for_an_entry_while_this_node_does_not_coordinate(make_s
     groups = Groups(make_stage()).lead()
     groups.server._active = False
     answer = groups.ask(groups.server.join, joining("alice"))
-    assert answer.told() == ErrorCode.NOT_COORDINATOR, (
+    assert answer.answered() == ErrorCode.NOT_COORDINATOR, (
         "an entry was applied, and this node does not coordinate"
     )
     groups.server._active = True
-    assert groups.ask(groups.server.join, joining("alice")).told().generation == 1
+    assert groups.ask(groups.server.join, joining("alice")).answered().generation == 1
 
 
 def joining(client: str) -> JoinGroup:
@@ -378,11 +380,11 @@ def test_how_many_groups_are_active(
 ) -> None:
     """At the bound another group is refused, and those that have members go on."""
     monkeypatch.setattr(group_operations, "SOFT_GROUPS_MAX", 2)
-    ids = [groups.join(client="alice", group_id=f"group-{number}").told() for number in range(known)]
-    told = groups.join(client="alice").told()
+    ids = [groups.join(client="alice", group_id=f"group-{number}").answered() for number in range(known)]
+    told = groups.join(client="alice").answered()
     assert (told if code else None) == code
     groups.depose()
-    assert groups.join(ids[0].member_id, group_id="group-0").told().generation == 1
+    assert groups.join(ids[0].member_id, group_id="group-0").answered().generation == 1
 
 
 @pytest.mark.parametrize(
@@ -394,4 +396,4 @@ def test_how_many_ids_are_pending(
     monkeypatch.setattr(join_phases, "PENDING_MAX", 2)
     for _ in range(given):
         groups.join(knows_required_ids=True)
-    assert groups.join(knows_required_ids=True).told() == code
+    assert groups.join(knows_required_ids=True).answered() == code

@@ -27,7 +27,7 @@ def arena(bench: Bench) -> Arena:
 
 def started(arena: Arena, transactional_id: str) -> Application:
     """A process with the instance id that has joined, and synced if it leads."""
-    joined = arena.groups.join(client=transactional_id, instance_id=INSTANCE).told()
+    joined = arena.groups.join(client=transactional_id, instance_id=INSTANCE).answered()
     made = Application(arena, transactional_id, joined.member_id, joined.generation, INSTANCE)
     if arena.groups.state() is GroupState.COMPLETING_REBALANCE:
         arena.groups.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
@@ -50,8 +50,8 @@ def test_whatever_the_replaced_process_sends_is_fenced_but_the_end_of_its_transa
     assert old.heartbeat() == fenced
     assert old.commit(8) == fenced
     assert old.send_offsets(8) == fenced
-    assert groups.sync(old.member_id, old.generation, {}, instance_id=INSTANCE).told() == fenced
-    assert groups.join(old.member_id, instance_id=INSTANCE).told() == fenced
+    assert groups.sync(old.member_id, old.generation, {}, instance_id=INSTANCE).answered() == fenced
+    assert groups.join(old.member_id, instance_id=INSTANCE).answered() == fenced
     assert groups.leave(Leaver(old.member_id, INSTANCE)) == [fenced]
     assert arena.fetch()[1] == CODE.UNSTABLE_OFFSET_COMMIT
     assert new.heartbeat() == CODE.NONE
@@ -76,7 +76,7 @@ def take(process: Process, answer: Answer) -> bool:
         process.parked = answer
         return False
     process.parked = None
-    outcome: Any = answer.told()
+    outcome: Any = answer.answered()
     own = process.application
     if outcome == CODE.FENCED_INSTANCE_ID:
         process.dead_ids.add(own.member_id)
@@ -120,13 +120,13 @@ def test_one_process_is_the_member_and_it_alone_is_not_fenced(arena: Arena, seed
                     member_id, client=own.transactional_id, instance_id=own.instance_id,
                     rebalance_timeout_ms=1_000,
                 )  # fmt: skip
-                code = answer.told() if answer.outcomes else None
+                code = answer.answered() if answer.outcomes else None
                 take(process, answer)
         elif own.generation >= 0 and step == "sync":
             answer = groups.sync(
                 own.member_id, own.generation, {own.member_id: b"all"}, instance_id=own.instance_id
             )
-            code = answer.told() if answer.outcomes else None
+            code = answer.answered() if answer.outcomes else None
         elif own.generation >= 0:
             code = own.commit(number)
             commits += code == CODE.NONE

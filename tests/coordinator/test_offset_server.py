@@ -84,7 +84,7 @@ def test_requests_of_nothing_are_answered(offsets: Offsets) -> None:
     assert offsets.commit() == []
     assert offsets.fetch() == ()
     answer = offsets.bench.ask(offsets.server.delete_groups, DeleteGroups(()))
-    assert answer.told().results == ()
+    assert answer.answered().results == ()
 
 
 def test_groups_are_deleted_one_after_the_other(offsets: Offsets) -> None:
@@ -109,12 +109,12 @@ def test_a_commit_that_collides_with_the_end_before_is_parked(offsets: Offsets) 
     late = bench.ask(server.add_offsets, AddOffsets("t", ProducerId(pair[0]), pair[1], GROUP))
     later = bench.ask(server.commit_in_transaction, offsets.in_transaction("t", pair, 1))
     bench.settle()
-    assert (late.told(), later.told()) == (..., ...)
+    assert (late.answered(), later.answered()) == (..., ...)
     for sent in bench.take_sent():
         sent.answer()
     bench.settle()
-    assert late.told() is None
-    assert [each.code for each in later.told().rows] == [0]
+    assert late.answered() is None
+    assert [each.code for each in later.answered().rows] == [0]
     (group,) = offsets.fetch(GroupQuery(GROUP, ((TOPIC, 0), (TOPIC, 1))), require_stable=True)
     assert [(each.offset, each.code) for each in group.offsets] == [
         (7, 0),
@@ -126,7 +126,7 @@ def test_a_transaction_of_offsets_alone_completes_without_a_marker(offsets: Offs
     bench = offsets.bench
     answer = bench.init("t")
     bench.settle()
-    pair = (answer.told().producer_id, answer.told().producer_epoch)
+    pair = (answer.answered().producer_id, answer.answered().producer_epoch)
     offsets.ask(offsets.server.add_offsets, AddOffsets("t", ProducerId(pair[0]), pair[1], GROUP))
     offsets.ask(offsets.server.commit_in_transaction, offsets.in_transaction("t", pair, 0))
     bench.end("t", pair)
@@ -178,7 +178,7 @@ def test_a_deposed_leader_answers_nothing_from_its_image(offsets: Offsets, name:
 
     offsets.server._submit = offsets.bench.server.requests.port = superseded
     answer: Answer = offsets.bench.ask(getattr(offsets.server, name), request_)
-    said = answer.told()
+    said = answer.answered()
     codes = {each.code for each in said.rows} if hasattr(said, "rows") else {said}
     assert codes == {CODE.NOT_COORDINATOR}
 
@@ -209,7 +209,7 @@ def test_groups_are_not_deleted_by_a_node_that_does_not_lead(offsets: Offsets, c
     offsets.bench.replica.proposer.deposed()
     names = tuple(f"group-{number}" for number in range(count))
     answer = offsets.bench.ask(offsets.server.delete_groups, DeleteGroups(names))
-    assert answer.told().results == tuple((name, CODE.COORDINATOR_LOAD_IN_PROGRESS) for name in names)
+    assert answer.answered().results == tuple((name, CODE.COORDINATOR_LOAD_IN_PROGRESS) for name in names)
 
 
 def test_the_walks_that_are_due_begin_one_after_the_other(

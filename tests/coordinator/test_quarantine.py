@@ -119,7 +119,7 @@ def test_a_request_about_a_row_that_is_set_aside_is_decided_as_ever(
     bench.wait(4.0)
     ended = bench.end(POISONED, pair)
     bench.settle()
-    assert (ended.told(), bench.state(POISONED)) == (None, "PrepareCommit")
+    assert (ended.answered(), bench.state(POISONED)) == (None, "PrepareCommit")
 
 
 def test_an_id_that_cannot_be_forgotten_does_not_keep_the_others(

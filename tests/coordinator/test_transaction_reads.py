@@ -22,7 +22,7 @@ from tests.coordinator.bench import TOPIC, Answer, Bench
 def described(bench: Bench, transactional_id: str) -> Any:
     answer = bench.ask(bench.server.describe, DescribeTransactions((transactional_id,)))
     bench.settle()
-    return answer.told().transactions[0]
+    return answer.answered().transactions[0]
 
 
 def test_described_partitions_are_those_whose_marker_is_missing(bench: Bench) -> None:
@@ -41,7 +41,7 @@ def test_a_list_is_read_elsewhere_and_has_what_was_answered_before(bench: Bench)
         bench.begun(name, 0)
     answer = bench.ask(bench.server.list_transactions, ListTransactions(state_filters=("Ongoing", "Odd")))
     bench.settle()
-    assert answer.told() is ...
+    assert answer.answered() is ...
     bench.stage.work()
     listed = sent_and_read(answer)
     assert [each.transactional_id for each in listed.transactions] == ["alice", "bob", "carol"]
@@ -50,7 +50,7 @@ def test_a_list_is_read_elsewhere_and_has_what_was_answered_before(bench: Bench)
 
 def sent_and_read(answer: Answer) -> ListTransactionsAnswer:
     """What the client reads of it."""
-    body = LIST_TRANSACTIONS.encode_response(2, answer.told(), 0)
+    body = LIST_TRANSACTIONS.encode_response(2, answer.answered(), 0)
     read = LIST_TRANSACTIONS.decode_response(2, body)
     assert isinstance(read, ListTransactionsAnswer)
     return read
@@ -77,7 +77,7 @@ def test_a_list_has_a_bound(
     answer = bench.ask(bench.server.list_transactions, ListTransactions())
     bench.settle()
     bench.stage.work()
-    assert (answer.told() if isinstance(answer.told(), ErrorCode) else "list") == told
+    assert (answer.answered() if isinstance(answer.answered(), ErrorCode) else "list") == told
 
 
 def test_lists_take_turns(bench: Bench) -> None:
@@ -86,9 +86,9 @@ def test_lists_take_turns(bench: Bench) -> None:
     assert len(bench.stage.jobs) == LISTS_MAX
     while bench.stage.jobs:
         bench.stage.work()
-    assert [each.told() is ... for each in asked] == [False] * (LISTS_MAX + 1)
+    assert [each.answered() is ... for each in asked] == [False] * (LISTS_MAX + 1)
 
 
 def test_a_pattern_that_is_none_is_told_at_once(bench: Bench) -> None:
     asked = bench.ask(bench.server.list_transactions, ListTransactions(pattern="("))
-    assert asked.told() == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert asked.answered() == ErrorCode.INVALID_REGULAR_EXPRESSION

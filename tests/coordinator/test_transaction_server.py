@@ -25,7 +25,7 @@ from tests.node.conftest import MakeStage
 
 def codes(answer: Answer) -> set[int]:
     """The codes of an AddPartitionsToTxn answer's partitions."""
-    ((_, result),) = answer.told().results
+    ((_, result),) = answer.answered().results
     return {code for _, results in result.errors for _, code in results}
 
 
@@ -33,9 +33,9 @@ def test_a_transaction_from_begin_to_end(bench: Bench) -> None:
     pair = bench.begun("alice", 0, 1)
     assert bench.state("alice") == "Ongoing"
     ended = bench.end("alice", pair)
-    assert ended.told() is ..., "the outcome is not in the log yet"
+    assert ended.answered() is ..., "the outcome is not in the log yet"
     bench.settle()
-    assert ended.told() is None, "it is: the client need not wait for markers"
+    assert ended.answered() is None, "it is: the client need not wait for markers"
     assert bench.state("alice") == "PrepareCommit"
     first, second = bench.take_sent()
     assert (first.broker_id, first.port, second.broker_id, second.port) == (1, 9092, 2, 9093)
@@ -61,7 +61,7 @@ def test_what_begins_while_markers_are_written_shares_the_entry_that_completes(b
     entries = bench.entries
     added = bench.add("alice", pair, 1)
     bench.settle()
-    assert (added.told(), bench.entries) == (..., entries), "it is held: no entry is spent on a 51"
+    assert (added.answered(), bench.entries) == (..., entries), "it is held: no entry is spent on a 51"
     (sent,) = bench.take_sent()
     sent.answer()
     bench.settle()
@@ -73,7 +73,7 @@ def test_a_51_that_was_decided_before_markers_were_known_to_wait_is_held_too(ben
     pair = bench.begun("alice", 0)
     ended, added = bench.end("alice", pair), bench.add("alice", pair, 1)  # both decided in one entry
     bench.settle()
-    assert (ended.told(), added.told()) == (None, ...)
+    assert (ended.answered(), added.answered()) == (None, ...)
     bench.take_sent()[0].answer()
     bench.settle()
     assert codes(added) == {ErrorCode.NONE}
@@ -83,17 +83,17 @@ def test_a_new_instance_waits_inside_until_what_was_open_is_aborted(bench: Bench
     pair = bench.begun("alice", 0)
     newer = bench.init("alice")
     bench.settle()
-    assert (bench.state("alice"), newer.told()) == ("PrepareAbort", ...)
+    assert (bench.state("alice"), newer.answered()) == ("PrepareAbort", ...)
     (sent,) = bench.take_sent()
     (marker,) = sent.request.markers
     assert (marker.producer_epoch, marker.committed) == (pair[1] + 1, False), "it fences at the partition"
     sent.answer()
     bench.settle()
-    assert (newer.told().producer_id, newer.told().producer_epoch) == (pair[0], pair[1] + 2)
+    assert (newer.answered().producer_id, newer.answered().producer_epoch) == (pair[0], pair[1] + 2)
     assert bench.server.counts.fenced == 1
     late = bench.end("alice", pair)
     bench.settle()
-    assert late.told() == ErrorCode.PRODUCER_FENCED
+    assert late.answered() == ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_an_end_that_is_sent_again_is_held_until_the_first_is_complete(
     bench.settle()
     retry = bench.end("alice", pair, committed=again)
     bench.wait(PARK_S_MAX + 1)
-    assert retry.told() is ..., "kafkajs dies of a 51 here"
+    assert retry.answered() is ..., "kafkajs dies of a 51 here"
     bench.take_sent()[0].answer()
     bench.settle()
-    assert retry.told() == told
+    assert retry.answered() == told
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_it_is_51_in_the_end(bench: Bench, ask: Callable[..., Answer], park_s: f
     bench.settle()
     held = ask(bench, pair)
     bench.wait(park_s - 0.2)
-    assert held.told() is ...
+    assert held.answered() is ...
     bench.wait(0.4)
-    assert held.told() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert held.answered() == ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.server.counts.parked == 0
 
 
@@ -157,7 +157,7 @@ def test_what_is_wedged_parks_no_request(bench: Bench) -> None:
     entries = bench.entries
     added = bench.add("alice", pair, 1)
     bench.settle()
-    assert (added.told(), bench.entries) == (ErrorCode.CONCURRENT_TRANSACTIONS, entries + 1)
+    assert (added.answered(), bench.entries) == (ErrorCode.CONCURRENT_TRANSACTIONS, entries + 1)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_failures_are_told_in_a_coordinators_words(bench: Bench, failure: ApiErr
         bench.ask(bench.server.describe, DescribeTransactions(("alice",))),
         bench.ask(bench.server.list_transactions, ListTransactions()),
     ]
-    assert {each.told() for each in asked} == {told}
+    assert {each.answered() for each in asked} == {told}
 
 
 def test_who_begins_to_lead_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.replica.proposer, "active_epoch", None)
-    assert bench.init("alice").told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert bench.init("alice").answered() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_a_leadership_that_ends_answers_who_is_held(bench: Bench) -> None:
@@ -197,7 +197,7 @@ def test_a_leadership_that_ends_answers_who_is_held(bench: Bench) -> None:
     bench.settle()
     held = bench.add("alice", pair, 1)
     bench.server.deposed()
-    assert held.told() == ErrorCode.NOT_COORDINATOR
+    assert held.answered() == ErrorCode.NOT_COORDINATOR
 
 
 def test_who_does_not_lead_says_so(make_stage: MakeStage) -> None:
@@ -210,7 +210,7 @@ def test_who_does_not_lead_says_so(make_stage: MakeStage) -> None:
         bench.ask(bench.server.describe, DescribeTransactions(("alice",))),
         bench.ask(bench.server.list_transactions, ListTransactions()),
     ]
-    assert {each.told() for each in asked} == {ErrorCode.NOT_COORDINATOR}
+    assert {each.answered() for each in asked} == {ErrorCode.NOT_COORDINATOR}
 
 
 def test_without_a_producer_id_at_hand_the_producer_comes_again(bench: Bench) -> None:
@@ -229,13 +229,13 @@ def test_without_a_producer_id_at_hand_the_producer_comes_again(bench: Bench) ->
     bench.settle()
     again = bench.init("alice")
     bench.settle()
-    assert again.told().producer_id == pair[0]
+    assert again.answered().producer_id == pair[0]
     assert len(claimed) == 1, "an id that is known needs no other"
 
 
 def test_a_null_id_is_a_brokers_to_answer(bench: Bench) -> None:
     asked = bench.ask(bench.server.init_producer_id, InitProducerId(None, 0))
-    assert asked.told() == ErrorCode.INVALID_REQUEST
+    assert asked.answered() == ErrorCode.INVALID_REQUEST
 
 
 def test_the_client_that_fenced_is_remembered(bench: Bench) -> None:
@@ -251,7 +251,7 @@ def test_the_client_that_fenced_is_remembered(bench: Bench) -> None:
 def verify(bench: Bench, *asked: AddPartitions) -> Any:
     answer = bench.ask(bench.server.add_partitions, AddPartitionsToTxn(asked, batched=True))
     bench.settle()
-    return answer.told()
+    return answer.answered()
 
 
 def part(
@@ -340,7 +340,7 @@ def test_in_batches_too_a_pair_is_refused_until_it_is_given_out(bench: Bench, ve
     }
     recovering = bench.init("alice", producer_id, epoch)
     bench.settle()
-    pair = recovering.told().producer_id, recovering.told().producer_epoch
+    pair = recovering.answered().producer_id, recovering.answered().producer_epoch
     assert pair == (producer_id, epoch + 1)
     told = verify(bench, part("alice", pair, 0, verify_only=verify_only))
     expected = ErrorCode.TRANSACTION_ABORTABLE if verify_only else ErrorCode.NONE
@@ -355,7 +355,7 @@ def test_only_who_may_act_on_the_cluster_verifies(make_stage: MakeStage) -> None
     refused = bench.ask(bench.server.add_partitions, asked, client)
     served = bench.ask(bench.server.add_partitions, asked, broker)
     bench.settle()
-    assert refused.told() == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.answered() == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert codes(served) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 

@@ -31,8 +31,8 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_goes_on(
     late, recovering = bench.end("alice", pair), bench.init("alice", *pair)
     sent.answer()
     bench.settle()
-    assert late.told() == ErrorCode.UNKNOWN_PRODUCER_ID, "timed out, not fenced"
-    assert (recovering.told().producer_id, recovering.told().producer_epoch) == (pair[0], pair[1] + 1)
+    assert late.answered() == ErrorCode.UNKNOWN_PRODUCER_ID, "timed out, not fenced"
+    assert (recovering.answered().producer_id, recovering.answered().producer_epoch) == (pair[0], pair[1] + 1)
     assert (bench.server.counts.timed_out, bench.server.counts.aborted) == (1, 1)
 
 

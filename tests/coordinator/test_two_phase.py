@@ -52,9 +52,9 @@ def test_it_needs_the_setting_and_the_permission(
     asked = bench.ask(bench.server.init_producer_id, request(enables=True, keeps=keeps), context)
     bench.settle()
     if code is not None:
-        assert asked.told() == code
+        assert asked.answered() == code
     else:
-        assert (asked.told().producer_epoch, bench.row("alice").is_two_phase) == (0, True)
+        assert (asked.answered().producer_epoch, bench.row("alice").is_two_phase) == (0, True)
 
 
 @pytest.mark.row("939.1")
@@ -64,7 +64,7 @@ def test_keeping_needs_neither(make_stage: MakeStage) -> None:
     raise_level(bench)
     asked = bench.ask(bench.server.init_producer_id, request(enables=False, keeps=True))
     bench.settle()
-    assert (asked.told().producer_epoch, bench.row("alice").is_two_phase) == (0, False)
+    assert (asked.answered().producer_epoch, bench.row("alice").is_two_phase) == (0, False)
 
 
 def test_below_its_log_level_it_is_refused(make_stage: MakeStage) -> None:
@@ -73,4 +73,4 @@ def test_below_its_log_level_it_is_refused(make_stage: MakeStage) -> None:
     for enables, keeps in ((True, False), (False, True)):
         asked = bench.ask(bench.server.init_producer_id, request(enables=enables, keeps=keeps))
         bench.settle()
-        assert asked.told() == ErrorCode.UNSUPPORTED_VERSION
+        assert asked.answered() == ErrorCode.UNSUPPORTED_VERSION

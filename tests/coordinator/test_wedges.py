@@ -34,7 +34,7 @@ def wedge(bench: Bench, code: int = OLD, *ids: str, committed: bool = True) -> N
 def listed(bench: Bench) -> SetAsideList:
     answer = bench.ask(bench.server.set_aside.list_set_aside, ListSetAside())
     bench.settle()
-    told = answer.told()
+    told = answer.answered()
     assert isinstance(told, SetAsideList)
     return told
 
@@ -42,7 +42,7 @@ def listed(bench: Bench) -> SetAsideList:
 def explained(bench: Bench, transactional_id: str = "alice") -> Explanation:
     answer = bench.ask(bench.server.set_aside.explain, ExplainTransaction(transactional_id))
     bench.settle()
-    told = answer.told()
+    told = answer.answered()
     assert isinstance(told, Explanation)
     return told
 
@@ -50,7 +50,7 @@ def explained(bench: Bench, transactional_id: str = "alice") -> Explanation:
 def force(bench: Bench, transactional_id: str = "alice") -> object:
     answer = bench.ask(bench.server.set_aside.force, ForceMarkers(transactional_id))
     bench.settle()
-    return answer.told()
+    return answer.answered()
 
 
 def flags(sent: Sent) -> list[tuple[bool, bool, tuple[str, ...]]]:
@@ -180,7 +180,7 @@ def test_the_job_survives_a_change_of_leadership(bench: Bench, code: int, change
 def told_51(bench: Bench) -> bool:
     answer = bench.init("alice")
     bench.settle()
-    return bool(answer.told() == ErrorCode.CONCURRENT_TRANSACTIONS)
+    return bool(answer.answered() == ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 # -- bounds ----------------------------------------
@@ -259,7 +259,7 @@ def test_who_may_look_and_who_may_force(make_stage: MakeStage, who: str) -> None
     }
     bench.settle()
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    allowed = {key for key, answer in asked.items() if answer.told() != denied}
+    allowed = {key for key, answer in asked.items() if answer.answered() != denied}
     assert allowed == {key for key, principals in MAY.items() if who in principals}
 
 

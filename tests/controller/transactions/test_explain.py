@@ -9,7 +9,7 @@ from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transa
 from tests.controller.transactions.worlds import opened as of_two_phase
 
 
-def told(coordinator: Coordinator) -> str:
+def explained(coordinator: Coordinator) -> str:
     return explain(coordinator.row(), coordinator.now_ms)
 
 
@@ -25,11 +25,13 @@ def test_nothing_was_opened_yet() -> None:
     coordinator = Coordinator()
     coordinator.init()
     coordinator.now_ms += 300_000
-    assert told(coordinator) == "producer 1000, epoch 0 began 5 min ago and has opened no transaction yet."
+    assert (
+        explained(coordinator) == "producer 1000, epoch 0 began 5 min ago and has opened no transaction yet."
+    )
 
 
 def test_open() -> None:
-    assert told(opened()) == (
+    assert explained(opened()) == (
         "producer 1000, epoch 0 has had a transaction on 1 partition open for 12.3 s; "
         "it is aborted in 47.7 s unless it ends before."
     )
@@ -39,12 +41,12 @@ def test_open() -> None:
 def test_ended_by_its_producer(committed: bool, word: str) -> None:
     coordinator = opened()
     coordinator.end(1000, 0, committed=committed)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         f"the transaction was {word} 0.0 s ago; markers are being written to 1 partition."
     )
     coordinator.complete()
     coordinator.now_ms += 7_200_000
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         f"the last transaction of producer 1000, epoch 0 was {word}, complete since 2 h, and none is open."
     )
 
@@ -73,13 +75,13 @@ def test_wedged() -> None:
 def test_timed_out() -> None:
     coordinator = opened()
     coordinator.time_out(TIMEOUT_MS)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the transaction was aborted 0.0 s ago because it was open for longer than its timeout of 60.0 s; "
         "markers are being written to 1 partition."
     )
     coordinator.complete()
     coordinator.now_ms += 1000
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the last transaction of producer 1000, epoch 1 was aborted, complete since 1.0 s, and none is open; "
         "epoch 0 of producer 1000 was fenced by its timeout 1.0 s ago; "
         "a producer that still has epoch 0 may ask for epoch 1 and go on."
@@ -90,7 +92,7 @@ def test_timed_out_at_the_last_epoch() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766, started_ms=0))
     coordinator.time_out(TIMEOUT_MS)
     coordinator.complete()
-    assert told(coordinator).endswith(
+    assert explained(coordinator).endswith(
         "a producer that still has epoch 32766 may ask for a new producer id and go on."
     )
 
@@ -99,14 +101,14 @@ def test_fenced_by_a_new_instance() -> None:
     coordinator = opened()
     with pytest.raises(ConcurrentTransactions):
         coordinator.init(client_id="second")
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the transaction was aborted 0.0 s ago because a new instance (client id 'second') took its epoch 0 "
         "away; markers are being written to 1 partition."
     )
     coordinator.complete()
     coordinator.init(client_id="second")
     coordinator.now_ms += 3 * 86_400_000
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "producer 1000, epoch 2 began 3 days ago and has opened no transaction yet; "
         "epoch 0 of producer 1000 was fenced by a new instance (client id 'second') 3 days ago."
     )
@@ -118,7 +120,7 @@ def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own() -> None
     coordinator.init()
     coordinator.add(1000, 1)
     coordinator.end(1000, 1, committed=False)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the transaction was aborted 0.0 s ago; markers are being written to 1 partition."
     )
 
@@ -126,7 +128,7 @@ def test_an_abort_in_the_very_ms_in_which_its_instance_came_is_its_own() -> None
 def test_before_a_rotation_it_says_what_comes() -> None:
     coordinator = Coordinator(transaction(State.ONGOING, epoch=32766), next_producer_id=85)
     coordinator.end(42, 32766, committed=True, bumps_epoch=True)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the transaction was committed 0.0 s ago; markers of producer 42, epoch 32767 are being written to "
         "2 partitions; its next transaction has producer id 85, epoch 0."
     )
@@ -135,13 +137,13 @@ def test_before_a_rotation_it_says_what_comes() -> None:
 def test_a_clock_that_went_back_tells_no_negative_time() -> None:
     coordinator = opened()
     coordinator.now_ms -= 1_000_000
-    assert "open for 0.0 s; it is aborted in 60.0 s" in told(coordinator)
+    assert "open for 0.0 s; it is aborted in 60.0 s" in explained(coordinator)
 
 
 def test_kept() -> None:
     coordinator = of_two_phase(epoch=32766)
     coordinator.keep(two_phase=True)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "producer 42, epoch 32766 has had a transaction on 2 partitions open for 1.0 s; it never times out, "
         "as it is of two-phase commit: an external coordinator ends it; another instance kept it, and alone "
         "may end it: producer 1000, epoch 0."
@@ -155,7 +157,7 @@ def test_three_producer_ids_at_once() -> None:
         producer_id, epoch, _, _ = coordinator.keep(two_phase=True)
     assert (producer_id, epoch) == (1000, 32766)
     coordinator.end(producer_id, epoch, committed=True, bumps_epoch=True)
-    assert told(coordinator) == (
+    assert explained(coordinator) == (
         "the transaction was committed 0.0 s ago; markers of producer 42, epoch 32767 are being written to "
         "2 partitions; it was ended with producer id 1000; its next transaction has producer id 1001, "
         "epoch 0."

@@ -25,6 +25,7 @@ from fencepost.controller.transactions.states import (
 )
 from fencepost.records.transaction_log import Fence
 from tests.controller.transactions.worlds import (
+    DECADES_MS,
     ID,
     MAX_TIMEOUT_MS,
     NOW_MS,
@@ -36,8 +37,6 @@ from tests.controller.transactions.worlds import (
     transaction,
 )
 
-DAY_MS = 86_400_000
-DECADES_MS = 40_000 * DAY_MS  # past 2**31 ms, and past any timeout that is one
 CLOSED = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]
 
 

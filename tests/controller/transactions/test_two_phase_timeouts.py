@@ -14,6 +14,7 @@ from fencepost.controller.transactions.states import (
     State,
 )
 from tests.controller.transactions.worlds import (
+    DECADES_MS,
     ID,
     NOW_MS,
     ORDERS,
@@ -23,10 +24,6 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
-
-DAY_MS = 86_400_000
-DECADES_MS = 40_000 * DAY_MS  # past 2**31 ms, and past any timeout that is one
-
 
 # -- no timeout --------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ ORDERS, AUDIT = "orders", "audit"
 TIMEOUT_MS = 60_000
 MAX_TIMEOUT_MS = 900_000
 NOW_MS = 1_700_000_000_000
+DECADES_MS = 40_000 * 86_400_000  # past 2**31 ms, and past any timeout that is one
 
 
 class Coordinator:
