@@ -10,7 +10,7 @@ Unknown     a commit without an answer is neither done nor undone: the same requ
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from fencepost.client.batches import ProducerIdentity
@@ -36,9 +36,9 @@ from fencepost.client.transaction_errors import (
     from_coordinator,
     from_group,
 )
+from fencepost.client.transaction_requests import additions, offsets_to_commit
 from fencepost.client.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 from fencepost.records.types import ProducerId
-from fencepost.wire.cursor import grouped
 from fencepost.wire.k10_find_coordinator import GROUP, TRANSACTION
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
@@ -47,16 +47,10 @@ from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from fencepost.wire.requests import (
     AddOffsets,
-    AddPartitions,
-    AddPartitionsToTxn,
     ApiError,
-    CommitTransactionOffsets,
     EndTxn,
     EndTxnAnswer,
-    Identity,
     InitProducerId,
-    OffsetToCommit,
-    TopicPartitions,
 )
 
 V2: Final = 2
@@ -93,6 +87,7 @@ class Transactions:
         self._phase = Phase.NEW
         self._error: ClientError | None = None  # why the transaction must abort, or the producer is over
         self._touched = False  # a record or offset was sent in the transaction
+        self._opened = False  # V1: the coordinator acknowledged an addition to it
         self._added: set[TopicPartition] = set()  # V1
         self._to_add: set[TopicPartition] = set()
         self._adding: asyncio.Task[None] | None = None
@@ -154,7 +149,7 @@ class Transactions:
         """A transaction begins; the coordinator learns of it with its first record."""
         self._require(Phase.READY)
         self.adds_partitions = self._network.transaction_version >= V2
-        self._touched = False
+        self._touched = self._opened = False
         self._added.clear()
         self._to_add.clear()
         self._ongoing = self._identity
@@ -175,6 +170,7 @@ class Transactions:
                         self._id, ProducerId(self._identity.producer_id), self._identity.epoch, group.group_id
                     )
                     await self._coordinator.call(ADD_OFFSETS_TO_TXN, add, timeout_s=self._max_block_s)
+                    self._opened = True
             except ApiError as error:
                 raise self._fail(from_coordinator(error, "AddOffsetsToTxn")) from error
             except (RequestTimedOut, NotReachable) as error:
@@ -235,7 +231,7 @@ class Transactions:
         if not self._touched:
             self._ended(None)
             return
-        if self._phase is not Phase.RENEWING and not isinstance(self._error, TransactionTimedOut):
+        if self._has_to_end():
             self._phase = Phase.ABORTING
             try:
                 answer = await self._end_txn(committed=False)
@@ -249,6 +245,12 @@ class Transactions:
                     return
         self._phase = Phase.RENEWING
         await self._new_epoch()
+
+    def _has_to_end(self) -> bool:
+        """Whether an abort is to say EndTxn; else InitProducerId, which is never refused, aborts what may be open."""
+        if self._phase is Phase.RENEWING or isinstance(self._error, TransactionTimedOut):
+            return False
+        return self.adds_partitions or self._opened
 
     async def _settle_batches(self) -> None:
         """What is queued is given up; what is in flight is answered, or its connection lost."""
@@ -296,7 +298,7 @@ class Transactions:
         if self._keeps:
             self._keeps = False
             self._ongoing = ProducerIdentity(answer.ongoing_producer_id, answer.ongoing_producer_epoch)
-            self._touched = answer.ongoing_producer_id >= 0
+            self._touched = self._opened = answer.ongoing_producer_id >= 0
             self.adds_partitions = self._network.transaction_version >= V2
             self._phase = Phase.PREPARED
 
@@ -311,7 +313,7 @@ class Transactions:
         """V1: add what is written to, all that has come meanwhile in one request."""
         while self._to_add and self._phase is Phase.OPEN:
             adding = sorted(self._to_add)
-            request = AddPartitionsToTxn((self._additions(adding),))
+            request = additions(self._id, self._identity, adding)
             try:
                 await self._coordinator.call(
                     ADD_PARTITIONS_TO_TXN, request, timeout_s=self._max_block_s, code_of=code_of_additions
@@ -322,37 +324,16 @@ class Transactions:
             except (RequestTimedOut, NotReachable) as error:
                 self._fail(AbortableError(str(error), error.code))
                 return
+            self._opened = True
             self._to_add.difference_update(adding)
             self._added.update(adding)
             self._required_sender().wake()
 
-    def _additions(self, partitions: Iterable[TopicPartition]) -> AddPartitions:
-        topics = grouped(partitions, lambda each: each.topic)
-        return AddPartitions(
-            self._id,
-            ProducerId(self._identity.producer_id),
-            self._identity.epoch,
-            tuple(
-                TopicPartitions(topic, tuple(each.partition for each in rows))
-                for topic, rows in topics.items()
-            ),
-        )
-
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> None:
-        rows = sorted(offsets.items())
-        request = CommitTransactionOffsets(
-            self._id,
-            group.group_id,
-            ProducerId(self._identity.producer_id),
-            self._identity.epoch,
-            tuple(
-                OffsetToCommit(*partition, offset.offset, offset.leader_epoch, offset.metadata)
-                for partition, offset in rows
-            ),
-            Identity(group.member_id, group.instance_id, group.generation),
-            adds_offsets=self.adds_partitions,
+        request = offsets_to_commit(
+            self._id, self._identity, offsets, group, adds_offsets=self.adds_partitions
         )
         try:
             await self._group(group.group_id).call(

@@ -257,6 +257,29 @@ def test_refused_offsets(version: int, code: int, error: type[Exception]) -> Non
 
 
 @both
+@pytest.mark.parametrize("key", [ADD, ADD_OFFSETS])
+def test_an_abort_of_what_was_never_added_is_safe(version: int, key: int) -> None:
+    async def in_a_transaction(producer: Producer) -> None:
+        async with producer.transaction():
+            if key == ADD:
+                await producer.send("t", b"refused")
+            else:
+                await producer.send_offsets_to_transaction({T0: 5}, GROUP)
+
+    async def story(cluster: CoordinatedCluster, producer: Producer) -> None:
+        for _ in range(2):
+            refused = key if version == 0 else {ADD: PRODUCE, ADD_OFFSETS: OFFSETS}[key]
+            cluster.faults[refused] += [Refuse(ErrorCode.TRANSACTION_ABORTABLE)]
+            with pytest.raises(AbortableError):
+                await in_a_transaction(producer)
+            await write(producer, b"next")
+
+    cluster = run(version, story)
+    assert cluster.outcomes[-1]
+    assert cluster.logs[T0].values == [b"next", b"next"]
+
+
+@both
 def test_a_transaction_without_records_asks_the_coordinator_nothing(version: int) -> None:
     async def story(cluster: CoordinatedCluster, producer: Producer) -> None:
         producer.begin_transaction()

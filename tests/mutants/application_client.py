@@ -49,6 +49,17 @@ APPLICATION_CLIENT: Final = (
         (PRODUCER + "test_one_batch_at_a_time_until_the_leader_knows_the_producer",),
     ),
     Mutant(
+        "client-ends-what-never-began",
+        "with transactions V1 an abort says EndTxn only of what the coordinator opened",
+        STATES,
+        "        return self.adds_partitions or self._opened\n",
+        "        return True\n",
+        (
+            TRANSACTIONS + "test_an_abort_of_what_was_never_added_is_safe[24-v1]",
+            TRANSACTIONS + "test_an_abort_of_what_was_never_added_is_safe[25-v1]",
+        ),
+    ),
+    Mutant(
         "client-old-epoch-after-abort",
         "after an abort of transactions V1 the producer has a new epoch",
         STATES,
