@@ -247,7 +247,7 @@ class Transactions:
         await self._new_epoch()
 
     def _has_to_end(self) -> bool:
-        """Whether an abort is to say EndTxn; else InitProducerId, which is never refused, aborts what may be open."""
+        """Whether an abort is to say EndTxn; else InitProducerId alone aborts what may be open."""
         if self._phase is Phase.RENEWING or isinstance(self._error, TransactionTimedOut):
             return False
         return self.adds_partitions or self._opened
