@@ -40,7 +40,9 @@ CALL_TIMEOUT_S: Final = 2.0
 
 QUESTIONS_MAX: Final = 10_000  # waiting for a round; one more is refused, and retried
 TRANSACTIONS_MAX: Final = 500  # in one round: its answer depends on one entry of the log
-ADD_RETRY_S: Final = 0.005
+ADD_RETRY_S: Final = (0.001, 0.02)
+"""Pauses between tries: the first, and the longest, for a transaction that a wedged partition holds up."""
+ADD_RETRY_SHARE: Final = 0.25  # a try waits for this share of the time since the first one
 ADD_RETRY_S_MAX: Final = 1.0
 """Kafka's is 0.1 (add.partitions.to.txn.retry.backoff.max.ms); then clients wait 0.1 s, and send it again."""
 Reply: TypeAlias = Callable[[ErrorCode], None]
@@ -195,7 +197,9 @@ class Verifier:
                 each.reply(code)
         for transactional_id in dict.fromkeys(each.producer.transactional_id for each in questions):
             if transactional_id in again:
-                loop.call_later(ADD_RETRY_S, self._release, transactional_id, again[transactional_id])
+                held_back = again[transactional_id]
+                waited_s = loop.time() - (held_back[0].until_s - ADD_RETRY_S_MAX)
+                loop.call_later(_pause_s(waited_s), self._release, transactional_id, held_back)
             else:
                 self._release(transactional_id, [])
 
@@ -205,6 +209,12 @@ class Verifier:
         self._questions.extend((*again, *behind))
         if self._questions:
             self._wake.set()
+
+
+def _pause_s(waited_s: float) -> float:
+    """How long after an answer of 51 to ask again, if the first answer is ``waited_s`` old."""
+    shortest_s, longest_s = ADD_RETRY_S
+    return min(max(waited_s * ADD_RETRY_SHARE, shortest_s), longest_s)
 
 
 def _request(questions: list[_Question]) -> AddPartitionsToTxn:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker.controller_clients import COORDINATORS
-from fencepost.broker.verification import Producer, Verifier
+from fencepost.broker.verification import Producer, Verifier, _pause_s
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.add_partitions import AddPartitionsAnswer, AddPartitionsToTxnAnswer
 from fencepost.records.transaction_log import TopicPartitions
@@ -96,6 +96,15 @@ def test_an_addition_is_asked_again_while_the_last_transaction_ends_and_keeps_it
             assert not any(part.verify_only for each in asked for part in each.transactions)
 
     play(story)
+
+
+def test_an_addition_that_waits_for_long_is_asked_about_rarely() -> None:
+    asked, now_s = 0, 0.0
+    while now_s < 1.0:
+        now_s += _pause_s(now_s)
+        asked += 1
+    assert _pause_s(0.0) == 0.001  # most transactions end within a few milliseconds
+    assert asked < 70
 
 
 def test_markers_that_come_during_a_flush_share_the_next(
