@@ -21,6 +21,7 @@ from fencepost.client import (
     UnknownTopic,
 )
 from fencepost.wire.requests import ErrorCode
+from tests import skipping_loop
 from tests.client.partition_model import records_of
 from tests.client.scripted import Fault, Lost, Refuse, ScriptedCluster, Silent
 from tests.ports import free_port
@@ -34,7 +35,7 @@ def run(cluster: ScriptedCluster, story: Story) -> None:
         async with cluster.serving() as bootstrap, asyncio.timeout(20):
             await story(cluster, bootstrap)
 
-    asyncio.run(play())
+    skipping_loop.run(play())
 
 
 def test_records_are_written_in_order_and_their_futures_have_the_place() -> None:
@@ -287,7 +288,7 @@ def test_no_broker_is_said_to_be_reachable_in_time() -> None:
         with pytest.raises(NotReachable):
             await Producer(f"127.0.0.1:{free_port()}", max_block_ms=100).start()
 
-    asyncio.run(play())
+    skipping_loop.run(play())
 
 
 def test_closing_writes_what_waits_and_ends_what_comes_later() -> None:

@@ -18,6 +18,7 @@ from fencepost.client import (
     TransactionTimedOut,
 )
 from fencepost.wire.requests import ErrorCode
+from tests import skipping_loop
 from tests.client.coordinator_model import CoordinatedCluster
 from tests.client.scripted import Fault, Lost, Refuse
 
@@ -36,7 +37,7 @@ def run(version: int, story: Story, **settings: Any) -> CoordinatedCluster:
             async with Producer(bootstrap, transactional_id="x", **options) as producer:
                 await story(cluster, producer)
 
-    asyncio.run(play())
+    skipping_loop.run(play())
     return cluster
 
 
