@@ -69,6 +69,8 @@ def read_topic(bootstrap: str, topic: str, isolation: str, *, timeout_s: float) 
     ends = _ends(bootstrap, topic)
     consumer = Consumer(consumer_settings(bootstrap, isolation))
     try:
+        # Assigned before it knows the leaders, the library asks again half a second later.
+        partitions_of(consumer, topic)
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in ends])
         deadline = time.monotonic() + timeout_s
         while ends:

@@ -2,7 +2,7 @@
 
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
-from tests.broker.fake_controller import FakeController, play
+from tests.broker.fake_controller import FakeController, play_at_once
 from tests.broker.whole_broker import stage
 
 HEARTBEATS = 20
@@ -19,7 +19,7 @@ def test_a_mute_for_producer_ids_holds_up_no_heartbeat() -> None:
             (heartbeats,) = peers(controller, BROKER_HEARTBEAT.key)  # another one: it timed out meanwhile
             assert heartbeats not in peers(controller, ALLOCATE_PRODUCER_IDS.key)
 
-    play(story)
+    play_at_once(story)
 
 
 def peers(controller: FakeController, key: int) -> set[str]:

@@ -30,7 +30,14 @@ from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
-from tests.broker.fake_controller import CLUSTER_ID, SILENCE, TIMEOUT_S, FakeController, captured_log, play
+from tests.broker.fake_controller import (
+    CLUSTER_ID,
+    SILENCE,
+    TIMEOUT_S,
+    FakeController,
+    captured_log,
+    play_at_once,
+)
 
 REQUEST = RegisterBroker(
     broker_id=BrokerId(3),
@@ -49,7 +56,9 @@ class Stage:
 
     def __init__(self, controller: FakeController, *, heartbeat_interval_ms: int) -> None:
         self.controller = controller
-        self.client = ControllerClient([controller.address], rng=Random(1), attempt_timeout_s=0.2)
+        self.client = ControllerClient(
+            [controller.address], rng=Random(1), clock=asyncio.get_running_loop().time, attempt_timeout_s=0.2
+        )
         self.log, self.logged = captured_log()
         self.beats = 0
         self.registration = Registration(
@@ -100,7 +109,7 @@ def test_a_broker_registers_then_sends_heartbeats_and_is_unfenced() -> None:
             assert heartbeat.current_metadata_offset >= epoch, "it has seen its own registration"
             assert on.beats >= 2
 
-    play(story)
+    play_at_once(story)
 
 
 def test_a_fenced_broker_asks_again_soon_whatever_the_heartbeat_interval() -> None:
@@ -111,7 +120,7 @@ def test_a_fenced_broker_asks_again_soon_whatever_the_heartbeat_interval() -> No
             await on.registration.unfenced()
             assert len(controller.asked[63]) == 3
 
-    play(story)
+    play_at_once(story)
 
 
 RETRIED = [
@@ -135,7 +144,7 @@ def test_a_refused_registration_is_tried_again(refusal: object) -> None:
             assert await on.registration.registered() == 5
             assert controller.asked[62] == [REQUEST] * 3, "the same incarnation each time"
 
-    play(story)
+    play_at_once(story)
 
 
 @pytest.mark.parametrize("refusal", RETRIED)
@@ -148,7 +157,7 @@ def test_a_refused_heartbeat_is_tried_again_and_the_registration_kept(refusal: o
             assert len(controller.asked[62]) == 1
             assert on.registration.epoch == 5
 
-    play(story)
+    play_at_once(story)
 
 
 def test_a_reason_is_logged_once_however_often_it_comes() -> None:
@@ -164,7 +173,7 @@ def test_a_reason_is_logged_once_however_often_it_comes() -> None:
                 "broker_registered",
             ]
 
-    play(story)
+    play_at_once(story)
 
 
 def test_a_stale_heartbeat_makes_the_broker_register_again_with_its_last_epoch() -> None:
@@ -181,7 +190,7 @@ def test_a_stale_heartbeat_makes_the_broker_register_again_with_its_last_epoch()
             await on.registration.unfenced()
             assert "registration_lost" in on.events()
 
-    play(story)
+    play_at_once(story)
 
 
 def test_whoever_learns_of_a_stale_epoch_wakes_a_sleeping_registration() -> None:
@@ -195,7 +204,7 @@ def test_whoever_learns_of_a_stale_epoch_wakes_a_sleeping_registration() -> None
             on.registration.went_stale(BrokerEpoch(5))  # a late answer to the old epoch
             assert on.registration.epoch == 6
 
-    play(story)
+    play_at_once(story)
 
 
 def test_a_controller_that_restarts_is_found_again() -> None:
@@ -209,7 +218,7 @@ def test_a_controller_that_restarts_is_found_again() -> None:
             await controller.count(BROKER_HEARTBEAT, heard + 3)
             assert on.registration.epoch == 5
 
-    play(story)
+    play_at_once(story)
 
 
 FATAL = [
@@ -233,7 +242,7 @@ def test_an_authorization_refusal_ends_the_broker_and_says_what_to_configure(
             said = ("User:broker-3", "CLUSTER_ACTION", "authorizer.acls.file", "super.users")
             assert [word for word in (attempt, *said) if word not in reason.message] == []
 
-    play(story)
+    play_at_once(story)
 
 
 def test_a_broker_of_another_cluster_ends_with_code_1() -> None:
@@ -247,7 +256,7 @@ def test_a_broker_of_another_cluster_ends_with_code_1() -> None:
             assert CLUSTER_ID in refusal.value.reason.message
             assert "log.dirs" in refusal.value.reason.message
 
-    play(story)
+    play_at_once(story)
 
 
 def test_leaving_asks_to_be_let_go_until_the_controller_agrees() -> None:
@@ -260,7 +269,7 @@ def test_leaving_asks_to_be_let_go_until_the_controller_agrees() -> None:
             assert await on.registration.leave(TIMEOUT_S)
             assert [beat.want_shut_down for beat in controller.asked[63][-2:]] == [True, True]
 
-    play(story)
+    play_at_once(story)
 
 
 def test_leaving_is_over_when_the_registration_is_gone_or_never_was() -> None:
@@ -275,7 +284,7 @@ def test_leaving_is_over_when_the_registration_is_gone_or_never_was() -> None:
             assert await on.registration.leave(TIMEOUT_S)
             assert len(controller.asked[63]) == heard
 
-    play(story)
+    play_at_once(story)
 
 
 def test_leaving_gives_up_in_time_when_nobody_answers() -> None:
@@ -287,7 +296,7 @@ def test_leaving_gives_up_in_time_when_nobody_answers() -> None:
             controller.script(BROKER_HEARTBEAT, *[SILENCE] * 1000)
             assert not await on.registration.leave(0.05)
 
-    play(story)
+    play_at_once(story)
 
 
 def test_pauses_double_up_to_the_bound_with_full_jitter_and_start_over_after_a_success() -> None:

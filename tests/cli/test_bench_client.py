@@ -3,7 +3,6 @@
 import asyncio
 import random
 import struct
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import pairwise
@@ -16,6 +15,7 @@ from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.records.types import BrokerEpoch, BrokerId
 from fencepost.wire.frame import parse_request_header, response_frame
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from tests import skipping_loop
 
 ASKER = AllocateProducerIds(BrokerId(1_000_000_007), BrokerEpoch(42))
 PATIENCE_S = 20.0
@@ -29,6 +29,23 @@ Play = Callable[[int, int], bytes | None]
 def answer(correlation_id: int, code: int = 0, start: int = 0, length: int = 10) -> bytes:
     body = BODY.pack(0, code, start if code == 0 else 0, length if code == 0 else 0, 0)
     return response_frame(correlation_id, body, tagged=True)
+
+
+class LoopTime:
+    """What the client asks for the time: the clock of its loop."""
+
+    @staticmethod
+    def monotonic() -> float:
+        return asyncio.get_running_loop().time()
+
+    @staticmethod
+    def monotonic_ns() -> int:
+        return int(LoopTime.monotonic() * 1e9)
+
+
+@pytest.fixture(autouse=True)
+def loop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_client, "time", LoopTime)
 
 
 class Controller:
@@ -88,15 +105,15 @@ def run(
             client = Client(course, 5, ASKER)
             client.start(1)
             while not until(course) and course.failure is None:
-                client.expire(time.monotonic_ns())
-                await asyncio.sleep(0.001)
+                client.expire(LoopTime.monotonic_ns())
+                await asyncio.sleep(0.005)
             course.stopping = True
             while not client.idle and course.failure is None:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.005)
             client.close()
             return course
 
-    return asyncio.run(play())
+    return skipping_loop.run(play())
 
 
 def outcomes(course: Course) -> Iterator[tuple[int, str]]:

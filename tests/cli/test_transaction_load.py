@@ -1,5 +1,7 @@
 """The load of ``bench transactions`` against librdkafka's mock cluster, and what its read-back notices."""
 
+from typing import Final
+
 import pytest
 from confluent_kafka import KafkaException, Producer
 
@@ -9,6 +11,7 @@ from fencepost.bench.transactions import lines
 from fencepost.client import read_back
 from fencepost.client.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, read_topic
 from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
+from tests.together import Together
 
 
 @pytest.fixture
@@ -34,28 +37,26 @@ def test_an_aborted_record_that_is_seen_is_a_fault(bootstrap: str) -> None:
     assert "expected None" in loaded.fault
 
 
-@pytest.mark.parametrize(
-    ("committed", "fault"),
-    [
-        pytest.param([0, 1], "", id="all-there"),
-        pytest.param([0, 1, 2], "producer 0: never saw (transaction, record) (2, 0)", id="lost"),
-        pytest.param([0], "producer 0: saw (transaction, record) (1, 0), expected None", id="too-much"),
-        pytest.param(
-            [1, 0], "producer 0: saw (transaction, record) (0, 0), expected (1, 0)", id="out-of-order"
-        ),
-    ],
-)
-def test_the_read_back_is_held_against_what_was_committed(
-    bootstrap: str, committed: list[int], fault: str, request: pytest.FixtureRequest
-) -> None:
-    topic = f"held-{request.node.callspec.id}"
-    asked = load(bootstrap, topic, producers=1, messages=2, hides_aborted=True)
-    producer = TransactionalProducer(bootstrap, topic)
+READ_BACK: Final = {  # what producer 0 has committed -> what is wrong with the two transactions that are seen
+    "all-there": ([0, 1], ""),
+    "lost": ([0, 1, 2], "producer 0: never saw (transaction, record) (2, 0)"),
+    "too-much": ([0], "producer 0: saw (transaction, record) (1, 0), expected None"),
+    "out-of-order": ([1, 0], "producer 0: saw (transaction, record) (0, 0), expected (1, 0)"),
+}
+
+
+def test_the_read_back_is_held_against_what_was_committed(bootstrap: str) -> None:
+    asked = load(bootstrap, "held", producers=1, messages=2, hides_aborted=True)
+    producer = TransactionalProducer(bootstrap, "held")
     for number in range(2):
         values = [transaction_load._VALUE.pack(0, number, each) for each in range(2)]
-        assert producer.write([Record(topic, value, 0) for value in values]) is Outcome.COMMITTED
-    assert transaction_load._difference(asked, [committed]).startswith(fault)
-    assert fault or not transaction_load._difference(asked, [committed])
+        assert producer.write([Record("held", value, 0) for value in values]) is Outcome.COMMITTED
+    with Together() as cases:
+        for name, (committed, fault) in READ_BACK.items():
+            with cases.case(name):
+                found = transaction_load._difference(asked, [committed])
+                assert found.startswith(fault)
+                assert bool(fault) == bool(found)
 
 
 def test_a_topic_is_read_to_its_end(bootstrap: str) -> None:

@@ -40,6 +40,7 @@ from fencepost.wire.k60_describe_cluster import (
 )
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.listener import Listener
+from tests import skipping_loop
 from tests.wire.stage import ASK, Blocks, listening
 
 
@@ -103,6 +104,12 @@ class Quorum:
         self.leader_id = self.told = node_id
 
 
+def client_of(known: list[Address], seed: int = 1, **options: Any) -> ControllerClient:
+    """A client with the loop's clock."""
+    clock = asyncio.get_running_loop().time
+    return ControllerClient(known, rng=random.Random(seed), clock=clock, **options)
+
+
 @asynccontextmanager
 async def quorum(
     serves: str = "cluster quorum", **options: Any
@@ -115,7 +122,7 @@ async def quorum(
             node.listener, _ = await context.__aenter__()
             them.addresses[node.node_id] = ("127.0.0.1", node.listener.port)
         known = [them.addresses[1], them.addresses[3]] if serves else list(them.addresses.values())
-        client = ControllerClient(known, rng=random.Random(1), **options)
+        client = client_of(known, **options)
         yield them, client
         await client.close()
     finally:
@@ -137,7 +144,7 @@ def test_the_leader_is_found_and_found_again(serves: str) -> None:
                         await asyncio.sleep(0.001)
             assert [len(node.blocks.asked) for node in them.nodes.values()] == [0, 2, 1]
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_a_leader_that_dies_is_replaced() -> None:
@@ -155,7 +162,7 @@ def test_a_leader_that_dies_is_replaced() -> None:
             await asyncio.gather(*calls)
             assert len(them.nodes[3].blocks.asked) == 8
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_a_leader_that_falls_silent_is_left() -> None:
@@ -167,7 +174,7 @@ def test_a_leader_that_falls_silent_is_left() -> None:
             await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
             assert len(them.nodes[1].blocks.asked) == 1
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_calls_share_one_connection() -> None:
@@ -178,7 +185,7 @@ def test_calls_share_one_connection() -> None:
             assert leader is not None
             assert len(leader._connections) == 1
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 @pytest.mark.parametrize("where", ["refusal", "refuses_to_tell"])
@@ -190,7 +197,7 @@ def test_a_refused_principal_is_told_at_once(where: str) -> None:
             with pytest.raises(ClusterAuthorizationFailed):
                 await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=20)
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_without_a_leader_the_call_was_not_done() -> None:
@@ -199,11 +206,11 @@ def test_without_a_leader_the_call_was_not_done() -> None:
             them.lead(-1)
             with pytest.raises((NotController, NotConnected)):
                 await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.2)
-        alone = ControllerClient([("127.0.0.1", 1)], rng=random.Random(1))
+        alone = client_of([("127.0.0.1", 1)])
         with pytest.raises(NotConnected):
             await alone.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.1)
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_an_attempt_that_may_have_been_done_is_never_forgotten() -> None:
@@ -217,7 +224,7 @@ def test_an_attempt_that_may_have_been_done_is_never_forgotten() -> None:
             with pytest.raises(RequestTimeout):  # though the last word was that no node leads
                 await call
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 LONG_ENOUGH_S = 1.0  # for a first attempt to be refused, on a machine that does much else
@@ -227,7 +234,7 @@ def test_what_first_stood_in_the_way_is_what_the_caller_hears() -> None:
     """Not that time ran out, and never that a negative time did."""
 
     async def call(seed: int, timeout_s: float) -> None:
-        alone = ControllerClient([("127.0.0.1", 1)], rng=random.Random(seed))
+        alone = client_of([("127.0.0.1", 1)], seed)
         with pytest.raises(NotConnected) as caught:
             await alone.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=timeout_s)
         assert " -" not in str(caught.value)
@@ -239,14 +246,14 @@ def test_what_first_stood_in_the_way_is_what_the_caller_hears() -> None:
         for timeout_s in (-1.0, 0.0, 0.001, 0.02, LONG_ENOUGH_S):
             await asyncio.gather(*(call(seed, timeout_s) for seed in range(20)))
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 def test_a_search_that_is_cut_off_says_what_its_first_address_said() -> None:
     """One node is gone, another one accepts and says nothing: the first is why, whatever the order."""
 
     async def call(seed: int, silent: tuple[str, int]) -> None:
-        client = ControllerClient([("127.0.0.1", 1), silent], rng=random.Random(seed))
+        client = client_of([("127.0.0.1", 1), silent], seed)
         calls = [client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=0.1) for _ in range(3)]
         for failure in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(failure, NotConnected)
@@ -257,7 +264,7 @@ def test_a_search_that_is_cut_off_says_what_its_first_address_said() -> None:
         async with foreign_silence() as silent:
             await asyncio.gather(*(call(seed, silent) for seed in range(8)))
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 class Clock:
@@ -282,7 +289,7 @@ def test_attempts_are_apart_by_a_pause_that_doubles(monkeypatch: pytest.MonkeyPa
         with pytest.raises(NotConnected, match=r"no connection to 127\.0\.0\.1:1"):
             await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
 
-    asyncio.run(story())
+    skipping_loop.run(story())
     assert sum(clock.pauses_s) == pytest.approx(10)
     for number, pause_s in enumerate(clock.pauses_s[:-1]):
         most_s = min(BACKOFF_S_MIN * 2**number, BACKOFF_S_MAX)
@@ -298,7 +305,7 @@ def test_nothing_is_sent_when_the_time_is_over() -> None:
                 await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=-0.5)
             assert len(them.nodes[2].blocks.asked) == 1
 
-    asyncio.run(story())
+    skipping_loop.run(story())
 
 
 @asynccontextmanager
@@ -329,4 +336,4 @@ def test_a_closed_client_calls_no_more() -> None:
             with pytest.raises(NotConnected):
                 await client.call(ALLOCATE_PRODUCER_IDS, ASK, timeout_s=10)
 
-    asyncio.run(story())
+    skipping_loop.run(story())
