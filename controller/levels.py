@@ -24,7 +24,7 @@ from fencepost.controller.features import (
     TRANSACTION_VERSION_MAX,
 )
 from fencepost.controller.view import View
-from fencepost.records.levels import GROUP_LOG, TRANSACTIONS_V2, TWO_PHASE_COMMIT
+from fencepost.records.levels import GROUP_AWARE_INIT, GROUP_LOG, TRANSACTIONS_V2, TWO_PHASE_COMMIT
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import NodeId
 
@@ -89,6 +89,21 @@ def require_two_phase(view: View) -> None:
         raise UnsupportedVersion(
             f"two-phase commit needs log level {TWO_PHASE_COMMIT}, the cluster has {level}: upgrade every "
             f"node, then run `fencepost features upgrade --log-level {TWO_PHASE_COMMIT}`"
+        )
+
+
+def knows_group_aware_init(view: View) -> bool:
+    """What a group-aware InitProducerId needs may be written."""
+    return in_force(view) >= GROUP_AWARE_INIT
+
+
+def require_group_aware_init(view: View) -> None:
+    """Raises UnsupportedVersion while a voter may be there that keeps no assignments of groups."""
+    level = in_force(view)
+    if level < GROUP_AWARE_INIT:
+        raise UnsupportedVersion(
+            f"group-aware InitProducerId needs log level {GROUP_AWARE_INIT}, the cluster has {level}: "
+            f"upgrade every node, then run `fencepost features upgrade --log-level {GROUP_AWARE_INIT}`"
         )
 
 

@@ -10,13 +10,15 @@ level from which on it is written; what was written below it is read for ever.
   3   the feature ``transaction.version`` may be above 0: any leader serves clients of transactions V2.
   4   two-phase commit (KIP-939): a transaction may have no timeout, and may be kept by another instance than
       the one that began it: the row then has that one's pair beside the transaction's.
+  5   group-aware InitProducerId (KIP-447): a transactional id has assignments of groups, and the first offset
+      that a transaction commits names its transactional id.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 4
+LEVEL_MAX: Final = 5
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -30,6 +32,9 @@ TRANSACTIONS_V2: Final = 3
 
 TWO_PHASE_COMMIT: Final = 4
 """From this level on every voter decides by the client's pair where it is not the transaction's (KIP-939)."""
+
+GROUP_AWARE_INIT: Final = 5
+"""From this level on every voter keeps what a group-aware InitProducerId was given (KIP-447)."""
 
 
 class LevelTooHigh(Exception):

@@ -5,8 +5,8 @@ Value    i16 version 4: offset i64 | leader epoch i32 | metadata, compact | comm
          Versions 0 to 3, which are not flexible, are read. Null is a tombstone.
 Tags     0 is Kafka's topic id (4.1, KAFKA-19141). From 1000 on they are ours, Kafka's readers skip them: the
          producer that committed, in which generation of the group, whether it presented that generation and
-         as which member, and when the offset expires if the client said so (Kafka writes version 1 for that,
-         which has no tags).
+         as which member, when the offset expires if the client said so (Kafka writes version 1 for that,
+         which has no tags), and, in the first record of a transaction, its transactional id.
 Producer a record of a transaction lies in a batch of its producer; here those are fields of the record.
 Source   Kafka OffsetCommitKey.json, OffsetCommitValue.json.
 """
@@ -42,6 +42,7 @@ _GENERATION: Final = 1001
 _IDENTIFIED: Final = 1002
 _EXPIRES: Final = 1003
 _MEMBER: Final = 1004
+_TRANSACTIONAL_ID: Final = 1005
 
 
 class OffsetCommitRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +54,7 @@ class OffsetCommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``generation``       that the producer presented, else of the group; -1: the group had no members.
     ``is_identified``    the producer presented that generation. ``member_id``: as which member; read by the
                          audit, never by decisions. A plain commit has none of these.
+    ``transactional_id`` of the producer, in the first record that its transaction has here; else "".
     ``committed_ms``     the coordinator's clock. ``expires_ms``: -1 where the group's retention counts.
     """
 
@@ -71,6 +73,7 @@ class OffsetCommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = -1
     is_identified: bool = False
     member_id: str = ""
+    transactional_id: str = ""
     producer_id: ProducerId = NO_PRODUCER
     producer_epoch: int = -1
 
@@ -176,9 +179,15 @@ def _value(record: OffsetCommitRecord) -> bytes:
     if record.expires_ms != -1:
         tags.append(_tagged(_EXPIRES, _I64.pack(record.expires_ms)))
     if record.member_id:
-        member = record.member_id.encode()
-        tags.append(_tagged(_MEMBER, unsigned(len(member) + 1) + member))
+        tags.append(_tagged(_MEMBER, _compact(record.member_id)))
+    if record.transactional_id:
+        tags.append(_tagged(_TRANSACTIONAL_ID, _compact(record.transactional_id)))
     return b"".join((*parts, unsigned(len(tags)), *tags))
+
+
+def _compact(text: str) -> bytes:
+    encoded = text.encode()
+    return unsigned(len(encoded) + 1) + encoded
 
 
 def _tagged(tag: int, content: bytes) -> bytes:
@@ -223,13 +232,22 @@ def _read_value(
         committer=NO_PRODUCER if committer is None else ProducerId(_I64.unpack(committer)[0]),
         generation=-1 if generation is None else _I32.unpack(generation)[0],
         is_identified=tags.get(_IDENTIFIED, b"\0") != b"\0",
-        member_id=_read_member(tags.get(_MEMBER)),
+        member_id=_read_text(tags.get(_MEMBER)),
+        transactional_id=_read_text(tags.get(_TRANSACTIONAL_ID)),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
 
 
-_SIZES: Final = {_TOPIC_ID: 16, _COMMITTER: 8, _GENERATION: 4, _IDENTIFIED: 1, _EXPIRES: 8, _MEMBER: None}
+_SIZES: Final = {
+    _TOPIC_ID: 16,
+    _COMMITTER: 8,
+    _GENERATION: 4,
+    _IDENTIFIED: 1,
+    _EXPIRES: 8,
+    _MEMBER: None,
+    _TRANSACTIONAL_ID: None,
+}
 """Bytes of each tagged field that is known; None: any number."""
 
 
@@ -241,13 +259,14 @@ def _read_compact(value: bytes, at: int) -> tuple[str, int]:
     return value[start:end].decode(), end
 
 
-def _read_member(content: bytes | None) -> str:
+def _read_text(content: bytes | None) -> str:
+    """The one string of a tagged field; "" where there is none."""
     if content is None:
         return ""
-    member_id, end = _read_compact(content, 0)
+    text, end = _read_compact(content, 0)
     if end != len(content):
-        raise CorruptData(f"{len(content) - end} bytes after a member id")
-    return member_id
+        raise CorruptData(f"{len(content) - end} bytes after a tagged string")
+    return text
 
 
 def _read_tags(value: bytes, at: int) -> tuple[dict[int, bytes], int]:

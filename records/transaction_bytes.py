@@ -45,8 +45,8 @@ def write_value(value: Any) -> bytes | None:
 
     ``value``   has the fields of ``TransactionValue``.
     """
-    if value.next_timeout_ms != NO_TIMEOUT:
-        return None  # of a transaction that was kept: once in its life
+    if value.next_timeout_ms != NO_TIMEOUT or value.assignments is not None:
+        return None  # of an InitProducerId that keeps, or is of a group: no step of every transaction
     try:
         return _write(value)
     except (struct.error, UnicodeEncodeError):

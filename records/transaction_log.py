@@ -4,8 +4,9 @@ Key      i16 version 0, then the transactional id as an i16 length and UTF-8 (Tr
 Value    i16 version 1, then a flexible message (TransactionLogValue v1), or null: a tombstone.
 Tags     0-3 are Kafka's. 3 is NextProducerEpoch: the proposal's own number for it, 2, is
          ClientTransactionVersion in what shipped. From 1000 on they are ours, Kafka's readers skip them:
-         what lets a retry and a producer that timed out go on after a failover, which Kafka forgets.
-Source   Kafka TransactionLogKey.json, TransactionLogValue.json; KIP-360, KIP-588, KIP-939;
+         what lets a retry and a producer that timed out go on after a failover, which Kafka forgets; and the
+         generation and partitions of each group that a group-aware InitProducerId was given (KIP-447).
+Source   Kafka TransactionLogKey.json, TransactionLogValue.json; KIP-360, KIP-447, KIP-588, KIP-939;
          docs/kafka-notes.md B10.
 """
 
@@ -25,6 +26,7 @@ from fencepost.records.transaction_parts import (
     FENCED_BY_CHARACTERS_MAX,
     NO_TIMEOUT,
     Fence,
+    GroupAssignment,
     TopicPartitions,
 )
 from fencepost.records.types import Log, ProducerId
@@ -36,6 +38,7 @@ __all__ = [
     "NO_PRODUCER_ID",
     "NO_TIMEOUT",
     "Fence",
+    "GroupAssignment",
     "TopicPartitions",
     "TransactionForgotten",
     "TransactionStateRecord",
@@ -83,6 +86,7 @@ class TransactionValue:
     fences: tuple[Fence, ...] = field(default=(), metadata={"tag": 1003})
     timed_out: bool = field(default=False, metadata={**BOOL, "tag": 1004})
     next_timeout_ms: int = field(default=NO_TIMEOUT, metadata={**INT32, "tag": 1005})
+    assignments: tuple[GroupAssignment, ...] | None = field(default=None, metadata={"tag": 1006})
 
 
 class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +117,7 @@ class TransactionStateRecord(msgspec.Struct, frozen=True, kw_only=True):
     fences: tuple[Fence, ...] = ()  # the newest last, at most FENCES_MAX
     timed_out: bool = False  # the last bump was a timeout's: last_producer_epoch may ask for the new one
     next_timeout_ms: int = NO_TIMEOUT  # of the transactions after one that was kept, if it has another
+    assignments: tuple[GroupAssignment, ...] | None = None  # by group; None: as before; (): none any more
 
 
 @dataclass(frozen=True, slots=True)

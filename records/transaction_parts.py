@@ -1,6 +1,7 @@
-"""What a transaction record is made of: the partitions it holds, and who lost its epoch when.
+"""What a transaction record is made of: partitions, assignments of groups, and who lost its epoch when.
 
-Source   Kafka TransactionLogValue.json (PartitionsSchema); the fence history is this project's own.
+Source   Kafka TransactionLogValue.json (PartitionsSchema); KIP-447 for the assignment of a group. The fence
+         history is this project's own.
 """
 
 from dataclasses import dataclass, field
@@ -41,3 +42,16 @@ class Fence:
     producer_id: ProducerId = field(metadata=INT64)
     epoch: int = field(metadata=INT16)  # the one that was lost
     by: str = field(default="", metadata=STRING)  # client id, of at most FENCED_BY_CHARACTERS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAssignment:
+    """Partitions that a group's generation assigned to the member whose producer a transactional id is."""
+
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(1)
+    __flexible__: ClassVar[bool] = True
+
+    group_id: str = field(metadata=STRING)
+    generation: int = field(metadata=INT32)
+    partitions: tuple[TopicPartitions, ...]

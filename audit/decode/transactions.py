@@ -31,7 +31,7 @@ STATES: Final = (
 )  # fmt: skip
 """A state's name by its number, as DescribeTransactions spells it."""
 
-CAUSES: Final = ("a new instance", "its timeout", "its own InitProducerId")
+CAUSES: Final = ("a new instance", "its timeout", "its own InitProducerId", "another member of its group")
 """What took an epoch away, by the number in fencepost's records."""
 
 PARTITIONS_MAX: Final = 1_000_000  # of one transaction, of a value v0: more than a cluster has

@@ -143,7 +143,11 @@ BY_TOPIC: Final[Table[tuple[UUID, str, int], str]] = Table(
     "offsets_by_topic", str, _encode_by_topic_key, _decode_by_topic_key, log=Log.CONSUMER_OFFSETS
 )
 """Committed offsets by topic id, group and partition; the value is the topic's name."""
-OFFSET_TABLES: Final = (OFFSETS, PENDING, OPEN, WAITING, COUNTS, TIMES, EXPIRIES, BY_TOPIC)
+PRODUCERS: Final[Table[int, str]] = Table(
+    "offsets_producers", str, encode_int_key, decode_int_key, log=Log.CONSUMER_OFFSETS
+)
+"""The transactional id of each producer in OPEN, if its records name it (log level 5)."""
+OFFSET_TABLES: Final = (OFFSETS, PENDING, OPEN, WAITING, COUNTS, TIMES, EXPIRIES, BY_TOPIC, PRODUCERS)
 
 _NO_COUNTS: Final = OffsetCounts()
 _NOTHING_OPEN: Final = OpenOffsets()
@@ -201,6 +205,8 @@ def replay(view: MutableView, record: OffsetCommitRecord, at: Offset) -> None:
         _commit(view, key, view.get(OFFSETS, key), row)
     else:
         _add_pending(view, record.producer_id, key, row)
+        if record.transactional_id:
+            view.put(PRODUCERS, record.producer_id, record.transactional_id)
 
 
 def replay_forgotten(view: MutableView, record: OffsetForgotten, at: Offset) -> None:
@@ -237,6 +243,8 @@ def replay_end(view: MutableView, marker: EndMarker, at: Offset) -> None:
     for group_id in ended.group_ids:
         _count(view, group_id, transactions=-1)
     view.delete(OPEN, marker.producer_id)
+    if view.get(PRODUCERS, marker.producer_id) is not None:
+        view.delete(PRODUCERS, marker.producer_id)
 
 
 def _commit(view: MutableView, key: OffsetKey, before: KeptOffset | None, row: KeptOffset) -> None:

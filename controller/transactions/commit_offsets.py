@@ -35,7 +35,14 @@ from fencepost.controller.groups.offset_messages import (
     CommitTransactionOffsets,
     PartitionCodes,
 )
-from fencepost.controller.groups.offset_tables import OFFSETS, PENDING, WAITING, KeptOffset, OffsetKey
+from fencepost.controller.groups.offset_tables import (
+    OFFSETS,
+    PENDING,
+    PRODUCERS,
+    WAITING,
+    KeptOffset,
+    OffsetKey,
+)
 from fencepost.controller.groups.offsets import (
     OffsetRules,
     answered,
@@ -109,6 +116,8 @@ def decide_commit_in_transaction(
         for record in offset_records(request.group_id, known, refusals, rules, now_ms=now_ms)
     ]
     _require_room(view, request, records)
+    if records and levels.knows_group_aware_init(view) and view.get(PRODUCERS, request.producer_id) is None:
+        records[0] = msgspec.structs.replace(records[0], transactional_id=request.transactional_id)
     return Decision((*adding, *records) if records else (), answered(request.offsets, refusals))
 
 

@@ -16,6 +16,7 @@ WRITTEN_FROM_LEVEL = {
     2: set[int](),
     3: set[int](),
     4: set[int](),
+    5: set[int](),
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

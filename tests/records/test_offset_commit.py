@@ -53,6 +53,11 @@ WRITTEN = [
         "| ec07 04 04 6ec3a9",
         id="our-tags-from-1000-up",
     ),
+    pytest.param(
+        msgspec.structs.replace(PLAIN, transactional_id="né"),
+        f"0004 | 000000000000002a | ffffffff | 01 | {TIME} | 01 | ed07 04 04 6ec3a9",
+        id="the-first-of-a-transaction",
+    ),
     pytest.param(OffsetForgotten("bill", "orders", 7), None, id="tombstone"),
 ]
 READ = [
@@ -169,6 +174,7 @@ class SecondValue:
     is_identified: bool = field(default=False, metadata={**BOOL, "tag": 1002})
     member_id: str = field(default="", metadata={**STRING, "tag": 1004})
     expires_ms: int = field(default=-1, metadata={**INT64, "tag": 1003})
+    transactional_id: str = field(default="", metadata={**STRING, "tag": 1005})
 
 
 records = st.builds(
@@ -186,6 +192,7 @@ records = st.builds(
     generation=int32,
     is_identified=st.booleans(),
     member_id=text,
+    transactional_id=text,
     producer_id=int64,
     producer_epoch=int16,
 )
@@ -196,7 +203,7 @@ def test_a_second_codec_agrees(record: OffsetCommitRecord) -> None:
     key, value = encode_offset(record)
     assert value is not None
     names = ("offset", "leader_epoch", "metadata", "committed_ms", "committer", "generation", "is_identified")
-    fields = {name: getattr(record, name) for name in (*names, "expires_ms", "member_id")}
+    fields = {name: getattr(record, name) for name in (*names, "expires_ms", "member_id", "transactional_id")}
     second = SecondValue(**fields, topic_id=record.topic_id if record.topic_id.int else None)
     assert value == struct.pack(">h", 4) + write_message(second)
     assert read_message(SecondValue, value, 2) == (second, len(value))

@@ -6,6 +6,7 @@ import pytest
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.transaction_log import (
     Fence,
+    GroupAssignment,
     TopicPartitions,
     TransactionForgotten,
     TransactionStateRecord,
@@ -75,6 +76,16 @@ VECTORS = [
         ),
         EMPTY_VALUE + "03 | 01 08 000000000000002a | 03 02 0006 | ed07 04 000003e8",
         id="kept-by-an-instance-with-another-timeout",
+    ),
+    pytest.param(
+        msgspec.structs.replace(
+            EMPTY, assignments=(GroupAssignment("g", 3, (TopicPartitions("ab", (1, 2)),)),)
+        ),
+        EMPTY_VALUE + "01 | ee07 16 02 | 02 67 00000003 02 | 03 6162 03 00000001 00000002 00 | 00",
+        id="assigned-partitions-of-a-group",
+    ),
+    pytest.param(
+        msgspec.structs.replace(EMPTY, assignments=()), EMPTY_VALUE + "01 | ee07 01 01", id="none-any-more"
     ),
 ]
 
