@@ -29,7 +29,7 @@ from fencepost.controller.groups.offset_messages import (
     PartitionCodes,
 )
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.wire.connection import Connection, ConnectionLost, RequestTimeout
 from fencepost.wire.dispatch import Api
 from fencepost.wire.errors import error_for

@@ -22,7 +22,7 @@ from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopi
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId
 from fencepost.wire.auth import TOKEN_BYTES_MAX

@@ -20,7 +20,7 @@ from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.coordinator.transaction_server import ADDED_MAX
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.connection import SOFTWARE, Connection, ConnectionLost, RequestTimeout

@@ -44,11 +44,8 @@ from fencepost.controller.transactions.describe import (
     Selection,
 )
 from fencepost.controller.transactions.end_txn import EndDecision, EndTxn, EndTxnAnswer
-from fencepost.controller.transactions.init_producer_id import (
-    InitDecision,
-    InitProducerId,
-    InitProducerIdAnswer,
-)
+from fencepost.controller.transactions.init_producer_id import InitDecision
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.markers import Marker
 from fencepost.controller.view import View
 from fencepost.coordinator import broker_batches

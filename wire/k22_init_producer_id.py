@@ -11,7 +11,7 @@
 from typing import Final
 
 from fencepost.controller.errors import ApiError, UnsupportedVersion
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import gated, raise_for

@@ -46,7 +46,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import TopicPartitions
 
 __all__ = [

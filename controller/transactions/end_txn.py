@@ -31,7 +31,8 @@ from fencepost.controller.transactions.fencing import (
     refusal,
     require_current,
 )
-from fencepost.controller.transactions.init_producer_id import InitProducerId, allocated, given_out
+from fencepost.controller.transactions.init_producer_id import allocated, given_out
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.controller.transactions.pairs import (
     Pair,
     client_id_before,

@@ -20,6 +20,7 @@ CAUSES: Final[dict[int, str]] = {
     FenceCause.NEW_INSTANCE: "a new instance",
     FenceCause.TIMEOUT: "its timeout",
     FenceCause.SAME_INSTANCE: "its own InitProducerId",
+    FenceCause.NEW_OWNER: "another member of its group",
 }
 """What took an epoch away, as people read it."""
 

@@ -40,7 +40,13 @@ from fencepost.controller.transactions.states import (
     get,
 )
 from fencepost.controller.view import View
-from fencepost.records.transaction_log import FENCED_BY_CHARACTERS_MAX, FENCES_MAX, NO_EPOCH, Fence
+from fencepost.records.transaction_log import (
+    FENCED_BY_CHARACTERS_MAX,
+    FENCES_MAX,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Fence,
+)
 from fencepost.records.types import ProducerId
 
 RECOVERY_INIT_VERSION: Final = 3  # InitProducerId's, from which on a producer can ask with its own epoch
@@ -130,6 +136,46 @@ def fenced(row: Transaction, cause: FenceCause, now_ms: int, by: str = "") -> tu
     """The row's fences with one more: the client's pair is lost. The oldest goes past FENCES_MAX."""
     fence = Fence(now_ms, cause, *client_pair(row), by[:FENCED_BY_CHARACTERS_MAX])
     return (*row.fences, fence)[-FENCES_MAX:]
+
+
+def is_held(row: Transaction) -> bool:
+    """An instance has the client's pair, or may be given it. Not so after a fence that ended the instance."""
+    return row.init_version >= 0 or row.instance_epoch != client_pair(row).epoch
+
+
+def fenced_open(row: Transaction, cause: FenceCause, now_ms: int, by: str) -> Transaction:
+    """``row``, open, in PrepareAbort at the next epoch, which no producer has: its instance is over."""
+    past = fenced_pairs(of_known_instance(row))
+    return msgspec.structs.replace(
+        past,
+        state=State.PREPARE_ABORT,
+        updated_ms=now_ms,
+        last_producer_epoch=NO_EPOCH,
+        timed_out=False,
+        instance_epoch=client_pair(past).epoch,
+        init_version=-1,
+        fences=fenced(row, cause, now_ms, by),
+    )
+
+
+def fenced_idle(row: Transaction, cause: FenceCause, now_ms: int, by: str) -> Transaction:
+    """``row``, without a transaction, in Empty at the next epoch, which no producer has."""
+    epoch = min(row.producer_epoch + 1, EPOCH_MAX)
+    return msgspec.structs.replace(
+        row,
+        state=State.EMPTY,
+        partitions=(),
+        updated_ms=now_ms,
+        started_ms=-1,
+        producer_epoch=epoch,
+        previous_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=NO_EPOCH,
+        timed_out=False,
+        client_transaction_version=0,
+        instance_epoch=epoch,
+        init_version=-1,
+        fences=fenced(row, cause, now_ms, by),
+    )
 
 
 def fenced_pairs(row: Transaction) -> Transaction:

@@ -19,6 +19,9 @@ Kept        with KeepPreparedTxn the open transaction stays, to be ended by the 
             is added to it. It keeps the timeout that it began with, but has none if the new instance uses
             two-phase commit. The timeout that is requested counts from the next transaction on.
 Pairs       what is given is compared with the client's pair. Where nothing is open it is the only one.
+Group       of a member of a group (KIP-447): others lose its partitions first (group_init.py). It begins an
+            instance, whatever it was before; one that goes on by its pair keeps what it was assigned, and one
+            that begins without a group has nothing.
 Rotation    past epoch 32766 a new producer id at epoch 0. 32767 is left to the coordinator's own fencing.
 Deviation   Kafka recognises one lost bump and forgets it at a failover (KIP-360 as proposed does not), and
             fences a live producer if a retry of its own arrives late.
@@ -30,30 +33,29 @@ from typing import TypeAlias
 
 import msgspec
 
-from fencepost.controller import levels
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import (
     ApiError,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
-    InvalidRequest,
-    InvalidTransactionTimeout,
     ProducerFenced,
 )
+from fencepost.controller.transactions import assignments, group_init
 from fencepost.controller.transactions.ending import cost_of_end, records_of_end
 from fencepost.controller.transactions.fencing import (
     fenced,
-    fenced_pairs,
+    fenced_open,
     is_current,
     is_given_out,
     is_last,
     of_known_instance,
 )
+from fencepost.controller.transactions.group_init import MemberAssignment
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer, require_valid
 from fencepost.controller.transactions.pairs import Pair, client_pair, transaction_pair
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
     PREPARED_STATES,
-    TRANSACTIONAL_ID_BYTES_MAX,
     TWO_PHASE_TIMEOUT_MS,
     FenceCause,
     State,
@@ -67,39 +69,9 @@ from fencepost.records.transaction_log import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     Fence,
+    TransactionStateRecord,
 )
 from fencepost.records.types import ProducerId
-
-
-class InitProducerId(msgspec.Struct, frozen=True):
-    """API key 22. Of ``producer_id`` and ``producer_epoch`` both are -1, or neither.
-
-    ``transactional_id`` None: idempotent only; its timeout then means nothing (librdkafka sends -1).
-    ``init_version``     logged with the instance, as ``client_id`` is; what it means is read from the row
-                         (row 588.2: from ``RECOVERY_INIT_VERSION`` on the client can name its epoch later).
-    ``client_id``        of the request's header, for the history of fences.
-    ``enables_two_phase``   its transactions end when an external coordinator says so: they never time out.
-    ``keeps_prepared``   a transaction that is open stays open, to be ended by the new instance.
-    """
-
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    producer_id: ProducerId = NO_PRODUCER_ID
-    producer_epoch: int = NO_EPOCH
-    init_version: int = 4
-    client_id: str = ""
-    enables_two_phase: bool = False
-    keeps_prepared: bool = False
-
-
-class InitProducerIdAnswer(msgspec.Struct, frozen=True):
-    """Who the producer is from now on. ``ongoing_*``: the pair of the transaction that was kept, or -1."""
-
-    producer_id: ProducerId
-    producer_epoch: int
-    ongoing_producer_id: ProducerId = NO_PRODUCER_ID
-    ongoing_producer_epoch: int = NO_EPOCH
-
 
 InitDecision: TypeAlias = Decision[InitProducerIdAnswer | ConcurrentTransactions]
 
@@ -117,13 +89,19 @@ class _Case(enum.Enum):
 
 def needs_producer_id(view: View, request: InitProducerId, now_ms: int) -> bool:
     """Whether the decision needs a new producer id. A refused request wants none."""
-    if request.transactional_id is None:
+    whose = request.transactional_id
+    if whose is None and request.member is None:
         return True
-    if not is_key(request.transactional_id):
+    if whose is not None and not is_key(whose):
         return False
     try:
-        row = get(view, request.transactional_id)
+        row = None if whose is None else get(view, whose)
         case = _case(row, request)
+        if request.member is not None:
+            group_init.require_assigned(view, request.member)
+            found = group_init.rivals(view, request.member, whose)
+            if found.held or found.ending:
+                return False
     except ApiError:
         return False
     if case is _Case.KEEP and row is not None:
@@ -138,23 +116,30 @@ def decide_init_producer_id(
 
     Raises   UnsupportedVersion (the log level is too low for two-phase commit), InvalidRequest,
              InvalidTransactionTimeout, ProducerFenced, ConcurrentTransactions (nothing is written),
-             CoordinatorLoadInProgress (no fresh id).
+             CoordinatorLoadInProgress (no fresh id); of a member of a group: see group_init.py.
     Answers  ConcurrentTransactions with a record that aborts what is open: retry when it is aborted.
     """
-    if request.transactional_id is None:
+    if request.transactional_id is None and request.member is None:
         return Decision((), InitProducerIdAnswer(allocated(fresh), 0))
-    _require_valid(view, request, request.transactional_id, max_timeout_ms)
-    row = get(view, request.transactional_id)
+    require_valid(view, request, max_timeout_ms)
+    row = None if request.transactional_id is None else get(view, request.transactional_id)
     case = _case(row, request)
+    if request.member is not None:
+        group_init.require_assigned(view, request.member)
+        fencing = (
+            None if case in (_Case.WAIT, _Case.ABORT) else _fencing(view, request, request.member, now_ms)
+        )
+        if fencing is not None:
+            return fencing
     if row is None:
-        begun = _instance(_brand_new(request.transactional_id, allocated(fresh)), request, now_ms)
-        return _written(begun)
+        whose = request.transactional_id or _made_id(view, request, allocated(fresh))
+        return _written(view, _instance(_brand_new(whose, allocated(fresh)), request, now_ms), request)
     if case is _Case.WAIT:
         raise ConcurrentTransactions(f"{row.transactional_id!r} is in {row.state.wire_name}: retry later")
     if case is _Case.RETRY:
         return Decision((), InitProducerIdAnswer(*client_pair(row)))
     if case is _Case.KEEP:
-        return _kept(row, request, fresh, now_ms)
+        return _kept(view, row, request, fresh, now_ms)
     if case is _Case.ABORT:
         aborting = _aborting(row, request, now_ms)
         come_back = ConcurrentTransactions(
@@ -162,36 +147,40 @@ def decide_init_producer_id(
         )
         return Decision(records_of_end(view, aborting), come_back, extra_cost=cost_of_end(view, aborting))
     if case is _Case.ROTATE:
-        return _written(_rotated(row, request, allocated(fresh), now_ms))
+        return _written(view, _rotated(row, request, allocated(fresh), now_ms), request)
     if case is _Case.GIVE_OUT:
-        return _written(given_out(row, request, fresh, now_ms))
-    return _written(_bumped(row, request, now_ms))
+        return _written(view, given_out(row, request, fresh, now_ms), request)
+    return _written(view, _bumped(row, request, now_ms), request)
 
 
-def _require_valid(view: View, request: InitProducerId, transactional_id: str, max_timeout_ms: int) -> None:
-    if not is_key(transactional_id):
-        raise InvalidRequest(
-            f"a transactional id of {len(transactional_id)} characters; expected 1 to "
-            f"{TRANSACTIONAL_ID_BYTES_MAX} bytes"
-        )
-    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
-        raise InvalidRequest(
-            f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or neither"
-        )
-    if request.keeps_prepared and request.producer_id != NO_PRODUCER_ID:
-        raise InvalidRequest(
-            f"({request.producer_id}, {request.producer_epoch}) is given, and the open transaction is to be "
-            "kept: a new instance keeps it, which has no pair yet"
-        )
-    if request.enables_two_phase or request.keeps_prepared:
-        levels.require_two_phase(view)
-    if request.enables_two_phase:
-        return  # its timeout means nothing
-    if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
-        raise InvalidTransactionTimeout(
-            f"a transaction timeout of {request.transaction_timeout_ms} ms; expected 1 to {max_timeout_ms} "
-            "(transaction.max.timeout.ms)"
-        )
+def _fencing(
+    view: View, request: InitProducerId, member: MemberAssignment, now_ms: int
+) -> InitDecision | None:
+    """What fences other producers of the partitions. None: there is no other any more.
+
+    Raises   RivalsEnding: none is left to fence, but one is not at its end.
+    """
+    found = group_init.rivals(view, member, request.transactional_id)
+    if not found.held and not found.ending:
+        return None
+    written = group_init.fence(view, member, found, now_ms=now_ms, by=request.client_id)
+    names = (*written.transactional_ids, *found.ending)
+    rivals = group_init.RivalsEnding(
+        f"{len(names)} other producers of group {member.group_id!r} end first, {names[0]!r} is one of them",
+        names,
+    )
+    if not written.records:
+        raise rivals
+    return Decision(written.records, rivals, extra_cost=written.extra_cost)
+
+
+def _made_id(view: View, request: InitProducerId, fresh: ProducerId) -> str:
+    """A transactional id of our own. Raises CoordinatorLoadInProgress if it is in use: retry."""
+    group_id = "" if request.member is None else request.member.group_id
+    made = f"{group_id}-{fresh}"
+    if get(view, made) is not None:
+        raise CoordinatorLoadInProgress(f"transactional id {made!r} is in use: retry")
+    return made
 
 
 def _case(row: Transaction | None, request: InitProducerId) -> _Case:
@@ -249,8 +238,29 @@ def given_out(
     return _instance(row, request, now_ms)
 
 
-def _written(row: Transaction) -> InitDecision:
-    return Decision((record_of(row),), InitProducerIdAnswer(row.producer_id, row.producer_epoch))
+def _written(view: View, row: Transaction, request: InitProducerId) -> InitDecision:
+    record, cost = _assigned(view, record_of(row), request)
+    answer = InitProducerIdAnswer(
+        row.producer_id,
+        row.producer_epoch,
+        transactional_id=None if request.member is None else row.transactional_id,
+    )
+    return Decision((record,), answer, extra_cost=cost)
+
+
+def _assigned(
+    view: View, record: TransactionStateRecord, request: InitProducerId
+) -> tuple[TransactionStateRecord, int]:
+    """``record`` with what its id works on from now on, and what replaying that takes beside its bytes."""
+    before = assignments.assigned(view, record.transactional_id)
+    if request.member is not None:
+        given = group_init.recorded(request.member)
+        if record.status == State.ONGOING:  # kept: what is open is still for the partitions of before
+            given = assignments.with_keys(given, -1, assignments.keys_of(before))
+        cost = group_init.cost_of_recording(request.member)
+        return msgspec.structs.replace(record, assignments=given), cost
+    begins = request.producer_id == NO_PRODUCER_ID and record.status != State.ONGOING
+    return (msgspec.structs.replace(record, assignments=()) if begins and before else record), 0
 
 
 def _brand_new(transactional_id: str, fresh: ProducerId) -> Transaction:
@@ -308,22 +318,18 @@ def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transac
     """PrepareAbort at the next epoch, which no producer has yet. Without a given one an instance begins."""
     given = request.producer_id != NO_PRODUCER_ID
     row = of_known_instance(row)
-    last = client_pair(row).epoch if is_given_out(row) else row.last_producer_epoch
-    past = fenced_pairs(row)
-    cause = FenceCause.SAME_INSTANCE if given else FenceCause.NEW_INSTANCE
+    if not given:
+        return fenced_open(row, FenceCause.NEW_INSTANCE, now_ms, request.client_id)
     return msgspec.structs.replace(
-        past,
-        state=State.PREPARE_ABORT,
-        updated_ms=now_ms,
-        last_producer_epoch=last if given else NO_EPOCH,
-        timed_out=False,
-        instance_epoch=row.instance_epoch if given else client_pair(past).epoch,
-        init_version=-1,
-        fences=fenced(row, cause, now_ms, request.client_id),
+        fenced_open(row, FenceCause.SAME_INSTANCE, now_ms, request.client_id),
+        last_producer_epoch=client_pair(row).epoch if is_given_out(row) else row.last_producer_epoch,
+        instance_epoch=row.instance_epoch,
     )
 
 
-def _kept(row: Transaction, request: InitProducerId, fresh: ProducerId | None, now_ms: int) -> InitDecision:
+def _kept(
+    view: View, row: Transaction, request: InitProducerId, fresh: ProducerId | None, now_ms: int
+) -> InitDecision:
     """The open transaction as it is, and a new instance with a pair of its own that alone may end it."""
     client, ongoing = client_pair(row), transaction_pair(row)
     exhausted = client.epoch >= CLIENT_EPOCH_MAX
@@ -350,7 +356,9 @@ def _kept(row: Transaction, request: InitProducerId, fresh: ProducerId | None, n
     record = record_of(kept)
     if wanted_ms != timeout_ms:
         record = msgspec.structs.replace(record, next_timeout_ms=wanted_ms)
-    return Decision((record,), InitProducerIdAnswer(*pair, *ongoing))
+    record, cost = _assigned(view, record, request)
+    whose = None if request.member is None else row.transactional_id
+    return Decision((record,), InitProducerIdAnswer(*pair, *ongoing, whose), extra_cost=cost)
 
 
 def _timeout_ms(request: InitProducerId) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.controller.transactions import assignments
 from fencepost.controller.transactions.pairs import client_pair, has_two
 from fencepost.controller.view import MutableView, Table, View, decode_int_key, encode_int_key
 from fencepost.records.invariant import invariant
@@ -81,6 +82,7 @@ class FenceCause(enum.IntEnum):
     NEW_INSTANCE = 0  # InitProducerId without an epoch
     TIMEOUT = 1  # the transaction was open for longer than its timeout
     SAME_INSTANCE = 2  # InitProducerId with the current epoch while the transaction was open
+    NEW_OWNER = 3  # a group-aware InitProducerId: another member of the group has one of its partitions
 
 
 class Transaction(msgspec.Struct, frozen=True, array_like=True):
@@ -150,7 +152,14 @@ KEPT_TIMEOUTS: Final[Table[str, int]] = Table(
     "transactions_kept", int, str.encode, bytes.decode, log=Log.TRANSACTION_STATE
 )
 """The timeout, in ms, of the transactions that follow one that was kept, if that one has another."""
-TRANSACTION_TABLES: Final = (TRANSACTIONS, DEADLINES, UPDATES, PREPARED, KEPT_TIMEOUTS)
+TRANSACTION_TABLES: Final = (
+    TRANSACTIONS,
+    DEADLINES,
+    UPDATES,
+    PREPARED,
+    KEPT_TIMEOUTS,
+    *assignments.ASSIGNMENT_TABLES,
+)
 
 
 def get(view: View, transactional_id: str) -> Transaction | None:
@@ -211,7 +220,9 @@ def replay(view: MutableView, record: TransactionStateRecord) -> None:
         began = before is None or before.started_ms < 0 or before.state in EXPIRABLE_STATES
         started_epoch = view.header.controller_epoch if before is None or began else before.started_epoch
     # By position, for both have the same fields in the same order: a third of the time of 19 keywords.
-    whose, pid, epoch, timeout_ms, _, partitions, *times_and_tags, kept = msgspec.structs.astuple(record)
+    whose, pid, epoch, timeout_ms, _, partitions, *times_and_tags, kept, given = msgspec.structs.astuple(
+        record
+    )
     tail = (*times_and_tags, version, started_epoch)
     row = Transaction(whose, pid, epoch, timeout_ms, state, partitions or (), *tail)
     if before is not None:
@@ -222,6 +233,9 @@ def replay(view: MutableView, record: TransactionStateRecord) -> None:
         view.put(KEPT_TIMEOUTS, row.transactional_id, kept)
     elif before is not None and has_two(before) and state not in PREPARED_STATES:
         view.delete(KEPT_TIMEOUTS, row.transactional_id)
+    if given is not None:
+        takes = state is not State.PREPARE_ABORT  # that one is of a producer that lost them
+        assignments.replay(view, row.transactional_id, given, takes=takes)
 
 
 def replay_forgotten(view: MutableView, record: TransactionForgotten) -> None:
@@ -232,6 +246,7 @@ def replay_forgotten(view: MutableView, record: TransactionForgotten) -> None:
         return
     _unindex(view, before)
     view.delete(TRANSACTIONS, record.transactional_id)
+    assignments.replay(view, record.transactional_id, (), takes=False)
 
 
 def _require_legal(before: Transaction | None, record: TransactionStateRecord) -> None:

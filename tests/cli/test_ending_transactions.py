@@ -11,7 +11,7 @@ from fencepost.controller.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from fencepost.controller.transactions.describe import DescribedTransaction, DescribeTransactions
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.types import ProducerId
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k27_write_txn_markers import (

@@ -5,7 +5,7 @@ import pytest
 from fencepost.cli.transaction_calls import Described, Terminated
 from fencepost.cli.transaction_output import sentence
 from fencepost.controller.transactions.describe import DescribedTransaction
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.types import ProducerId
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k27_write_txn_markers import WRITE_TXN_MARKERS, WriteTxnMarkers, WriteTxnMarkersAnswer

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.cluster.brokers import Brokers
 from fencepost.cluster.target import brokers_of
 from fencepost.controller.errors import ApiError, ErrorCode
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.types import ProducerId
 from fencepost.wire.dispatch import Api
 from tests.harness.nodes import Nodes

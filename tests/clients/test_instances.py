@@ -11,7 +11,7 @@ import pytest
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.batch import encode_batch, iter_batches
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId

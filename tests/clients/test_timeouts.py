@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerIdAnswer
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k26_end_txn import END_TXN

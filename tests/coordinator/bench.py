@@ -20,7 +20,7 @@ from fencepost.controller.topics import TOPICS
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.controller.transactions.states import Transaction
 from fencepost.coordinator.marker_sender import Done
 from fencepost.coordinator.transaction_server import TransactionServer

@@ -13,7 +13,7 @@ from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ErrorCode, NotController, RequestTimedOut, StorageFull
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.coordinator import broker_batches
 from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.quorum.port import Decide, Reply

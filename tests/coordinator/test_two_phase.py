@@ -8,7 +8,7 @@ from fencepost.controller.authorization import Acls
 from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.levels import LOG_LEVEL
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.schema import FeatureLevelRecord
 from tests.coordinator.bench import CLIENT, Bench

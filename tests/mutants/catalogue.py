@@ -19,6 +19,7 @@ from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
 from tests.mutants.group_clients import GROUP_CLIENTS
 from tests.mutants.group_holes import GROUP_HOLES
+from tests.mutants.group_init import GROUP_INIT
 from tests.mutants.group_log import GROUP_LOG
 from tests.mutants.groups_cli import GROUPS_CLI
 from tests.mutants.hazards import HAZARDS
@@ -325,6 +326,7 @@ MUTANTS: Final = (
     *COORDINATOR,
     *EPOCHS,
     *TWO_PHASE,
+    *GROUP_INIT,
     *LOOP,
     *STALLS_ANSWERS,
     *STALLS_BOUNDS,

@@ -31,8 +31,8 @@ COORDINATOR: Final = (
     Mutant(
         "instance-epoch-at-fencing",
         "a new instance that aborts what is open begins there: the fenced one is no retry",
-        INIT_FILE,
-        "        instance_epoch=row.instance_epoch if given else client_pair(past).epoch,\n",
+        "controller/transactions/fencing.py",
+        "        instance_epoch=client_pair(past).epoch,\n",
         "        instance_epoch=row.instance_epoch,\n",
         (INIT + "test_an_open_transaction_is_aborted_first[a-new-instance]",),
     ),

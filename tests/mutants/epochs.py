@@ -50,9 +50,9 @@ EPOCHS: Final = (
     Mutant(
         "fencing-epoch-is-current",
         "the epoch of an abort by InitProducerId is refused until a producer has asked for it",
-        INIT_FILE,
-        "        init_version=-1,\n",
-        "        init_version=row.init_version,\n",
+        "controller/transactions/fencing.py",
+        "        instance_epoch=client_pair(past).epoch,\n        init_version=-1,\n",
+        "        instance_epoch=client_pair(past).epoch,\n        init_version=row.init_version,\n",
         (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[new-instance]"),
     ),
     Mutant(

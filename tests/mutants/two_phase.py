@@ -72,7 +72,7 @@ TWO_PHASE: Final = (
     Mutant(
         "keeps-with-a-pair-given",
         "a request that names a pair keeps nothing (42)",
-        INIT_FILE,
+        "controller/transactions/init_request.py",
         "    if request.keeps_prepared and request.producer_id != NO_PRODUCER_ID:\n",
         "    if False:\n",
         (TWO_PHASE_TESTS + "test_what_is_asked_for_is_checked[a-pair-and-keep]",),

@@ -22,7 +22,7 @@ from fencepost.controller.groups.offset_messages import (
 )
 from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.types import ProducerId
 from fencepost.wire.client import Connection, ConnectionLost
 from fencepost.wire.k08_offset_commit import OFFSET_COMMIT

@@ -15,7 +15,7 @@ from fencepost.quorum.draft import Draft
 from fencepost.quorum.port import Decide, Request
 from fencepost.records.batch import decode_batch, stamp
 from fencepost.records.entry import Entry, decode_entry, decode_records, encode_entry, placed
-from fencepost.records.levels import GROUP_LOG
+from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import ImageVersion, NodeId, ProposalNumber, Term
 from fencepost.snapshots.rows import TABLES
@@ -72,7 +72,7 @@ def _begun(records: Sequence[Any]) -> Overlay:
     """An image at the level at which everything may be written, behind some history in each log."""
     view = Overlay(EmptyView())
     view.header = ImageHeader(ImageVersion(9), EPOCH, NodeId(1), (100, 200, 300))
-    for record in (FeatureLevelRecord(name=LOG_LEVEL, feature_level=GROUP_LOG), *records):
+    for record in (FeatureLevelRecord(name=LOG_LEVEL, feature_level=LEVEL_MAX), *records):
         replay_record(view, record)
     return view
 

@@ -34,11 +34,14 @@ from fencepost.controller.transactions.add_partitions import (
     decide_add_offsets,
     decide_add_partitions,
 )
+from fencepost.controller.transactions.assignments import OWNERS
 from fencepost.controller.transactions.commit_offsets import decide_commit_in_transaction
 from fencepost.controller.transactions.end_txn import EndTxn, decide_end_txn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, decide_init_producer_id
+from fencepost.controller.transactions.group_init import MemberAssignment
+from fencepost.controller.transactions.init_producer_id import decide_init_producer_id
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.controller.transactions.markers import decide_complete
-from fencepost.controller.transactions.states import get
+from fencepost.controller.transactions.states import State, get
 from fencepost.controller.view import View
 from fencepost.quorum.port import Decide
 from fencepost.records.group_metadata import GroupForgotten
@@ -136,7 +139,18 @@ def pair(view: View, of: str) -> tuple[ProducerId, int]:
 
 
 def inits(of: str, fresh: int, view: View, now_ms: int) -> Decision[Any]:
-    request = InitProducerId(of, 60_000, ProducerId(-1), -1, 4, "")
+    return _decides(InitProducerId(of, 60_000, init_version=4), fresh, view, now_ms)
+
+
+def inits_as(of: str | None, name: str, behind: int, fresh: int, view: View, now_ms: int) -> Decision[Any]:
+    """A group-aware one, of a member with what it was assigned; ``behind``: as in a generation before."""
+    by = d.identity_of(view, GROUP, name, behind)
+    given = d.assigned_partitions(view, GROUP, by.member_id)
+    said = MemberAssignment(GROUP, by.generation, given, by.member_id, by.instance_id)
+    return _decides(InitProducerId(of, 60_000, init_version=6, member=said), fresh, view, now_ms)
+
+
+def _decides(request: InitProducerId, fresh: int, view: View, now_ms: int) -> Decision[Any]:
     return decide_init_producer_id(
         view, request, now_ms=now_ms, fresh=ProducerId(fresh), max_timeout_ms=900_000
     )
@@ -248,7 +262,7 @@ wholes = st.builds(whole, ids, partitions, numbers, st.booleans())
 Steps = st.SearchStrategy[list[Decide[Any]]]
 
 
-def one(decide: Decide[Any], *what: st.SearchStrategy[Any]) -> Steps:
+def one(decide: Any, *what: st.SearchStrategy[Any]) -> Steps:
     """One decision, with what is drawn before what each decision is given."""
     return st.tuples(*what).map(lambda drawn: [partial(decide, *drawn)])
 
@@ -274,6 +288,7 @@ transactions: Steps = st.one_of(
     wholes,
     wholes,
     one(inits, ids, st.integers(1_000, 2_000)),
+    one(inits_as, ids | st.none(), names_of_members, st.sampled_from([0, 0, 1]), st.integers(1_000, 2_000)),
     one(adds, ids),
     one(adds_offsets, ids),
     one(commits_in, ids, partitions, numbers),
@@ -354,3 +369,30 @@ def test_a_rebalance_in_the_entry_of_a_transaction() -> None:
     assert kept == {0: 10, 1: 21}, "what members of the generation before committed is refused"
     images.play([d.forgets_topics], saved=True)
     assert not list(images.restarted.items(OFFSETS)), "they were of the topic that is gone"
+
+
+@pytest.mark.row("447.5")
+def test_a_partition_moves_in_the_entry_of_its_transaction() -> None:
+    """Its first owner commits offsets, the group rebalances, and the next owner fences it, in one entry."""
+    images = assert_one_image(
+        Images(*WORLD),
+        [
+            [*rebalance(["d0"]), partial(inits_as, "p", "d0", 0, 1_000), partial(adds, "p")],
+            [
+                partial(adds_offsets, "p"),
+                partial(commits_in_as, "p", "d0", 0, 0, 10),
+                *rebalance(["s0"]),
+                partial(inits_as, "q", "s0", 0, 2_000),
+                partial(ends, "p", True),
+                partial(completes, "p"),
+                partial(inits_as, "q", "s0", 0, 2_000),
+            ],
+        ],
+        saved=1,
+    )
+    assert images.violations == []
+    row = get(images.restarted, "p")
+    assert row is not None
+    assert row.state is State.COMPLETE_ABORT
+    assert list(images.restarted.items(OFFSETS)) == []
+    assert list(images.restarted.items(OWNERS)) == [((GROUP, "a.b", 0), ("q",))]

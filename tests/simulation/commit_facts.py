@@ -24,7 +24,7 @@ from fencepost.controller.groups.offset_messages import (
     PartitionCodes,
 )
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from tests.simulation.group_facts import GroupFacts
 from tests.simulation.invariants import require
 

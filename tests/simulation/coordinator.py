@@ -13,7 +13,7 @@ from fencepost.controller.errors import ApiError
 from fencepost.controller.transactions.add_partitions import AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.coordinator.transaction_server import TransactionServer
 from fencepost.coordinator.transaction_timers import TransactionTimes
 from fencepost.node.driver import Service

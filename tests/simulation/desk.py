@@ -18,7 +18,7 @@ from fencepost.controller.transactions.add_partitions import (
     AddPartitionsToTxn,
 )
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.states import Transaction
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from fencepost.records.types import NodeId

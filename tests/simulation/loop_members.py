@@ -21,7 +21,7 @@ from fencepost.controller.groups.offset_messages import (
 )
 from fencepost.controller.groups.syncing import EMPTY_ASSIGNMENT
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.types import ProducerId
 from tests.simulation.commit_facts import CommitFacts
 from tests.simulation.group_members import GROUP, Instance, Pause, Seat, Steps

@@ -29,7 +29,7 @@ from fencepost.controller.groups.offset_messages import (
 from fencepost.controller.groups.offsets import OffsetRules
 from fencepost.controller.topics import find
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_producer_id import InitProducerId, InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.view import View
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
 from fencepost.coordinator.groups.offset_server import OffsetServer

@@ -12,7 +12,7 @@ from fencepost.controller.clocks import IdleStamps
 from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.expiry import EXPIRED_MAX, decide_expire
-from fencepost.controller.transactions.init_producer_id import InitProducerId
+from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.controller.transactions.states import State, Transaction
 from fencepost.controller.view import EmptyView, Overlay
 from fencepost.records.end_marker import EndMarker

@@ -13,6 +13,7 @@ from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_creation import TopicRules, decide_create
 from fencepost.controller.topics import CreateTopics, NewTopic
+from fencepost.controller.transactions.assignments import ASSIGNMENTS, OWNERS
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay
 from fencepost.records.batch import iter_batches
 from fencepost.records.control import SnapshotFooter, SnapshotHeader, Voters, decode_control
@@ -22,6 +23,7 @@ from fencepost.snapshots import snapshot
 from fencepost.snapshots.rows import TABLES, Row
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
 from fencepost.snapshots.store import Store, image_digest
+from tests.controller.transactions.group_worlds import A, LoopCoordinator
 from tests.controller.worlds import HERE, Step, allocated, histories, level, live_through, registered, rows
 from tests.examples import examples
 
@@ -81,6 +83,22 @@ def test_what_is_loaded_is_what_was_written(
     assert rows(copy.image) == rows(store.image)
     assert copy.image.header == store.image.header
     assert image_digest(copy) == image_digest(store) == manifest.digest
+    copy.abandon()
+    store.abandon()
+
+
+@pytest.mark.row("447.5")
+def test_it_holds_what_was_assigned_to_the_producers_of_a_group(tmp_path: Path) -> None:
+    store, world = Store.open(tmp_path / "store", sync=False), LoopCoordinator((0, 1), ())
+    world.init_for(world.said(0, 1, by=A))
+    for record in world.written:
+        replay_record(store.image, record)
+    store.image.header = HEADER
+    store.flush()
+    manifest, found = snapshot.load(written(store, tmp_path / "snapshots"))
+    copy = loaded(tmp_path / "copy", manifest.header, found)
+    assert list(copy.image.items(ASSIGNMENTS)) == list(world.view.items(ASSIGNMENTS)) != []
+    assert list(copy.image.items(OWNERS)) == list(world.view.items(OWNERS)) != []
     copy.abandon()
     store.abandon()
 

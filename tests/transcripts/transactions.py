@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.end_txn import EndTxnAnswer
-from fencepost.controller.transactions.init_producer_id import InitProducerIdAnswer
+from fencepost.controller.transactions.init_request import InitProducerIdAnswer
 from fencepost.controller.transactions.states import State
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import LogIndex

@@ -19,6 +19,7 @@ from fencepost.controller.groups import (
     syncing,
     tables,
 )
+from fencepost.controller.groups.assigned_partitions import partitions_in
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.identity import NO_MEMBER, Identity
 from fencepost.controller.groups.membership import Membership
@@ -26,6 +27,7 @@ from fencepost.controller.groups.offset_expiry import Retention
 from fencepost.controller.groups.offset_tables import OFFSETS
 from fencepost.controller.view import View
 from fencepost.records.group_metadata import GroupMember, GroupState
+from fencepost.records.transaction_log import TopicPartitions
 from tests.controller.groups.worlds import member
 from tests.controller.transactions.worlds import ORDERS
 
@@ -76,13 +78,26 @@ def completes(group_id: str, names: Collection[str], view: View, now_ms: int) ->
     return Decision((record,), record)
 
 
+def _assignment(partition: int, generation: int) -> bytes:
+    """A consumer's: one partition of the first of the topics, and user data that differ."""
+    name = TOPICS[0].encode()
+    return struct.pack(">hih", 0, 1, len(name)) + name + struct.pack(">iiii", 1, partition, 4, generation)
+
+
+def assigned_partitions(view: View, group_id: str, member_id: str) -> tuple[TopicPartitions, ...]:
+    """What the member was given; nothing before it was."""
+    row = tables.member(view, group_id, member_id)
+    found = None if row is None else partitions_in(row.assignment)
+    return tuple([TopicPartitions(topic, (index,)) for topic, index in sorted(found or ())])
+
+
 def assigns(group_id: str, view: View, now_ms: int) -> Decision[Any]:
     """The leader's SyncGroup."""
     row = tables.get(view, group_id)
     if row is None or row.state is not GroupState.COMPLETING_REBALANCE:
         return Decision((), None)
     members = tables.members(view, group_id)
-    given = {each.member_id: f"{row.generation} {each.member_id}".encode() for each in members}
+    given = {each.member_id: _assignment(number, row.generation) for number, each in enumerate(members)}
     record = syncing.assigned(group_id, row, members, given, now_ms=now_ms)
     return Decision((record,), record)
 

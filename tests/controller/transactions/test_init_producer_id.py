@@ -10,12 +10,8 @@ from fencepost.controller.errors import (
     InvalidTransactionTimeout,
     ProducerFenced,
 )
-from fencepost.controller.transactions.init_producer_id import (
-    InitProducerId,
-    InitProducerIdAnswer,
-    decide_init_producer_id,
-    needs_producer_id,
-)
+from fencepost.controller.transactions.init_producer_id import decide_init_producer_id, needs_producer_id
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.states import (
     EPOCH_MAX,
     TRANSACTIONAL_ID_BYTES_MAX,

@@ -28,12 +28,8 @@ from fencepost.controller.transactions.expiry import (
     decide_timeouts,
     due_timeouts,
 )
-from fencepost.controller.transactions.init_producer_id import (
-    InitProducerId,
-    InitProducerIdAnswer,
-    decide_init_producer_id,
-    needs_producer_id,
-)
+from fencepost.controller.transactions.init_producer_id import decide_init_producer_id, needs_producer_id
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.markers import decide_complete, marker_of
 from fencepost.controller.transactions.states import TWO_PHASE_TIMEOUT_MS, State, Transaction, record_of
 from fencepost.controller.view import EmptyView, ImageHeader, Overlay

@@ -1,0 +1,144 @@
+"""What is broken on purpose in group-aware InitProducerId: fences, the time of its answer, refusals."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+PURE: Final = "tests/controller/transactions/test_group_init.py::"
+REFUSED: Final = "tests/controller/transactions/test_group_init_refused.py::"
+LAW: Final = (
+    "tests/controller/transactions/test_group_laws.py::test_a_pair_that_lost_a_partition_writes_nothing_more"
+)
+GROUP_FILE: Final = "controller/transactions/group_init.py"
+ASSIGNMENTS_FILE: Final = "controller/transactions/assignments.py"
+FENCING_FILE: Final = "controller/transactions/fencing.py"
+
+GROUP_INIT: Final = (
+    Mutant(
+        "group-init-knows-offsets-alone",
+        "a producer that was assigned the partition is fenced without an offset of it, too",
+        GROUP_FILE,
+        "        for owner in owners or ():\n",
+        "        for owner in ():\n",
+        (
+            PURE + "test_the_producer_that_lost_a_partition_is_aborted_and_fenced[with-outputs-alone]",
+            PURE + "test_one_without_a_transaction_is_fenced_too[empty]",
+            LAW,
+        ),
+    ),
+    Mutant(
+        "group-init-knows-assignments-alone",
+        "a producer with a pending offset is fenced, whether it knows groups or not",
+        GROUP_FILE,
+        "        for producer_id in view.get(WAITING, key) or ():\n",
+        "        for producer_id in ():\n",
+        (
+            PURE + "test_one_that_knows_no_groups_is_fenced_by_its_pending_offsets_and_waited_for",
+            PURE + "test_a_pending_offset_of_an_older_log_level_is_waited_for",
+        ),
+    ),
+    Mutant(
+        "group-init-answers-before-markers",
+        "it is answered when what it aborted is complete",
+        GROUP_FILE,
+        "            ending.append(name)\n",
+        "            continue\n",
+        (
+            PURE + "test_it_is_answered_when_what_it_aborted_is_complete[with-offsets]",
+            PURE + "test_what_ends_by_itself_is_waited_for_and_its_producer_fenced",
+            LAW,
+        ),
+    ),
+    Mutant(
+        "group-init-forgets-whom-it-aborts",
+        "an aborted producer that no group assigned anything is waited for until it is complete",
+        GROUP_FILE,
+        "        first = msgspec.structs.replace(first, assignments=kept)",
+        "        first = msgspec.structs.replace(first, assignments=None)",
+        (PURE + "test_one_that_knows_no_groups_is_fenced_by_its_pending_offsets_and_waited_for",),
+    ),
+    Mutant(
+        "group-init-aborts-without-a-new-instance",
+        "an instance that lost a partition does not go on by its pair",
+        FENCING_FILE,
+        "        instance_epoch=epoch,\n",
+        "        instance_epoch=row.instance_epoch,\n",
+        (PURE + "test_one_without_a_transaction_is_fenced_too[committed]",),
+    ),
+    Mutant(
+        "group-init-leaves-the-idle-epoch",
+        "a producer without a transaction is fenced by an epoch of its own",
+        FENCING_FILE,
+        "    epoch = min(row.producer_epoch + 1, EPOCH_MAX)\n    return",
+        "    epoch = min(row.producer_epoch, EPOCH_MAX)\n    return",
+        (PURE + "test_one_that_was_fenced_begins_anew_with_what_it_has_left_and_no_transaction",),
+    ),
+    Mutant(
+        "group-init-aborts-two-phase",
+        "a transaction of two-phase commit is only its coordinator's to end",
+        GROUP_FILE,
+        " or (row.state is State.ONGOING and row.is_two_phase):\n",
+        ":\n",
+        (PURE + "test_a_transaction_of_two_phase_commit_is_waited_for",),
+    ),
+    Mutant(
+        "group-init-any-generation",
+        "a member of an older generation fences no producer",
+        GROUP_FILE,
+        "    require_generation(said.group_id, group, said.generation)\n",
+        "",
+        (
+            REFUSED + "test_what_is_not_so_is_refused_and_aborts_nothing[an-old-generation]",
+            REFUSED + "test_what_is_not_so_is_refused_and_aborts_nothing[no-generation]",
+            LAW,
+        ),
+    ),
+    Mutant(
+        "group-init-any-partition",
+        "a member fences no producer of a partition that it was not assigned",
+        GROUP_FILE,
+        "    return wanted <= found\n",
+        "    return True\n",
+        (REFUSED + "test_what_is_not_so_is_refused_and_aborts_nothing[another-members-partition]",),
+    ),
+    Mutant(
+        "group-init-before-the-assignments",
+        "between a generation and its assignments no partition is any member's",
+        GROUP_FILE,
+        "    if group.state is GroupState.COMPLETING_REBALANCE:\n",
+        "    if False:\n",
+        (REFUSED + "test_the_group_has_assigned[not-assigned-yet]",),
+    ),
+    Mutant(
+        "group-init-below-its-level",
+        "nodes of the version before have the same rows until the log level is raised",
+        "controller/transactions/commit_offsets.py",
+        "    if records and levels.knows_group_aware_init(view) and",
+        "    if records and",
+        (REFUSED + "test_below_its_log_level_no_row_differs_from_what_an_older_node_has",),
+    ),
+    Mutant(
+        "group-init-takes-nothing",
+        "a partition that was given to one producer is no other's any more",
+        ASSIGNMENTS_FILE,
+        "        if takes:\n",
+        "        if False:\n",
+        (PURE + "test_one_that_knows_no_groups_is_fenced_by_its_pending_offsets_and_waited_for",),
+    ),
+    Mutant(
+        "group-init-keeps-the-index",
+        "an id whose partitions were replaced is not found by the old ones",
+        ASSIGNMENTS_FILE,
+        "            _put_owners(view, key, _without(view, key, transactional_id))\n",
+        "            pass\n",
+        (PURE + "test_it_is_called_again_after_every_rebalance", LAW),
+    ),
+    Mutant(
+        "plain-init-keeps-the-assignment",
+        "an instance that begins without a group was assigned nothing",
+        "controller/transactions/init_producer_id.py",
+        "msgspec.structs.replace(record, assignments=()) if begins and before else record",
+        "record",
+        (PURE + "test_an_instance_that_goes_on_keeps_what_it_was_assigned_and_a_new_one_does_not",),
+    ),
+)
