@@ -17,6 +17,7 @@ import pytest
 
 from fencepost.cli.main import fencepost
 from tests.mutants.catalogue import MUTANTS
+from tests.together import table
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = tuple(sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))))
@@ -159,7 +160,7 @@ def unknown_words(words: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "expected"),
     [
         pytest.param("topics create --topic x", [], id="a-command"),
@@ -281,7 +282,7 @@ def hazard(letter: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("letter", [f"H{number}" for number in range(1, 17)])
+@table("letter", [f"H{number}" for number in range(1, 17)])
 def test_each_hazard_has_a_test_and_a_mutant_that_makes_it_fail(letter: str) -> None:
     said = hazard(letter)
     assert re.findall(r"^- (pysyncobj|Lost|Prevented|Tests|Mutants):", said, re.MULTILINE) == [

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pytest
+from tests.together import table
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = sorted(each.name for each in (ROOT / "fencepost").iterdir() if each.is_symlink())
@@ -45,7 +45,7 @@ def avoided(text: str) -> list[str]:
     return [f"{line}: {name}" for name, line in names(ast.parse(text)) if is_avoided(name)]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@table("folder", FOLDERS)
 def test_names_are_terms(folder: str) -> None:
     found = {
         str(file.relative_to(ROOT)): lines

@@ -13,6 +13,8 @@ from typing import Final
 
 import pytest
 
+from tests.together import table
+
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = tuple(sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))))
 SHIPPED: Final = tuple(
@@ -84,7 +86,7 @@ def found_in(source: str) -> list[tuple[int, str]]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@table("page", PAGES, ids=lambda page: page.name)
 def test_the_words_of_a_page_are_plain(page: Path) -> None:
     assert not avoided(_FENCE.sub("", page.read_text("utf-8")))
 
@@ -99,7 +101,7 @@ def test_the_words_of_a_module_are_plain(folder: str) -> None:
     assert not found
 
 
-@pytest.mark.parametrize(
+@table(
     ("source", "expected"),
     [
         pytest.param('"""One line.\n\nThe client is told."""\n', ["told"], id="a-module's-second-paragraph"),

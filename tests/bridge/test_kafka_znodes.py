@@ -23,6 +23,7 @@ from fencepost.bridge.kafka_znodes import (
 )
 from fencepost.bridge.strict_json import Misshaped
 from fencepost.records.types import BrokerId
+from tests.together import table
 
 PLAIN = ZnodeEndPoint("PLAINTEXT", "PLAINTEXT", "h", 9092)
 V5 = {
@@ -78,7 +79,7 @@ BROKERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("written", "expected"), BROKERS)
+@table(("written", "expected"), BROKERS)
 def test_a_brokers_registration_of_each_version_is_read(
     written: dict[str, object], expected: ZnodeBroker
 ) -> None:
@@ -111,14 +112,14 @@ REFUSED_BROKERS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "expected"), REFUSED_BROKERS)
+@table(("change", "expected"), REFUSED_BROKERS)
 def test_another_registration_is_refused(change: dict[str, object], expected: str) -> None:
     with pytest.raises(Misshaped, match=r"^/brokers/ids/4: expected ") as refused:
         parse_broker("/brokers/ids/4", json.dumps({**V5, **change}).encode())
     assert expected in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["x", "", "-1", "01", "2147483648", "1" * 5_000])
+@table("name", ["x", "", "-1", "01", "2147483648", "1" * 5_000])
 def test_a_broker_with_no_id_is_refused(name: str) -> None:
     with pytest.raises(Misshaped):
         parse_broker(f"/brokers/ids/{name}", json.dumps(V5).encode())
@@ -158,7 +159,7 @@ READ: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("parse", "content", "expected"), READ)
+@table(("parse", "content", "expected"), READ)
 def test_single_znodes_are_read(parse: Callable[[bytes], object], content: bytes, expected: object) -> None:
     assert parse(content) == expected
 
@@ -185,7 +186,7 @@ REFUSED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("parse", "content", "expected"), REFUSED)
+@table(("parse", "content", "expected"), REFUSED)
 def test_other_znodes_are_refused(
     parse: Callable[[bytes | None], object], content: bytes, expected: str
 ) -> None:
@@ -231,7 +232,7 @@ def test_a_topic_of_each_version_is_read(
     assert topic == ZnodeTopic("t.1", topic_id, {0: (1, 2)}, adding, {})
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "written"),
     [
         pytest.param(

@@ -21,6 +21,7 @@ from fencepost.bridge.znodes import (
     parse_block,
 )
 from fencepost.records.types import PRODUCER_ID_MAX, BrokerId, ProducerId
+from tests.together import table
 
 KAFKA_EXHAUSTED = PRODUCER_ID_MAX - 1000  # Kafka gives up when the current block ends after this
 
@@ -57,7 +58,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("content", "expected"), READ)
+@table(("content", "expected"), READ)
 def test_what_kafka_wrote_is_read(content: bytes, expected: ZnodeBlock) -> None:
     assert parse_block(content, version=3) == expected
 
@@ -111,7 +112,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("content", "expected"), REFUSED)
+@table(("content", "expected"), REFUSED)
 def test_the_rest_is_refused_by_its_path(content: bytes | None, expected: str) -> None:
     with pytest.raises(Misshaped) as refused:
         parse_block(content, version=3)
@@ -162,7 +163,7 @@ def test_kafka_sees_its_ids_exhausted_at_our_fence(one: Fence) -> None:
     assert all(abs(value) <= INT32_MAX for value in numbers)  # Kafka 0.11 parses every number as an int32
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         pytest.param({"block_end": "999", "block_start": "0"}, id="on-another-block"),
@@ -199,7 +200,7 @@ AFTER = [
 ]
 
 
-@pytest.mark.parametrize(("current", "expected"), AFTER)
+@table(("current", "expected"), AFTER)
 def test_the_block_after_is_the_one_kafka_computes(
     current: BlockZnode, expected: ZnodeBlock | type[IdsExhausted]
 ) -> None:

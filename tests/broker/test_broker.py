@@ -35,6 +35,7 @@ from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, play
 from tests.broker.whole_broker import DIRECTORY_ID, Stage, config_for, stage
 from tests.secret_files import write_secret
+from tests.together import table
 
 IDEMPOTENT = InitProducerId(transactional_id=None, transaction_timeout_ms=-1)
 
@@ -70,7 +71,7 @@ def test_every_start_is_a_new_incarnation() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("version", range(6), ids="v{}".format)
+@table("version", range(6), ids="v{}".format)
 def test_producer_ids_are_distinct_over_blocks_and_clients(version: int) -> None:
     async def story() -> None:
         controller = FakeController()
@@ -136,7 +137,7 @@ def test_an_idempotent_producer_that_goes_on_gets_a_new_id() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("version", range(14), ids="v{}".format)
+@table("version", range(14), ids="v{}".format)
 def test_metadata_names_the_visible_brokers_and_the_controller(version: int) -> None:
     async def story() -> None:
         controller = FakeController()
@@ -165,7 +166,7 @@ def test_no_topic_exists() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("version", range(7), ids="v{}".format)
+@table("version", range(7), ids="v{}".format)
 def test_the_coordinator_of_everything_is_the_active_controllers_broker(version: int) -> None:
     async def story() -> None:
         controller = FakeController(node_id=2)

@@ -17,6 +17,7 @@ from fencepost.broker.producer_ids import (
 from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import PRODUCER_ID_MAX
+from tests.together import table
 
 
 def new_pool() -> ProducerIdPool:
@@ -69,7 +70,7 @@ def test_refused_claims_do_not_queue_more_requests() -> None:
     assert pool.request_due_ms() is None, "what the refused claims wanted is here now"
 
 
-@pytest.mark.parametrize("length", [1, 2, 10, 100, 1000], ids="block-of-{}".format)
+@table("length", [1, 2, 10, 100, 1000], ids="block-of-{}".format)
 def test_ids_are_those_of_the_block_in_order(length: int) -> None:
     pool = pool_with(7000, length)
     assert pool.ids_left() == length
@@ -102,7 +103,7 @@ THRESHOLDS = [
 ]
 
 
-@pytest.mark.parametrize(("length", "trigger"), THRESHOLDS)
+@table(("length", "trigger"), THRESHOLDS)
 def test_the_next_block_is_wanted_by_the_claim_at_first_plus_floor_of_nine_tenths(
     length: int, trigger: int | None
 ) -> None:
@@ -164,7 +165,7 @@ INSANE_BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("first", "length", "why"), INSANE_BLOCKS)
+@table(("first", "length", "why"), INSANE_BLOCKS)
 def test_an_insane_block_is_a_failure_and_gives_no_id(first: int, length: int, why: str) -> None:
     pool = pool_with(0, 10)
     for _ in range(10):
@@ -225,7 +226,7 @@ def test_after_a_first_failure_the_pause_is_exactly_kafkas() -> None:
     pool.request_sent(1_010 + RETRY_BACKOFF_MS)
 
 
-@pytest.mark.parametrize("seed", range(20), ids="seed-{}".format)
+@table("seed", range(20), ids="seed-{}".format)
 def test_pauses_grow_jittered_up_to_the_bound_and_a_block_resets_them(seed: int) -> None:
     pool, now_ms = ProducerIdPool(Random(seed)), 0
     pauses = []

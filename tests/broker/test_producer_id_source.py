@@ -29,6 +29,7 @@ from fencepost.wire.client import ControllerClient
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
+from tests.together import table
 
 BROKER = BrokerId(3)
 
@@ -163,7 +164,7 @@ TRANSIENT = [
 ]
 
 
-@pytest.mark.parametrize("answer", TRANSIENT)
+@table("answer", TRANSIENT)
 def test_any_other_failure_is_retried_and_gives_no_id(answer: object) -> None:
     """KAFKA-15845: the answer with an error holds start 0, and must not become the block that starts at 0."""
 

@@ -8,6 +8,7 @@ from fencepost.cluster.console import Unreadable
 from fencepost.records.types import BrokerEpoch, BrokerId, Offset, ProducerId, Term
 from fencepost.snapshots.history import Allocation
 from fencepost.snapshots.segments import Hole
+from tests.together import table
 
 BROKERS = {0: BrokerId(100), 1: BrokerId(101)}
 
@@ -55,7 +56,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("attempts", "archived", "expected"), CASES)
+@table(("attempts", "archived", "expected"), CASES)
 def test_told_against_kept(
     attempts: list[Attempt], archived: list[Allocation | Hole], expected: tuple[int, int]
 ) -> None:

@@ -18,6 +18,7 @@ from fencepost.bench.history import (
     read_history,
 )
 from fencepost.cluster.console import Unreadable
+from tests.together import table
 
 
 def granted(start: int, length: int = 10, *, sent: int = 1, received: int = 2, client: int = 0) -> Attempt:
@@ -75,7 +76,7 @@ DUPLICATES = [
 ]
 
 
-@pytest.mark.parametrize(("blocks", "expected"), DUPLICATES)
+@table(("blocks", "expected"), DUPLICATES)
 def test_duplicates(blocks: list[tuple[int, int]], expected: int) -> None:
     assert count_duplicates(granted(*block) for block in blocks) == expected
 
@@ -134,7 +135,7 @@ FIRST = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("attempts", "after", "expected"), FIRST)
+@table(("attempts", "after", "expected"), FIRST)
 def test_first_success(attempts: list[Attempt], after: list[int], expected: list[int | None]) -> None:
     assert first_successes(attempts, after) == expected
 
@@ -151,7 +152,7 @@ def test_first_success_is_the_least_of_all_sent_after(spans: list[tuple[int, int
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "fraction", "expected"),
     [
         pytest.param([], 0.5, None, id="of-nothing"),

@@ -8,6 +8,7 @@ from fencepost.bench.demo_transactions import RECORDS, Name, _records, judge
 from fencepost.client.read_back import Seen
 from fencepost.client.transactional_producer import Outcome
 from tests.harness.command import fencepost
+from tests.together import table
 
 ONE = Name(0, 7)
 WHOLE = [Seen(0, offset, record.value or b"") for offset, record in enumerate(_records(ONE))]
@@ -26,7 +27,7 @@ JUDGED = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "seen", "sound"), JUDGED)
+@table(("outcome", "seen", "sound"), JUDGED)
 def test_what_is_seen_is_held_against_how_it_ended(outcome: Outcome, seen: list[Seen], sound: bool) -> None:
     verdict = judge({ONE: outcome}, seen, hidden=0)
     assert (not verdict.faults) is sound

@@ -14,6 +14,7 @@ import pytest
 from fencepost.cli.produce import PROPERTIES, Line, parse_line
 from fencepost.cluster.console import Failed
 from tests.harness.command import Result, here
+from tests.together import table
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., Result]
@@ -112,7 +113,7 @@ def test_a_cluster_that_is_not_there_is_status_3(
     assert (said.status, "127.0.0.1:1" in said.stderr) == (3, True), said.stderr
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "properties", "expected"),
     [
         pytest.param(b"a\tb", {}, Line(b"a\tb"), id="a-line-is-a-value"),

@@ -7,6 +7,7 @@ import pytest
 from fencepost.cli.quorum import replication_of, status_of
 from fencepost.records.types import NodeId, Offset, Term
 from fencepost.wire.k55_describe_quorum import NodeListener, QuorumNode, QuorumPartition, ReplicaState
+from tests.together import table
 
 DIRECTORY = UUID(int=1)
 
@@ -41,7 +42,7 @@ LAGS = [
 ]
 
 
-@pytest.mark.parametrize(("partition", "expected"), LAGS)
+@table(("partition", "expected"), LAGS)
 def test_the_lag_is_that_of_the_slowest_voter(partition: QuorumPartition, expected: tuple[int, int]) -> None:
     status = status_of("cluster", partition, ())
     assert (status["MaxFollowerLag"], status["MaxFollowerLagTimeMs"]) == expected

@@ -38,6 +38,7 @@ from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.properties import parse_properties
 from tests.secret_files import write_secret
+from tests.together import table
 
 versions = st.integers(0, 2**31 - 2)
 block_ends = st.just(-1) | st.integers(0, PRODUCER_ID_MAX - 1)
@@ -199,7 +200,7 @@ LOST = ZooKeeperUnavailable("no connection")
 NO = ZooKeeperRefused("NoAuth")
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "expected"),
     [
         pytest.param({"set": access.Written(8, 9), "glance": HELD}, Written(8), id="written"),
@@ -227,7 +228,7 @@ def test_what_comes_of_a_write(answers: dict[str, Any], expected: Any) -> None:
     assert ask(Answers(**answers), lambda port, told: port.write_fence(fence, told)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("question", "answers", "expected"),
     [
         pytest.param("read", {"get": HELD}, Znode(7, 999), id="a-block"),

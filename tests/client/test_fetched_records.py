@@ -20,6 +20,7 @@ from fencepost.records.end_marker import EndMarker, encode_end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId, Term
 from fencepost.wire.k01_fetch import AbortedTransaction
+from tests.together import table
 
 P = TopicPartition("t", 0)
 ONE, TWO = 1, 2
@@ -72,7 +73,7 @@ def test_read_uncommitted_shows_all_but_markers() -> None:
     assert len(values(LOG, 0, None)) == 5
 
 
-@pytest.mark.parametrize("offset", range(10))
+@table("offset", range(10))
 def test_what_is_before_the_wanted_offset_is_left_out(offset: int) -> None:
     wanted = [record for record in shown(P, LOG, 0, None).records if record.offset >= offset]
     assert shown(P, LOG, offset, None).records == wanted

@@ -25,6 +25,7 @@ from tests import skipping_loop
 from tests.client.partition_model import records_of
 from tests.client.scripted import Fault, Lost, Refuse, ScriptedCluster, Silent
 from tests.ports import free_port
+from tests.together import table
 
 T0 = TopicPartition("t", 0)
 Story = Callable[[ScriptedCluster, str], Coroutine[Any, Any, None]]
@@ -49,7 +50,7 @@ def test_records_are_written_in_order_and_their_futures_have_the_place() -> None
     run(ScriptedCluster(), story)
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@table("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_each_codec_is_readable(codec: str) -> None:
     async def story(cluster: ScriptedCluster, bootstrap: str) -> None:
         async with Producer(bootstrap, compression=codec) as producer:

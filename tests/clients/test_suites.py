@@ -11,6 +11,7 @@ import pytest
 from tests.clients.players import NotHere
 from tests.clients.suites import SUITES, franz_go, librdkafka, pytest_files
 from tests.clients.suites.suite import FAILED, NOT_RUN, PASSED, Ran
+from tests.together import table
 
 ROW = "\x1b[32m| {:<40} | {:>10} | {:>7.3f}s \x1b[0m|{}\x1b[0m"
 PART_PASSED = "[0103_transactions / 1.0s] [ do_test_empty_txn:1015: commit: PASS (0.93s) ]"
@@ -58,7 +59,7 @@ LIBRDKAFKA = [
 ]
 
 
-@pytest.mark.parametrize(("number", "part", "said", "expected"), LIBRDKAFKA)
+@table(("number", "part", "said", "expected"), LIBRDKAFKA)
 def test_librdkafkas_summary(number: str, part: str, said: str, expected: list[tuple[str, str]]) -> None:
     assert [(ran.result, ran.name) for ran in librdkafka.summary(number, part, said)] == expected
 

@@ -4,6 +4,7 @@ import pytest
 
 from fencepost.controller.authorization import ACLS_MAX, ANONYMOUS, Acls, AclSyntaxError, Operation
 from fencepost.controller.errors import ClusterAuthorizationFailed, ErrorCode
+from tests.together import table
 
 TEXT = """
 # brokers
@@ -27,7 +28,7 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("principal", "operation", "allowed"), ALLOWED)
+@table(("principal", "operation", "allowed"), ALLOWED)
 def test_require(principal: str, operation: Operation, allowed: bool) -> None:
     acls = Acls.parse(TEXT, super_users=["User:root"])
     if allowed:
@@ -56,7 +57,7 @@ def test_a_refusal_says_principal_operation_and_what_to_write_where() -> None:
         assert word in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "line"),
     [
         pytest.param("User:alice", "line 1", id="no-operation"),

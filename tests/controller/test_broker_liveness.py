@@ -20,6 +20,7 @@ from fencepost.records.schema import MetadataRecord, RegisterBrokerRecord, Unreg
 from fencepost.records.types import BrokerEpoch, BrokerId
 from tests.controller.test_brokers import ALIVE, KNOWN, NOW_MS, SESSION_MS, SILENT, heartbeats
 from tests.controller.worlds import changed, image, registered
+from tests.together import table
 
 FENCED, UNFENCED = registered(1, 100, fenced=True), registered(1, 100, fenced=False)
 LEAVING = changed(fenced=1, leaving=1)
@@ -72,7 +73,7 @@ HEARTBEATS = [
 ]
 
 
-@pytest.mark.parametrize(("history", "request_", "written", "answer"), HEARTBEATS)
+@table(("history", "request_", "written", "answer"), HEARTBEATS)
 def test_heartbeat(
     history: list[MetadataRecord], request_: Heartbeat, written: Any, answer: HeartbeatStatus | None
 ) -> None:
@@ -121,7 +122,7 @@ EXPIRY = [
 ]
 
 
-@pytest.mark.parametrize(("broker", "known", "fenced"), EXPIRY)
+@table(("broker", "known", "fenced"), EXPIRY)
 def test_expire(broker: RegisterBrokerRecord, known: HeartbeatTracker, fenced: tuple[int, ...]) -> None:
     view = image(broker)
     decision = decide_expire(view, known, NOW_MS)

@@ -46,6 +46,7 @@ from tests.controller.worlds import (
     registered,
     registration,
 )
+from tests.together import table
 
 SESSION_MS = 9_000
 NOW_MS = 1_000_000
@@ -183,7 +184,7 @@ REGISTER = [
 ]
 
 
-@pytest.mark.parametrize(("view", "request_", "known", "expected"), REGISTER)
+@table(("view", "request_", "known", "expected"), REGISTER)
 def test_register(
     view: Overlay, request_: RegisterBroker, known: HeartbeatTracker, expected: int | type[ApiError]
 ) -> None:

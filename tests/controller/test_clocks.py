@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from fencepost.controller.clocks import IdleStamps, SeenClocks, began_ms, idle_stamps
+from tests.together import table
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -35,7 +36,7 @@ def test_what_began_earlier_began_at_the_activation_at_the_latest(
     assert began_ms(stamp_ms, 1000, inherited=inherited) == began
 
 
-@pytest.mark.parametrize(
+@table(
     ("led_ms", "slowest", "expected"),
     [
         pytest.param(0, None, (-1, None), id="no-other-clock-was-seen"),
@@ -126,8 +127,8 @@ class Cluster:
                 del self.used[number]
 
 
-@pytest.mark.parametrize("skew_ms", [0, 60_000, 8 * DAY_MS, 1000 * DAY_MS], ids="skew-{}-ms".format)
-@pytest.mark.parametrize("seed", range(10), ids="seed-{}".format)
+@table("skew_ms", [0, 60_000, 8 * DAY_MS, 1000 * DAY_MS], ids="skew-{}-ms".format)
+@table("seed", range(10), ids="seed-{}".format)
 def test_nothing_is_forgotten_that_was_used_and_all_that_is_idle_is(seed: int, skew_ms: int) -> None:
     cluster = Cluster(seed, skew_ms)
     forgotten = 0

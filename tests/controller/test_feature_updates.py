@@ -29,6 +29,7 @@ from fencepost.controller.view import EmptyView, Overlay
 from fencepost.records.levels import TRANSACTIONS_V2
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import BrokerEpoch, BrokerId
+from tests.together import table
 
 UP, SAFE, UNSAFE = Direction
 KNOWS = (Feature(TRANSACTION_VERSION, 0, 2),)
@@ -54,7 +55,7 @@ def update(level: int, direction: Direction = UP, name: str = TRANSACTION_VERSIO
     return UpdateFeatures((FeatureUpdate(name, level, direction),))
 
 
-@pytest.mark.parametrize(
+@table(
     ("current", "request_", "written"),
     [
         pytest.param(0, update(2), 2, id="up"),
@@ -80,7 +81,7 @@ def test_what_is_written(current: int, request_: UpdateFeatures, written: int | 
     assert (tried.records, tried.response) == ((), decided.response)
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "words"),
     [
         pytest.param(update(3), "supports levels 0 to 2", id="above"),

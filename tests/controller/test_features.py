@@ -6,6 +6,7 @@ from fencepost.controller import features
 from fencepost.controller.errors import UnsupportedVersion
 from fencepost.controller.features import FEATURES, METADATA_VERSION, METADATA_VERSION_LEVEL
 from tests.controller.worlds import image, level
+from tests.together import table
 
 
 def test_a_new_cluster_gets_its_metadata_version_once() -> None:
@@ -31,7 +32,7 @@ SUPPORTED = [
 ]
 
 
-@pytest.mark.parametrize(("supported", "holds"), SUPPORTED)
+@table(("supported", "holds"), SUPPORTED)
 def test_require_supported(supported: dict[str, tuple[int, int]], holds: bool) -> None:
     view = image(level("a", 3))
     if holds:

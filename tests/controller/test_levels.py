@@ -14,6 +14,7 @@ from fencepost.records.control import LeaderChange
 from fencepost.records.levels import LEADER_CHANGE_0
 from fencepost.records.types import NodeId
 from tests.controller.worlds import image, level
+from tests.together import table
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 BOUND = {node: uuid.UUID(int=0xD0 + node) for node in (ONE, TWO, THREE)}
@@ -48,7 +49,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("current", "wanted", "highest", "records"), RAISED)
+@table(("current", "wanted", "highest", "records"), RAISED)
 def test_upgrade(current: int, wanted: int, highest: dict[NodeId, int], records: list[object]) -> None:
     view = at(current)
     decision = levels.decide_upgrade(view, wanted, ONE, highest)
@@ -60,7 +61,7 @@ def test_upgrade(current: int, wanted: int, highest: dict[NodeId, int], records:
     assert levels.decide_describe(view, ONE, highest).response == decision.response
 
 
-@pytest.mark.parametrize(("current", "wanted", "highest", "says"), REFUSED)
+@table(("current", "wanted", "highest", "says"), REFUSED)
 def test_upgrade_is_refused(current: int, wanted: int, highest: dict[NodeId, int], says: str) -> None:
     view = at(current)
     with pytest.raises(InvalidRequest, match=says):
@@ -90,7 +91,7 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("view_of", "formatted", "version"), WRITTEN)
+@table(("view_of", "formatted", "version"), WRITTEN)
 def test_the_version_of_a_leader_change_follows_the_level(
     view_of: object, formatted: int, version: int
 ) -> None:

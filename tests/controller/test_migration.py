@@ -37,6 +37,7 @@ from tests.controller.migration_worlds import (
     world,
 )
 from tests.controller.worlds import allocated, image
+from tests.together import table
 
 # -- commands ----------------------------------------------------------------------------------------------
 
@@ -236,7 +237,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("view", "decide", "expected", "end"), STEPS)
+@table(("view", "decide", "expected", "end"), STEPS)
 def test_a_step(view: Overlay, decide: Decide, expected: Migration, end: int | None) -> None:
     """``end``: where the ids go on if the step says so; the ids before it are recorded as theirs."""
     before, end_before = current(view), producer_ids.latest(view).end
@@ -250,12 +251,12 @@ def test_a_step(view: Overlay, decide: Decide, expected: Migration, end: int | N
     assert producer_ids.latest(view).end == (end_before if end is None else end)
 
 
-@pytest.mark.parametrize(("view", "decide"), AGAIN)
+@table(("view", "decide"), AGAIN)
 def test_a_step_taken_already_writes_nothing(view: Overlay, decide: Decide) -> None:
     assert decide(view) == Decision((), current(view))
 
 
-@pytest.mark.parametrize(("view", "decide", "says"), REFUSED)
+@table(("view", "decide", "says"), REFUSED)
 def test_a_step_out_of_order_is_refused_with_the_reason(view: Overlay, decide: Decide, says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         decide(view)
@@ -276,7 +277,7 @@ def test_the_last_floor_that_leaves_an_id() -> None:
 # -- the beginning -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("view", "migrating", "expected"),
     [
         pytest.param(image(), True, [Phase.WAITING], id="a-new-cluster-for-the-upgrade"),
@@ -294,7 +295,7 @@ def test_a_cluster_made_for_the_upgrade_waits(view: Overlay, migrating: bool, ex
 # -- replay ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("phase", "kafkas"),
     [(0, 0), (1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 2)],
     ids=[phase.label for phase in Phase],

@@ -16,11 +16,10 @@ from fencepost.records.logged import StateRecord
 from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 from tests.controller.migration_worlds import INTENT, LAST_ID, REQUEST, block, replayed, theirs, world
 from tests.controller.worlds import allocated
+from tests.together import table
 
 
-@pytest.mark.parametrize(
-    "phase", [None, *Phase], ids=lambda phase: "no-upgrade" if phase is None else phase.label
-)
+@table("phase", [None, *Phase], ids=lambda phase: "no-upgrade" if phase is None else phase.label)
 def test_in_every_phase_at_most_one_side_allocates(phase: Phase | None) -> None:
     view = world(phase, end=5000, floor=5000)
     by_quorum = phase is None or phase in BY_QUORUM
@@ -69,7 +68,7 @@ BRIDGED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("view", "request_", "given_", "expected"), BRIDGED)
+@table(("view", "request_", "given_", "expected"), BRIDGED)
 def test_a_block_from_zookeeper(
     view: Overlay,
     request_: AllocateProducerIds,
@@ -98,7 +97,7 @@ RANGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("end", "block_end", "lengths", "expected"), RANGES)
+@table(("end", "block_end", "lengths", "expected"), RANGES)
 def test_the_next_range(
     end: int, block_end: int, lengths: tuple[int, ...], expected: list[ProducerIdBlock] | type[ApiError]
 ) -> None:
@@ -109,7 +108,7 @@ def test_the_next_range(
         assert migration.next_range(ProducerId(end), block_end, lengths) == tuple(expected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("end", "intent", "block_end", "last"),
     [
         pytest.param(8000, INTENT, 4999, 7999, id="the-quorum-gave-out-more"),

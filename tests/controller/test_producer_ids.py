@@ -20,6 +20,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.schema import AllocateProducerIdsRecord
 from fencepost.records.types import PRODUCER_ID_MAX, BrokerEpoch, BrokerId, ProducerId
 from tests.controller.worlds import allocated, image, registered
+from tests.together import table
 
 
 def ids(end: int = 0) -> Overlay:
@@ -58,7 +59,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("view", "request_", "length", "expected"), CASES)
+@table(("view", "request_", "length", "expected"), CASES)
 def test_allocate(
     view: Overlay,
     request_: AllocateProducerIds,

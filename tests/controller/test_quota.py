@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from fencepost.controller.quota import THROTTLE_MS_MAX, AllocationQuota
 from fencepost.records.types import BrokerId
+from tests.together import table
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 
@@ -29,7 +30,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("rate", "burst", "times_ms", "muted_ms"), CASES)
+@table(("rate", "burst", "times_ms", "muted_ms"), CASES)
 def test_charge(rate: float, burst: float, times_ms: list[int], muted_ms: list[int]) -> None:
     assert charges(AllocationQuota(rate, burst), *times_ms) == muted_ms
 

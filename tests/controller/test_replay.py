@@ -22,6 +22,7 @@ from fencepost.records.schema import (
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
+from tests.together import table
 
 
 def entry(*records: MetadataRecord, base: int, epoch: int, proposer: int = 1, proposal: int = 1) -> Entry:
@@ -66,7 +67,7 @@ FENCE = [
 ]
 
 
-@pytest.mark.parametrize(("one", "takes_effect"), FENCE)
+@table(("one", "takes_effect"), FENCE)
 def test_fence(one: Entry, takes_effect: bool) -> None:
     view = at(5, 2)
     before, rows_before = view.header, rows(view)

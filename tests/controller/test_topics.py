@@ -44,6 +44,7 @@ from fencepost.records.schema import (
 from fencepost.records.types import BrokerId
 from tests.controller.topic_worlds import LENIENT, LIVE, ORDERS, RULES, create, spread, world
 from tests.controller.worlds import HERE, image, registered, rows
+from tests.together import table
 
 CREATED = [
     pytest.param(NewTopic("orders", 1, 1), RULES, 1, id="one-partition"),
@@ -214,7 +215,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("topic", "code", "message"), REFUSED)
+@table(("topic", "code", "message"), REFUSED)
 def test_a_topic_is_refused(topic: NewTopic, code: ErrorCode, message: str) -> None:
     view = world(NewTopic("taken", 1, 1), NewTopic("a.b", 1, 1))
     before = rows(view)
@@ -335,7 +336,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("record", IMPOSSIBLE)
+@table("record", IMPOSSIBLE)
 def test_a_record_that_cannot_apply_is_our_bug(record: MetadataRecord) -> None:
     view = image(
         TopicRecord(name="orders", topic_id=ORDERS),

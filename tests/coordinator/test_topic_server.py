@@ -38,6 +38,7 @@ from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, D
 from tests.controller.worlds import changed, image, registered
 from tests.node.test_server_upgrade import CONFIG
 from tests.quorum.clients import Silence
+from tests.together import table
 from tests.wire.answering import Answering
 
 ACLS = Acls.parse("User:admin CREATE\nUser:admin DELETE\nUser:admin DESCRIBE\nUser:broker CLUSTER_ACTION\n")
@@ -224,7 +225,7 @@ def test_a_node_that_does_not_lead_names_who_does_and_no_topic() -> None:
     assert (nothing_asked.error_code, nothing_asked.controller_id) == (0, 1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "allowed"),
     [
         pytest.param(CreateTopics((NewTopic("a", 1, 1),)), {"admin", "broker"}, id="create"),
@@ -232,7 +233,7 @@ def test_a_node_that_does_not_lead_names_who_does_and_no_topic() -> None:
         pytest.param(DescribeConfigs(()), {"admin", "broker"}, id="describe-configs"),
     ],
 )
-@pytest.mark.parametrize("who", ["admin", "broker", "stranger"])
+@table("who", ["admin", "broker", "stranger"])
 def test_who_may(request_: object, allowed: set[str], who: str) -> None:
     stage = Stage(acls=ACLS)
     if who in allowed:

@@ -24,6 +24,7 @@ from fencepost.wire.server_connection import ServerConnection
 from tests.hostile.largest import largest
 from tests.hostile.messages import Messages
 from tests.secret import known_secret
+from tests.together import table
 from tests.wire.every_api import EVERY_API, OWN_APIS, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import allocate, capturing_log, framed
@@ -107,8 +108,8 @@ def test_hostile_requests_are_answered_or_close_their_connection(seed: int, sasl
         assert served == set(service), "every decoder let something through"
 
 
-@pytest.mark.parametrize("login", [False, True], ids=["at-once", "logged-in"])
-@pytest.mark.parametrize("api", OWN_APIS, ids=lambda api: api.name)
+@table("login", [False, True], ids=["at-once", "logged-in"])
+@table("api", OWN_APIS, ids=lambda api: api.name)
 def test_the_listeners_own_requests_at_their_limits(api: Api[Any, Any], login: bool) -> None:
     """Each is answered or closes its connection."""
     log, events = capturing_log()
@@ -142,8 +143,8 @@ class Halts(Exception):
     """What a store raises."""
 
 
-@pytest.mark.parametrize("sasl", [False, True], ids=["open", "sasl"])
-@pytest.mark.parametrize(
+@table("sasl", [False, True], ids=["open", "sasl"])
+@table(
     "error",
     [RecursionError(), KeyError("x"), InvariantViolation("bug"), Halts()],
     ids=lambda error: type(error).__name__,
@@ -178,7 +179,7 @@ def test_a_decoder_that_fails_costs_its_connection(error: Exception, sasl: bool)
     assert [event["event"] for event in events] == ["request_failed", "connection_closed"]
 
 
-@pytest.mark.parametrize("api", EVERY_API, ids=lambda api: api.name)
+@table("api", EVERY_API, ids=lambda api: api.name)
 def test_hostile_responses_are_corrupt_or_an_error_or_read(api: Api[Any, Any]) -> None:
     """Of a broker that any client registered, or of what listens at its address."""
     rng = random.Random(api.key)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest, UnknownServerError
 from fencepost.wire.dispatch import Api
@@ -21,6 +20,7 @@ from fencepost.wire.server_connection import ServerConnection
 from fencepost.wire.server_reply import ServerReply
 from tests.hostile.largest import names_of
 from tests.hostile.test_decoders import everything
+from tests.together import table
 from tests.wire.every_api import EVERY_API, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import capturing_log
@@ -91,7 +91,7 @@ def served(api: Api[Any, Any]) -> range:
     return range(max(api.versions[0], api.served_from), api.versions[-1] + 1)
 
 
-@pytest.mark.parametrize("api", EVERY_API, ids=lambda api: api.name)
+@table("api", EVERY_API, ids=lambda api: api.name)
 def test_a_response_leaves_or_costs_its_connection(api: Api[Any, Any]) -> None:
     stand = Stand()
     request, response = SAMPLES[api.key]
@@ -109,8 +109,8 @@ def test_a_response_leaves_or_costs_its_connection(api: Api[Any, Any]) -> None:
     assert len(stand.events) <= 3 * LINES_MAX
 
 
-@pytest.mark.parametrize("read", [True, False], ids=["request-read", "request-not-read"])
-@pytest.mark.parametrize("api", EVERY_API, ids=lambda api: api.name)
+@table("read", [True, False], ids=["request-read", "request-not-read"])
+@table("api", EVERY_API, ids=lambda api: api.name)
 def test_a_refusal_always_leaves(api: Api[Any, Any], read: bool) -> None:
     """Whatever its message quotes of what a client sent; with the request that it refuses, and without."""
     stand = Stand()
@@ -131,7 +131,7 @@ def refusals(message: str) -> Iterator[ApiError]:
     yield listed
 
 
-@pytest.mark.parametrize("api", SERVICE_APIS, ids=lambda api: api.name)
+@table("api", SERVICE_APIS, ids=lambda api: api.name)
 def test_what_a_request_quotes_may_stand_in_its_refusal(api: Api[Any, Any]) -> None:
     """A refusal repeats names of the request: those are what a decoder lets through, so UTF-8 at most."""
     stand = Stand()

@@ -26,7 +26,7 @@ COORDINATOR: Final = (
         INIT_FILE,
         "        producer_epoch=row.producer_epoch + 1,\n",
         "        producer_epoch=row.producer_epoch,\n",
-        (INIT + "test_an_epoch_in_a_closed_state[none-given-begins-an-instance-Empty]", STORM),
+        (INIT + "test_an_epoch_in_a_closed_state", STORM),
     ),
     Mutant(
         "instance-epoch-at-fencing",
@@ -34,7 +34,7 @@ COORDINATOR: Final = (
         "controller/transactions/fencing.py",
         "        instance_epoch=client_pair(past).epoch,\n",
         "        instance_epoch=row.instance_epoch,\n",
-        (INIT + "test_an_open_transaction_is_aborted_first[a-new-instance]",),
+        (INIT + "test_an_open_transaction_is_aborted_first",),
     ),
     Mutant(
         "restart-leaves-open",
@@ -62,7 +62,7 @@ COORDINATOR: Final = (
         INIT_FILE,
         "    if row.state in PREPARED_STATES:\n        return _Case.WAIT\n",
         "",
-        (INIT + "test_while_markers_are_written[none-given-waits-PrepareCommit]",),
+        (INIT + "test_while_markers_are_written",),
     ),
     # -- AddPartitionsToTxn and EndTxn -----------------------------------------------------------------------
     Mutant(
@@ -72,7 +72,7 @@ COORDINATOR: Final = (
         "    require_current(row, request.producer_id, request.producer_epoch)\n"
         "    _require_not_ending(row)\n    require_not_kept(row)\n    known",
         "    _require_not_ending(row)\n    require_not_kept(row)\n    known",
-        (ADD + "test_a_pair_that_is_not_current[verify-an-older-epoch-Ongoing]",),
+        (ADD + "test_a_pair_that_is_not_current",),
     ),
     Mutant(
         "verified-while-ending",
@@ -112,7 +112,7 @@ COORDINATOR: Final = (
         "controller/transactions/end_txn.py",
         "    if row.state is ended:\n        return Decision((), None)  # a retry\n",
         "    if row.state >= State.COMPLETE_COMMIT:\n        return Decision((), None)\n",
-        (END + "test_the_table_of_v1[CompleteAbort-commit-v4]",),
+        (END + "test_the_table_of_v1",),
     ),
     Mutant(
         "end-without-fence",
@@ -121,7 +121,7 @@ COORDINATOR: Final = (
         "        require_current(row, request.producer_id, request.producer_epoch)\n    except",
         "        pass\n    except",
         (
-            END + "test_a_pair_that_is_not_current[an-older-epoch-Ongoing]",
+            END + "test_a_pair_that_is_not_current",
             LATE + "test_a_delayed_end_of_v1_is_fenced_once_the_epoch_is_another",
         ),
     ),
@@ -132,7 +132,7 @@ COORDINATOR: Final = (
         EXPIRY_FILE,
         "        fenced_pairs(aborting),\n",
         "        aborting,\n",
-        (EXPIRY + "test_a_timeout_aborts_bumps_and_remembers[5-an-id]", STORM),
+        (EXPIRY + "test_a_timeout_aborts_bumps_and_remembers", STORM),
     ),
     Mutant(
         "timeout-forgets-the-epoch",
@@ -168,7 +168,7 @@ COORDINATOR: Final = (
         "    if row.state is _ONGOING:\n        view.put(DEADLINES,",
         "    view.put(UPDATES, (max(0, row.updated_ms), row.transactional_id), True)\n"
         "    if row.state is _ONGOING:\n        view.put(DEADLINES,",
-        (EXPIRY + "test_only_an_id_without_a_transaction_expires[Ongoing]",),
+        (EXPIRY + "test_only_an_id_without_a_transaction_expires",),
     ),
     Mutant(
         "snapshot-drops-open-transactions",

@@ -165,7 +165,7 @@ DOORS: Final = (
         "node/metrics_port.py",
         "        if len(self._head) > HEAD_BYTES_MAX:\n",
         "        if False:\n",
-        (METRICS_PORT + "test_what_is_answered[many-at-once-past-the-bound]",),
+        (METRICS_PORT + "test_what_is_answered",),
     ),
     Mutant(
         "newest-stranger-goes",

@@ -15,11 +15,7 @@ GROUP_CLIENTS: Final = (
         "(topic, index, code=code) for topic, index in ()])",
         (
             OFFSETS + "test_aiokafka_asks_again_after_what_passes[14]",
-            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass[30]",
-            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass[29]",
-            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass[24]",
-            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass[35]",
-            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass[-1]",
+            OFFSETS + "test_aiokafka_hears_of_what_does_not_pass",
         ),
     ),
 )

@@ -67,7 +67,7 @@ GROUP_HOLES: Final = (
         "controller/groups/identity.py",
         "        require_generation(group_id, group, identity.generation)\n",
         "",
-        (COMMITS + "[generation-v9]", TXN_COMMITS + "[old-generation]"),
+        (COMMITS, TXN_COMMITS + "[old-generation]"),
     ),
     Mutant(
         "acknowledged-when-deposed",
@@ -97,7 +97,7 @@ GROUP_HOLES: Final = (
         "controller/groups/joining.py",
         "        if holder != request.member_id:\n",
         "        if False:\n",
-        (JOINING + "[14-replaced]",),
+        (JOINING,),
     ),
     Mutant(
         "group-join-of-a-stranger",
@@ -106,7 +106,7 @@ GROUP_HOLES: Final = (
         "    before = membership.get(request.member_id)\n    if before is None:\n",
         "    before = membership.get(request.member_id) or _member(request, sender, request.member_id)\n"
         "    if before is None:\n",
-        (JOINING + "[14-unknown-id]",),
+        (JOINING,),
     ),
     Mutant(
         "group-sync-without-identity-check",
@@ -114,11 +114,7 @@ GROUP_HOLES: Final = (
         "controller/groups/syncing.py",
         "    member = identity.require_member(",
         "    member = (lambda *_: tables.members(view, request.group_id)[0])(",
-        (
-            RULES + "test_whose_sync_it_is[unknown-member]",
-            RULES + "test_whose_sync_it_is[unknown-instance]",
-            RULES + "test_whose_sync_it_is[fence-before-generation]",
-        ),
+        (RULES + "test_whose_sync_it_is",),
     ),
     Mutant(
         "group-leave-of-a-replaced-member",
@@ -126,7 +122,7 @@ GROUP_HOLES: Final = (
         "controller/groups/leaving.py",
         "        if member_id not in (NO_MEMBER, holder):\n",
         "        if False:\n",
-        (RULES + "test_who_leaves[replaced]",),
+        (RULES + "test_who_leaves",),
     ),
     Mutant(
         "group-leave-of-a-stranger",
@@ -134,6 +130,6 @@ GROUP_HOLES: Final = (
         "controller/groups/leaving.py",
         "    if member_id not in membership or member_id in gone:\n",
         "    if False:\n",
-        (RULES + "test_who_leaves[unknown]", RULES + "test_who_leaves[twice]"),
+        (RULES + "test_who_leaves",),
     ),
 )

@@ -51,8 +51,7 @@ GROUP_LOG: Final = (
         "        if before is not None and (kind[0] != before[0] or before[0]):\n",
         (
             LAW,
-            BATCHES + "test_a_batch_ends_where_producer_epoch_or_control_changes[another-producer]",
-            BATCHES + "test_a_batch_ends_where_producer_epoch_or_control_changes[another-epoch]",
+            BATCHES + "test_a_batch_ends_where_producer_epoch_or_control_changes",
             BATCHES + "test_what_is_written_is_read_in_its_order",
         ),
     ),
@@ -62,7 +61,7 @@ GROUP_LOG: Final = (
         "records/group_log.py",
         "        if before is not None and (kind != before or before[0]):\n",
         "        if before is not None and kind != before:\n",
-        (BATCHES + "test_a_batch_ends_where_producer_epoch_or_control_changes[each-marker-is-alone]",),
+        (BATCHES + "test_a_batch_ends_where_producer_epoch_or_control_changes",),
     ),
     Mutant(
         "second-batch-not-stamped",
@@ -121,7 +120,7 @@ GROUP_LOG: Final = (
         "        if level > LEVEL_MAX:\n",
         "        if False:\n",
         (
-            ENTRY + "test_an_entry_of_a_later_level_is_no_damage[next-zeros]",
+            ENTRY + "test_an_entry_of_a_later_level_is_no_damage",
             "tests/quorum/test_log_levels.py::test_an_entry_of_a_later_layout_stops_who_would_lead_on_it",
         ),
     ),

@@ -15,7 +15,7 @@ HOSTILE_VOTER: Final = (
         "            _check_command(command, entry_index)\n",
         "            pass\n",
         (
-            MESSAGES + "[a-crc]",
+            MESSAGES,
             VOTER + "test_a_damaged_frame_closes_its_connection_and_reaches_nothing[seed-1]",
         ),
     ),
@@ -25,7 +25,7 @@ HOSTILE_VOTER: Final = (
         "quorum/messages.py",
         "Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]",
         "Number = Annotated[int, msgspec.Meta(le=2**63 - 1)]",
-        (MESSAGES + "[an-ack-before-the-file]",),
+        (MESSAGES,),
     ),
     Mutant(
         "nested-manifest",

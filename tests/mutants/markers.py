@@ -199,7 +199,7 @@ MARKERS: Final = (
         "            if state.transaction_first == NO_OFFSET:\n                return False\n        elif",
         "            if _is_old(marker, state):\n                return False\n        elif",
         (
-            RULES + "test_a_marker[open-below-version-10-plain]",
+            RULES + "test_a_marker",
             FOREIGN + "test_a_wedged_transaction_ends_by_the_same_marker_forced[commit]",
         ),
     ),
@@ -210,7 +210,7 @@ MARKERS: Final = (
         "            if state.transaction_first == NO_OFFSET:\n                return False\n        elif",
         "        elif",
         (
-            RULES + "test_a_marker[closed-below-version-10-plain]",
+            RULES + "test_a_marker",
             FOREIGN + "test_a_plain_batch_of_a_higher_epoch_leaves_the_transaction_endable[epoch+7]",
         ),
     ),
@@ -231,7 +231,7 @@ MARKERS: Final = (
         PRODUCER_STATE,
         "            max(marker.producer_epoch, state.epoch),",
         "            marker.producer_epoch,",
-        (RULES + "test_a_marker[open-below-version-10-forced]",),
+        (RULES + "test_a_marker",),
     ),
     Mutant(
         "foreign-coordinator-fences",
@@ -280,7 +280,7 @@ MARKERS: Final = (
         SECRET,
         "    offered, proof.offered = proof.offered, None",
         "    offered = proof.offered",
-        (PROOF + "test_a_proof_holds_for_what_it_was_made_for[another-node-id]",),
+        (PROOF + "test_a_proof_holds_for_what_it_was_made_for",),
     ),
     Mutant(
         "reflected-proof",

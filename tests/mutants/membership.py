@@ -54,7 +54,7 @@ MEMBERSHIP: Final = (
         "    identity.require_member(view, request.group_id, request.member_id, request.instance_id)\n",
         "",
         (
-            RULES + "test_heartbeats[a-member-that-was-replaced]",
+            RULES + "test_heartbeats",
             SERVER + "test_a_static_member_that_comes_back_goes_on_with_its_assignment",
             STORM,
         ),
@@ -65,7 +65,7 @@ MEMBERSHIP: Final = (
         "controller/groups/heartbeat.py",
         "    identity.require_generation(request.group_id, group, request.generation)\n",
         "",
-        (RULES + "test_heartbeats[generation-first]",),
+        (RULES + "test_heartbeats",),
     ),
     Mutant(
         "group-heartbeat-without-barrier",
@@ -81,7 +81,7 @@ MEMBERSHIP: Final = (
         "controller/groups/syncing.py",
         "    identity.require_generation(request.group_id, group, request.generation)\n",
         "",
-        (RULES + "test_whose_sync_it_is[old-generation]",),
+        (RULES + "test_whose_sync_it_is",),
     ),
     Mutant(
         "group-sync-of-a-stranger",
@@ -90,8 +90,8 @@ MEMBERSHIP: Final = (
         "        if holder != member_id:\n",
         "        if False:\n",
         (
-            IDENTITY + "test_the_member_of_a_request[a-member-that-was-replaced]",
-            RULES + "test_whose_sync_it_is[fence-before-generation]",
+            IDENTITY + "test_the_member_of_a_request",
+            RULES + "test_whose_sync_it_is",
         ),
     ),
     Mutant(
@@ -132,7 +132,7 @@ MEMBERSHIP: Final = (
         "controller/groups/membership.py",
         " in self._support.items() if count == len(self._members))\n",
         " in self._support.items() if count)\n",
-        (JOINING + "[8-supported-by-one-of-two]",),
+        (JOINING,),
     ),
     Mutant(
         "group-parked-joins-forgotten",

@@ -49,7 +49,7 @@ OFFSET_MUTANTS: Final = (
         TABLES,
         "        if marker.committed:\n",
         "        if marker:\n",
-        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets[abort]", STORM),
+        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets", STORM),
     ),
     Mutant(
         "offset-tombstone-leaves-pending",
@@ -73,7 +73,7 @@ OFFSET_MUTANTS: Final = (
         OFFSETS,
         "            require_committer(view, request.group_id, group, request.identity, transactional=False)",
         "            pass",
-        (TEST + "test_who_may_commit[generation-v9]",),
+        (TEST + "test_who_may_commit",),
     ),
     Mutant(
         "txn-offset-commit-without-identity-check",
@@ -81,7 +81,7 @@ OFFSET_MUTANTS: Final = (
         IN_TRANSACTIONS,
         "            require_committer(view, request.group_id, group, request.identity, transactional=True)",
         "            pass",
-        (TEST_IN + "test_who_may_commit[old-generation]",),
+        (TEST_IN + "test_who_may_commit",),
     ),
     Mutant(
         "txn-offset-commit-over-an-owner",
@@ -105,7 +105,7 @@ OFFSET_MUTANTS: Final = (
         IN_TRANSACTIONS,
         "    adding = _added_offsets(view, request, now_ms)\n",
         "    adding = ()\n",
-        (TEST_IN + "test_what_is_wrong_with_the_transaction_is_said_first[fenced-group-missing]",),
+        (TEST_IN + "test_what_is_wrong_with_the_transaction_is_said_first",),
     ),
     Mutant(
         "end-without-offsets",
@@ -113,7 +113,7 @@ OFFSET_MUTANTS: Final = (
         "controller/transactions/ending.py",
         "    return record_of(row), marker",
         "    return (record_of(row),)",
-        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets[commit]",),
+        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets",),
     ),
     Mutant(
         "timeout-without-offsets",
@@ -121,7 +121,7 @@ OFFSET_MUTANTS: Final = (
         "controller/transactions/expiry.py",
         "records_of_end(view, aborting), cost_of_end",
         "records_of_end(view, aborting)[:1], cost_of_end",
-        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets[timeout]",),
+        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets",),
     ),
     Mutant(
         "fencing-without-offsets",
@@ -129,7 +129,7 @@ OFFSET_MUTANTS: Final = (
         "controller/transactions/init_producer_id.py",
         "        return Decision(records_of_end(view, aborting), come_back",
         "        return Decision(records_of_end(view, aborting)[:1], come_back",
-        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets[another-instance]", STORM),
+        (TEST_IN + "test_the_decision_that_ends_it_moves_its_offsets", STORM),
     ),
     Mutant(
         "marker-for-the-group-log",
@@ -162,7 +162,7 @@ OFFSET_MUTANTS: Final = (
         "controller/groups/offset_expiry.py",
         "    return retention.idle().holds(max(0, since_ms))",
         "    return since_ms <= retention.now_ms - retention.idle_ms",
-        (EXPIRY + "test_whose_clock_counts[a-clock-that-jumped-forward]",),
+        (EXPIRY + "test_whose_clock_counts",),
     ),
     Mutant(
         "offset-expiry-while-subscribed",
@@ -170,7 +170,7 @@ OFFSET_MUTANTS: Final = (
         "controller/groups/offset_expiry.py",
         "GroupState.STABLE or is_subscribed(view, key[0], group, key[1]):",
         "GroupState.STABLE:",
-        (EXPIRY + "test_when_an_offset_expires[stable-and-subscribed]",),
+        (EXPIRY + "test_when_an_offset_expires",),
     ),
     Mutant(
         "offset-delete-while-subscribed",
@@ -178,7 +178,7 @@ OFFSET_MUTANTS: Final = (
         "controller/groups/offset_deletion.py",
         "        if is_subscribed(view, request.group_id, group, topic):",
         "        if False:",
-        (DELETION + "test_which_offsets_are_deleted[subscribed]",),
+        (DELETION + "test_which_offsets_are_deleted",),
     ),
     Mutant(
         "group-deleted-with-members",

@@ -22,7 +22,7 @@ PRODUCER_IDS: Final = (
         "controller/producer_ids.py",
         "    if first > PRODUCER_ID_MAX - block_length:",
         "    if first >= PRODUCER_ID_MAX - block_length:",
-        (IDS + "test_allocate[the-last-whole-block]",),
+        (IDS + "test_allocate",),
     ),
     Mutant(
         "block-end",
@@ -30,7 +30,7 @@ PRODUCER_IDS: Final = (
         "controller/producer_ids.py",
         "ProducerId(first + block_length)",
         "ProducerId(first + block_length - 1)",
-        (IDS + "test_allocate[the-next-block]", IDS + "test_blocks_follow_one_another_without_overlap"),
+        (IDS + "test_allocate", IDS + "test_blocks_follow_one_another_without_overlap"),
     ),
     Mutant(
         "told-from-the-image",
@@ -56,8 +56,7 @@ PRODUCER_IDS: Final = (
         "    return block_end + 1\n",
         "    return max(0, block_end - ZOOKEEPER_BLOCK_LENGTH + 1)\n",
         (
-            MIGRATION + "test_a_step[import]",
-            MIGRATION + "test_a_step[switch-to-block-end-plus-1]",
+            MIGRATION + "test_a_step",
             UPGRADE + "test_the_whole_way",
             UPGRADE_STORM + "[upgrade-seed-1]",
         ),
@@ -69,8 +68,7 @@ PRODUCER_IDS: Final = (
         "    return block_end + 1\n",
         "    return max(0, block_end)\n",
         (
-            MIGRATION + "test_a_step[import]",
-            MIGRATION + "test_a_step[switch-to-block-end-plus-1]",
+            MIGRATION + "test_a_step",
             UPGRADE + "test_the_whole_way",
             UPGRADE_STORM + "[upgrade-seed-1]",
         ),

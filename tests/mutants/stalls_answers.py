@@ -140,7 +140,7 @@ STALLS_ANSWERS: Final = (
         "wire/k32_describe_configs.py",
         ", elements_max=LOOKED_UP_ELEMENTS_MAX)",
         ")",
-        (LIMITS + "[one-past-32]",),
+        (LIMITS,),
     ),
     Mutant(
         "transactions-described-of-any-number",
@@ -148,7 +148,7 @@ STALLS_ANSWERS: Final = (
         "wire/k65_describe_transactions.py",
         ", elements_max=2 * LOOKED_UP_ELEMENTS_MAX)",
         ")",
-        (LIMITS + "[one-past-65]",),
+        (LIMITS,),
     ),
     Mutant(
         "topics-of-a-transaction-without-end",
@@ -156,7 +156,7 @@ STALLS_ANSWERS: Final = (
         "wire/k24_add_partitions_to_txn.py",
         "    if count > _TOPICS_MAX:\n",
         "    if False:\n",
-        (LIMITS + "[one-past-24]",),
+        (LIMITS,),
     ),
     Mutant(
         "topics-taken-at-once",

@@ -31,7 +31,7 @@ STALLS_COPIES: Final = (
         "wire/k00_produce.py",
         ", elements_max=_REQUEST_ELEMENTS_MAX)",
         ")",
-        (LIMITS + "[one-past-0]",),
+        (LIMITS,),
     ),
     Mutant(
         "creates-any-number-of-topics",
@@ -39,7 +39,7 @@ STALLS_COPIES: Final = (
         "wire/k19_create_topics.py",
         "    if count > _TOPICS_MAX:\n",
         "    if False:\n",
-        (LIMITS + "[one-past-19]",),
+        (LIMITS,),
     ),
     Mutant(
         "deletes-any-number-of-topics",
@@ -47,7 +47,7 @@ STALLS_COPIES: Final = (
         "wire/k20_delete_topics.py",
         ", elements_max=NAMED_ELEMENTS_MAX)",
         ")",
-        (LIMITS + "[one-past-20]",),
+        (LIMITS,),
     ),
     Mutant(
         "looks-up-in-the-turn-that-reads",

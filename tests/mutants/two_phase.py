@@ -35,7 +35,7 @@ TWO_PHASE: Final = (
         PAIRS_FILE,
         "Pair(client_id_before(row) if rotated else client.producer_id, row.last_producer_epoch)\n",
         "Pair(client.producer_id, row.last_producer_epoch)\n",
-        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2[32765-rotates-at-the-end-commit]"),
+        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2"),
     ),
     Mutant(
         "previous-id-is-the-transactions",
@@ -75,7 +75,7 @@ TWO_PHASE: Final = (
         "controller/transactions/init_request.py",
         "    if request.keeps_prepared and request.producer_id != NO_PRODUCER_ID:\n",
         "    if False:\n",
-        (TWO_PHASE_TESTS + "test_what_is_asked_for_is_checked[a-pair-and-keep]",),
+        (TWO_PHASE_TESTS + "test_what_is_asked_for_is_checked",),
     ),
     Mutant(
         "kept-takes-more",
@@ -91,7 +91,7 @@ TWO_PHASE: Final = (
         END_FILE,
         "        bumped = _with_next(bumped, Pair(client.producer_id, client.epoch + 1))\n",
         "        pass\n",
-        (TWO_PHASE_TESTS + "test_an_end_of_v2[5-kept-three-times-commit]",),
+        (TWO_PHASE_TESTS + "test_an_end_of_v2",),
     ),
     Mutant(
         "v1-end-of-kept-fences-none",
@@ -131,7 +131,7 @@ TWO_PHASE: Final = (
         END_FILE,
         "=row.transaction_timeout_ms if kept_timeout_ms is None else kept_timeout_ms,\n",
         "=row.transaction_timeout_ms,\n",
-        (TIMEOUTS + "test_the_timeouts_of_what_is_kept_and_of_what_follows[v2-only-before]",),
+        (TIMEOUTS + "test_the_timeouts_of_what_is_kept_and_of_what_follows",),
     ),
     Mutant(
         "two-phase-without-permission",

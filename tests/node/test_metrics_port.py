@@ -14,6 +14,7 @@ from fencepost.node.metrics_port import HEAD_BYTES_MAX, METRICS_CONNECTIONS_MAX,
 from fencepost.records.types import Term
 from fencepost.wire.admission import PACE_SWEEPS
 from fencepost.wire.limits import ListenerLimits
+from tests.together import table
 from tests.wire.stage import capturing_log
 
 PROMETHEUS = (
@@ -86,7 +87,7 @@ def test_a_scraper_keeps_its_connection_and_sees_new_numbers() -> None:
     on_loop(story)
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "status", "stays"),
     [
         pytest.param(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK", True, id="1.1"),

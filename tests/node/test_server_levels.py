@@ -13,6 +13,7 @@ from fencepost.records.types import NodeId
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 from tests.controller.test_levels import BOUND
 from tests.node.test_server_upgrade import Stage
+from tests.together import table
 
 MAY = [
     pytest.param("User:operator", {None, 1}, id="alter"),
@@ -36,8 +37,8 @@ class Levelled(Stage):
         return decide(self.image, 0)
 
 
-@pytest.mark.parametrize("level", [None, 1])
-@pytest.mark.parametrize(("principal", "may"), MAY)
+@table("level", [None, 1])
+@table(("principal", "may"), MAY)
 def test_raising_needs_alter(level: int | None, principal: str, may: set[int | None]) -> None:
     stage = Levelled(dict.fromkeys(BOUND, 1))
     if level in may:

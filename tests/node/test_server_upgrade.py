@@ -26,6 +26,7 @@ from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
 from tests.quorum.clients import Answers, Silence
+from tests.together import table
 from tests.zookeeper.model import ScriptedPort, ZnodeModel
 
 ACLS = Acls.parse("User:operator ALTER\nUser:looker DESCRIBE\nUser:broker CLUSTER_ACTION\n")
@@ -126,8 +127,8 @@ def test_a_block_is_counted_when_its_reply_is_given(
     assert len(answers.all) == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(
+@table("command", COMMANDS)
+@table(
     ("principal", "may"),
     [
         ("User:operator", set(COMMANDS)),
@@ -149,7 +150,7 @@ def test_the_upgrade_is_commanded_by_who_may_alter_the_cluster(
         assert not stage.submitted
 
 
-@pytest.mark.parametrize("phase", list(Phase), ids=lambda phase: phase.label)
+@table("phase", list(Phase), ids=lambda phase: phase.label)
 def test_where_a_block_comes_from(phase: Phase) -> None:
     """On the bridge from ZooKeeper; the broker is not registered, so the decision is the quorum's at once."""
     stage = Stage(phase)

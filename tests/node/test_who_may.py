@@ -13,6 +13,7 @@ from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.node.server import ControllerServer
 from fencepost.records.types import BrokerEpoch, BrokerId
 from tests.node.test_server_upgrade import Stage
+from tests.together import table
 
 REGISTER = RegisterBroker(BrokerId(1), "the-cluster", uuid.UUID(int=1), uuid.UUID(int=2), ())
 HEARTBEAT = Heartbeat(BrokerId(1), BrokerEpoch(5), BrokerEpoch(5))
@@ -25,8 +26,8 @@ BROKERS_ONLY: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("endpoint_of", "request_"), BROKERS_ONLY)
-@pytest.mark.parametrize(
+@table(("endpoint_of", "request_"), BROKERS_ONLY)
+@table(
     ("principal", "may"),
     [("User:broker", True), ("User:operator", False), ("User:looker", False), ("User:mallory", False)],
 )

@@ -7,11 +7,12 @@ import pytest
 
 from tests.modules import FOLDERS
 from tests.package.shape import FILE_LINES_MAX, FUNCTION_LINES_MAX, long_files, long_functions
+from tests.together import table
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, "tests"])
+@table("folder", [*FOLDERS, "tests"])
 def test_a_file_fits(folder: str) -> None:
     assert list(long_files(ROOT / folder)) == []
 

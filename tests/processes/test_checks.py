@@ -5,6 +5,7 @@ import pytest
 from tests.processes.archive_reader import Allocation
 from tests.processes.checks import check_blocks, check_sights
 from tests.processes.load import Attempt, Outcome, Sight
+from tests.together import table
 
 LEADERS = {1: 1, 2: 2}
 
@@ -47,12 +48,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("history", "log"), SOUND)
+@table(("history", "log"), SOUND)
 def test_a_sound_run_passes(history: list[Attempt], log: list[Allocation]) -> None:
     check_blocks(history, log)
 
 
-@pytest.mark.parametrize(("history", "log", "complaint"), WRONG)
+@table(("history", "log", "complaint"), WRONG)
 def test_a_wrong_run_is_noticed(history: list[Attempt], log: list[Allocation], complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_blocks(history, log)

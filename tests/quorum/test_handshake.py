@@ -21,6 +21,7 @@ from fencepost.quorum.handshake import (
     prove,
 )
 from fencepost.records.types import NodeId
+from tests.together import table
 
 SECRET = b"the secret of this cluster"
 
@@ -64,9 +65,9 @@ VERSIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("role", [b"dial", b"accept"])
-@pytest.mark.parametrize("dialler", VERSIONS)
-@pytest.mark.parametrize("acceptor", VERSIONS)
+@table("role", [b"dial", b"accept"])
+@table("dialler", VERSIONS)
+@table("acceptor", VERSIONS)
 def test_old_and_new_prove_the_same(dialler: Version, acceptor: Version, role: bytes) -> None:
     (dials, named, dialler_proves), (accepts, answered, acceptor_proves) = dialler, acceptor
     one, two = hello_of(dials, 1, **named), hello_of(accepts, 2, **answered)
@@ -91,7 +92,7 @@ UNTOUCHED = {("as it is", "as it is")}
 NO_LEVEL_AT_ALL = {("taken out", "taken out")}
 
 
-@pytest.mark.parametrize(("first", "second"), [*itertools.product(ON_THE_WAY, repeat=2)])
+@table(("first", "second"), [*itertools.product(ON_THE_WAY, repeat=2)])
 def test_who_is_in_between_cannot_change_a_level(first: str, second: str) -> None:
     """Only where both levels are taken out do the proofs fit: each then takes the other for an old node."""
     one, two = hello_of(Hello, 1, log_level_max=1), hello_of(Hello, 2, log_level_max=1)
@@ -133,7 +134,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize(("named", "level", "taken"), READS)
+@table(("named", "level", "taken"), READS)
 def test_a_peer_must_read_the_level_of_this_cluster(named: int | None, level: int, taken: bool) -> None:
     hello = hello_of(Hello, 2, log_level_max=named)
     if taken:
@@ -144,7 +145,7 @@ def test_a_peer_must_read_the_level_of_this_cluster(named: int | None, level: in
             check(config(), hello, level)
 
 
-@pytest.mark.parametrize("level", [-1, 2**15, 1.5, "1", [1]], ids=repr)
+@table("level", [-1, 2**15, 1.5, "1", [1]], ids=repr)
 def test_a_level_that_is_none_is_refused(level: Any) -> None:
     raw = msgspec.msgpack.encode([*msgspec.msgpack.decode(encode_handshake(hello_of(OldHello, 2))), level])
     assert len(raw) < HELLO_BYTES_MAX

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from fencepost.controller import topic_creation, topic_deletion
 from fencepost.controller.groups import offset_deletion, offsets
 from fencepost.controller.transactions import add_partitions, commit_offsets, states
 from fencepost.coordinator import parked, transaction_server
 from fencepost.coordinator.groups import fetches, offset_server
 from fencepost.quorum import draft, proposer, quarantine
+from tests.together import table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 LIMITS = {
@@ -45,7 +44,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@table("limit", LIMITS)
 def test_the_page_has_the_limit_of_the_code(limit: str) -> None:
     (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {limit}")]
     for number in LIMITS[limit]:

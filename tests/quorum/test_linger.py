@@ -3,6 +3,7 @@
 import pytest
 
 from fencepost.quorum.linger import LINGER_S, RESTS_MAX, Linger
+from tests.together import table
 
 ALMOST_S = LINGER_S * 0.99
 
@@ -16,7 +17,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "waiting", "after_s", "over"), CASES)
+@table(("expected", "waiting", "after_s", "over"), CASES)
 def test_an_entry_waits_for_those_just_answered(
     expected: int, waiting: int, after_s: float, over: bool
 ) -> None:

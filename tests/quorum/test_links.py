@@ -22,6 +22,7 @@ from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId
 from fencepost.wire.limited_log import LimitedLog
 from tests.ports import free_port
+from tests.together import table
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 SECRET = b"the secret of this cluster"
@@ -274,7 +275,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("garbage", GARBAGE)
+@table("garbage", GARBAGE)
 def test_garbage_closes_its_own_connection_and_disturbs_nobody(garbage: bytes) -> None:
     async def story() -> None:
         ports = dict(zip((ONE, TWO), (free_port(), free_port()), strict=True))

@@ -33,6 +33,7 @@ from fencepost.records.entry import ENTRY_BYTES_MAX, Entry, encode_entry
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import ImageVersion, Log, NodeId, ProposalNumber, Term
 from fencepost.snapshots.snapshot import MANIFEST_BYTES_MAX
+from tests.together import table
 
 terms = st.integers(0, 2**31 - 1)
 indexes = st.integers(1, 2**62)
@@ -174,7 +175,7 @@ CORRUPT = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "reason"), CORRUPT)
+@table(("frame", "reason"), CORRUPT)
 def test_anything_else_is_corrupt(frame: bytes, reason: str) -> None:
     with pytest.raises(CorruptData) as refused:
         decode(frame)

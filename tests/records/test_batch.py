@@ -31,6 +31,7 @@ from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import Offset, Term
 from tests.records.strategies import batch_records, int16, int32, int64, timestamps_ms
+from tests.together import table
 
 NOW_MS = 1_763_600_000_000
 
@@ -181,8 +182,8 @@ def test_a_batch_comes_back(
     assert batch.end == base_offset + len(records)
 
 
-@pytest.mark.parametrize("count", [1, 64, 65, 8192, 8193])
-@pytest.mark.parametrize("size", [0, 1, 57, 58, 63, 64, 7999, 8000, 8191, 8192])
+@table("count", [1, 64, 65, 8192, 8193])
+@table("size", [0, 1, 57, 58, 63, 64, 7999, 8000, 8191, 8192])
 def test_the_fast_path_ends_where_the_general_one_begins(count: int, size: int) -> None:
     count = min(count, BATCH_BYTES_MAX // (size + 12))
     records = [BatchRecord(b"", bytes(size))] + [BatchRecord(None, bytes(size))] * (count - 1)
@@ -286,7 +287,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("raw", "says"), WRONG)
+@table(("raw", "says"), WRONG)
 def test_a_bad_batch_is_named(raw: bytes, says: str) -> None:
     with pytest.raises(CorruptData, match=f"(?s)position 7.*({says})"):
         decode_batch(b"\0" * 7 + raw, 7)

@@ -10,6 +10,7 @@ from fencepost.records import batch_layout as layout
 from fencepost.records.batch import batch_header, encode_batch
 from fencepost.records.batch_layout import AT, FIELDS, HEADER, HEADER_BYTES, field, fields_of, size_at
 from fencepost.records.types import Offset, ProducerId, Term
+from tests.together import table
 
 KAFKAS = [  # DefaultRecordBatch: *_OFFSET, *_LENGTH
     ("base_offset", 0, 8),
@@ -59,7 +60,7 @@ def test_the_fields_are_kafkas() -> None:
     assert (layout.MAGIC_AT, layout.LENGTH_COUNTS_FROM) == (16, 12)
 
 
-@pytest.mark.parametrize(("name", "at", "size"), KAFKAS, ids=[name for name, *_ in KAFKAS])
+@table(("name", "at", "size"), KAFKAS, ids=[name for name, *_ in KAFKAS])
 def test_a_field_is_read_alone_where_it_lies(name: str, at: int, size: int) -> None:
     raw = bytearray(b"\xee" * 3 + bytes(HEADER_BYTES))
     number = int.from_bytes(bytes(range(1, size + 1)))

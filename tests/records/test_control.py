@@ -33,6 +33,7 @@ from fencepost.records.control import (
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import NodeId
 from tests.records.strategies import control_records
+from tests.together import table
 
 DIRECTORY = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
 KIO: dict[type[Any], type[Any]] = {
@@ -117,7 +118,7 @@ def test_every_control_record_has_a_vector_and_a_twin_in_kio() -> None:
     assert {type(vector.values[0]) for vector in VECTORS} == set(CONTROL_RECORDS.values()) == set(KIO)
 
 
-@pytest.mark.parametrize(("record", "key", "value"), VECTORS)
+@table(("record", "key", "value"), VECTORS)
 def test_the_bytes_are_kafkas(record: ControlRecord, key: str, value: str) -> None:
     expected = (bytes.fromhex(key), bytes.fromhex(value))
     assert encode_control(record) == expected
@@ -136,13 +137,13 @@ def test_kio_reads_and_writes_the_same_bytes(record: ControlRecord) -> None:
     assert decode_control(*encode_control(record)) == record
 
 
-@pytest.mark.parametrize(("key", "value", "says"), WRONG)
+@table(("key", "value", "says"), WRONG)
 def test_a_bad_control_record_is_named(key: bytes | None, value: bytes | None, says: str) -> None:
     with pytest.raises(CorruptData, match=says):
         decode_control(key, value)
 
 
-@pytest.mark.parametrize("control_type", [0, 1, 7, 99, -1])
+@table("control_type", [0, 1, 7, 99, -1])
 def test_an_unknown_type_is_ignored(control_type: int) -> None:
     assert decode_control(b"\0\0" + control_type.to_bytes(2, "big", signed=True), b"anything") is None
 

@@ -36,6 +36,7 @@ from fencepost.records.types import (
 )
 from tests.controller.notes import marker
 from tests.records.strategies import batch_of, control_records, entries, metadata_records
+from tests.together import table
 
 HEAD = "fe 0000000000000001 00000002 00000003 0000000000000004"
 LATER_HEAD = "fd 0002 0000000000000001 00000002 00000003 0000000000000004"
@@ -73,7 +74,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("batches", "raw"), LAYOUTS)
+@table(("batches", "raw"), LAYOUTS)
 def test_the_layout_is_the_documented_one(batches: list[tuple[Log, bytes]], raw: str) -> None:
     assert encode_entry(entry_of(*batches)) == bytes.fromhex(raw)
     assert decode_entry(bytes.fromhex(raw)) == entry_of(*batches)
@@ -85,8 +86,8 @@ def test_a_barrier_is_an_entry_without_batches() -> None:
     assert decode_records(decode_entry(raw)) == ()
 
 
-@pytest.mark.parametrize("rest", [b"", b"\0" * 60, bytes(range(256))], ids=["nothing", "zeros", "anything"])
-@pytest.mark.parametrize("level", [LEVEL_MAX + 1, 2**16 - 1], ids=["next", "highest"])
+@table("rest", [b"", b"\0" * 60, bytes(range(256))], ids=["nothing", "zeros", "anything"])
+@table("level", [LEVEL_MAX + 1, 2**16 - 1], ids=["next", "highest"])
 def test_an_entry_of_a_later_level_is_no_damage(level: int, rest: bytes) -> None:
     """Whatever later versions put behind magic and level."""
     later = struct.pack(">BH", LATER_MAGIC, level) + rest
@@ -167,7 +168,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("log", "raw", "says"), UNREADABLE)
+@table(("log", "raw", "says"), UNREADABLE)
 def test_a_bad_batch_is_named_with_its_log(log: Log, raw: bytes, says: str) -> None:
     with pytest.raises(CorruptData, match=f"{log.directory}.*{says}"):
         decode_records(entry_of((log, raw)))
@@ -202,7 +203,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "says"), WRONG)
+@table(("raw", "says"), WRONG)
 def test_a_bad_entry_is_named(raw: str, says: str) -> None:
     with pytest.raises(CorruptData, match=says):
         decode_entry(bytes.fromhex(raw))

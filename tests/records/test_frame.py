@@ -28,6 +28,7 @@ from fencepost.records.schema import (
 )
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.records.strategies import allocations, lone_partitions, metadata_records
+from tests.together import table
 
 ONE, SEVEN = BrokerId(1), BrokerEpoch(7)
 INCARNATION = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
@@ -203,7 +204,7 @@ def test_every_record_type_has_a_vector() -> None:
     assert covered == set(METADATA_RECORDS.values())
 
 
-@pytest.mark.parametrize(("record", "layout"), VECTORS)
+@table(("record", "layout"), VECTORS)
 def test_the_bytes_are_kafkas(record: MetadataRecord, layout: str) -> None:
     raw = bytes.fromhex(layout.replace("|", " "))
     assert encode_frame(record).hex() == raw.hex()
@@ -253,7 +254,7 @@ def test_unknown_tags_on_the_hot_record_are_skipped() -> None:
     assert decode_frame(raw) == record
 
 
-@pytest.mark.parametrize(("layout", "says"), WRONG)
+@table(("layout", "says"), WRONG)
 def test_a_bad_frame_is_named(layout: str, says: str) -> None:
     with pytest.raises(CorruptData, match=says):
         decode_frame(bytes.fromhex(layout))

@@ -21,6 +21,7 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.logged import encode_record
 from fencepost.records.types import ImageVersion, Log, ProducerId
 from tests.controller.notes import Note, known, marker
+from tests.together import table
 
 NOW_MS = 1_763_600_000_000
 
@@ -58,7 +59,7 @@ SPLITS = [
 ]
 
 
-@pytest.mark.parametrize(("records", "sizes"), SPLITS)
+@table(("records", "sizes"), SPLITS)
 def test_a_batch_ends_where_producer_epoch_or_control_changes(
     records: list[Note | EndMarker], sizes: list[int]
 ) -> None:
@@ -163,7 +164,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "header", "says"), BAD)
+@table(("parts", "header", "says"), BAD)
 def test_a_bad_batch_is_named(parts: list[BatchRecord], header: dict[str, bool | int], says: str) -> None:
     raw = encode_batch(parts, timestamp_ms=0, **header)  # type: ignore[arg-type]
     with pytest.raises(CorruptData, match=says):

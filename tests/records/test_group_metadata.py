@@ -22,6 +22,7 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.message import write_message
 from fencepost.records.schema import INT8, INT32, INT64, STRING
 from fencepost.records.types import Log
+from tests.together import table
 
 BYTES = {"kafka_type": "bytes"}
 
@@ -110,13 +111,13 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text.replace("|", ""))
 
 
-@pytest.mark.parametrize(("record", "value"), VECTORS)
+@table(("record", "value"), VECTORS)
 def test_the_bytes_are_kafkas(record: GroupMetadata, value: str) -> None:
     assert encode_group(record) == (raw(KEY), raw(value))
     assert decode_group(raw(KEY), raw(value)) == record
 
 
-@pytest.mark.parametrize(("value", "record"), OLDER)
+@table(("value", "record"), OLDER)
 def test_older_versions_are_read(value: str, record: GroupMetadata) -> None:
     assert decode_group(raw(KEY), raw(value)) == record
 
@@ -134,7 +135,7 @@ def test_tags_that_are_not_known_are_skipped() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("key", "value"),
     [
         pytest.param("0002 0002 67", None, id="key-ends-in-the-id"),
@@ -165,7 +166,7 @@ def test_bytes_that_are_wrong_are_refused(key: str, value: str | None) -> None:
         decode_group(raw(key), None if value is None else raw(value))
 
 
-@pytest.mark.parametrize(("record", "value"), VECTORS)
+@table(("record", "value"), VECTORS)
 def test_a_value_that_ends_early_is_refused(record: GroupMetadata, value: str) -> None:
     whole = raw(value)
     for end in range(len(whole)):

@@ -22,6 +22,7 @@ from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.message import TAGS_MAX, read_message, write_message
 from fencepost.records.schema import FeatureLevelRecord, RegisterBrokerRecord
 from tests.records.strategies import control_records, metadata_records
+from tests.together import table
 
 FOREIGN = [
     allocate_v0.AllocateProducerIdsRequest,
@@ -130,7 +131,7 @@ def test_kio_and_we_agree_on_kafkas_own_messages(message_type: type[Any], data: 
     assert ours == theirs
 
 
-@pytest.mark.parametrize(("raw", "says"), WRONG)
+@table(("raw", "says"), WRONG)
 def test_bad_bytes_are_named(raw: str, says: str) -> None:
     with pytest.raises(CorruptData, match=says):
         read_message(Sample, bytes.fromhex(raw))

@@ -25,6 +25,7 @@ from fencepost.records.offset_commit import (
 from fencepost.records.schema import BOOL, INT32, INT64, STRING, UUID_
 from fencepost.records.types import Log, ProducerId
 from tests.records.strategies import int16, int32, int64, text
+from tests.together import table
 
 KEY = "0001 | 0004 62696c6c | 0006 6f7264657273 | 00000007"
 TOPIC_ID = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
@@ -108,21 +109,21 @@ def unspaced(spaced: str | None) -> bytes | None:
     return None if spaced is None else bytes.fromhex(spaced.replace("|", " "))
 
 
-@pytest.mark.parametrize(("record", "value"), WRITTEN)
+@table(("record", "value"), WRITTEN)
 def test_fixed_bytes(record: OffsetRecord, value: str | None) -> None:
     assert encode_offset(record) == (unspaced(KEY), unspaced(value))
     assert decode_offset(unspaced(KEY) or b"", unspaced(value)) == record
     assert record.log is Log.CONSUMER_OFFSETS
 
 
-@pytest.mark.parametrize(("value", "fields"), READ)
-@pytest.mark.parametrize("key_version", ["0000", "0001"])
+@table(("value", "fields"), READ)
+@table("key_version", ["0000", "0001"])
 def test_older_versions_are_read(key_version: str, value: str, fields: dict[str, object]) -> None:
     key = unspaced(key_version + KEY[4:]) or b""
     assert decode_offset(key, unspaced(value)) == msgspec.structs.replace(PLAIN, **fields)
 
 
-@pytest.mark.parametrize(("key", "value"), CORRUPT)
+@table(("key", "value"), CORRUPT)
 def test_corrupt_bytes_are_refused(key: str, value: str | None) -> None:
     with pytest.raises(CorruptData):
         decode_offset(unspaced(key) or b"", unspaced(value))

@@ -14,6 +14,7 @@ from fencepost.records.transaction_log import (
     encode_transaction,
 )
 from fencepost.records.types import Log, ProducerId
+from tests.together import table
 
 # version | ProducerId | Epoch | TimeoutMs | Status | Partitions | LastUpdate | Start | tagged fields.
 # A flexible string or array is its length + 1 as a varint, then its content; 00 is null.
@@ -94,7 +95,7 @@ def unspaced(text: str) -> bytes:
     return bytes.fromhex(text.replace("|", " "))
 
 
-@pytest.mark.parametrize(("record", "value"), VECTORS)
+@table(("record", "value"), VECTORS)
 def test_fixed_bytes(record: TransactionStateRecord, value: str) -> None:
     """Row 939.2."""
     assert encode_transaction(record) == (unspaced(KEY), unspaced(value))
@@ -116,7 +117,7 @@ def test_a_key_version_that_is_not_known_is_nobodys_error() -> None:
     assert decode_transaction(unspaced("0001 | 0003 706179"), b"anything") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("key", "value"),
     [
         pytest.param(None, EMPTY_VALUE + "00", id="no-key"),
@@ -138,7 +139,7 @@ def test_what_is_corrupt_is_refused(key: str | None, value: str) -> None:
         decode_transaction(None if key is None else unspaced(key), unspaced(value))
 
 
-@pytest.mark.parametrize(
+@table(
     "changed",
     [
         pytest.param({"producer_epoch": 32768}, id="an-epoch-past-its-type"),

@@ -20,6 +20,7 @@ from fencepost.records.varint import (
     unsigned,
 )
 from fencepost.wire.cursor import Reader
+from tests.together import table
 
 Read = Callable[[bytes, int], tuple[int, int]]
 
@@ -54,7 +55,7 @@ CORRUPT = [
 ]
 
 
-@pytest.mark.parametrize(("write", "read", "number", "raw"), NUMBERS)
+@table(("write", "read", "number", "raw"), NUMBERS)
 def test_the_bytes_are_kafkas(write: Callable[[int], bytes], read: Read, number: int, raw: str) -> None:
     encoded = bytes.fromhex(raw)
     assert write(number) == encoded
@@ -84,7 +85,7 @@ def test_the_tables_are_what_the_functions_write() -> None:
     assert max(map(len, SIGNED)) == 2
 
 
-@pytest.mark.parametrize(("read", "raw", "reason"), CORRUPT)
+@table(("read", "raw", "reason"), CORRUPT)
 def test_more_bits_or_fewer_bytes_are_corrupt(read: Read, raw: str, reason: str) -> None:
     with pytest.raises(CorruptData, match=reason):
         read(bytes.fromhex(raw), 0)

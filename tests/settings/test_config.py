@@ -19,6 +19,7 @@ from fencepost.settings.config import (
     Voter,
 )
 from fencepost.settings.properties import parse_properties
+from tests.together import table
 
 FILE = Path("/etc/fencepost/node.properties")
 WHOLE = {
@@ -171,7 +172,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "complaint"), REFUSED)
+@table(("changes", "complaint"), REFUSED)
 def test_a_wrong_file_is_refused_with_the_reason(changes: dict[str, str | None], complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         read(**{key.replace(".", "_"): value for key, value in changes.items()})

@@ -27,6 +27,7 @@ from fencepost.settings.node_identity import (
     require_identity,
     without_store,
 )
+from tests.together import table
 
 CLUSTER = id_text(UUID(int=1 << 100))
 OTHER_CLUSTER = id_text(UUID(int=1 << 101))
@@ -43,7 +44,7 @@ def test_an_id_is_written_as_kafka_writes_it() -> None:
     assert id_text(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         pytest.param("", id="empty"),

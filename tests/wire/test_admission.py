@@ -11,6 +11,7 @@ from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from fencepost.wire.limits import ListenerLimits
 from fencepost.wire.server_connection import ServerConnection
+from tests.together import table
 from tests.wire.stage import allocate, framed
 from tests.wire.test_listener import BLOCK, Later, Stage, Wire
 
@@ -152,7 +153,7 @@ def test_a_parked_request_is_no_idleness() -> None:
     assert house.gone == "ab"
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "then", "gone"),
     [
         pytest.param(allocate()[:3], b"", "a", id="part-of-a-length"),

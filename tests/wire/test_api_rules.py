@@ -38,6 +38,7 @@ from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k36_sasl_authenticate import SaslAuthenticate
 from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION
 from fencepost.wire.schema import ELEMENTS_MAX, Message
+from tests.together import table
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import kios_response
@@ -49,7 +50,7 @@ INIT = Row(INIT_PRODUCER_ID, InitProducerId("transfers", 1), None)
 ID_A = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "kind"),
     [
         pytest.param(41, NotController, id="one-of-the-controllers"),
@@ -103,7 +104,7 @@ def test_a_broker_that_belongs_to_zookeeper_is_refused() -> None:
         BROKER_REGISTRATION.decode_request(1, body)
 
 
-@pytest.mark.parametrize("name", ["", "-x", "a b", "é", "x" * 10 + "\n"], ids=repr)
+@table("name", ["", "-x", "a b", "é", "x" * 10 + "\n"], ids=repr)
 def test_a_software_name_that_kafka_refuses(name: str) -> None:
     body = Message(18, "request").encode(3, {"client_software_name": name, "client_software_version": "1"})
     with pytest.raises(InvalidRequest, match="client_software_name"):

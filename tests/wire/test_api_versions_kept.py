@@ -12,6 +12,7 @@ from fencepost.wire.k18_api_versions import (
     advertise,
 )
 from fencepost.wire.registry import APIS
+from tests.together import table
 
 
 def answer(epoch: int) -> ApiVersionsAnswer:
@@ -20,7 +21,7 @@ def answer(epoch: int) -> ApiVersionsAnswer:
     return ApiVersionsAnswer(ranges, Features((), (FinalizedFeature("kraft.version", 1),), epoch))
 
 
-@pytest.mark.parametrize("version", API_VERSIONS.versions)
+@table("version", API_VERSIONS.versions)
 def test_a_thousand_connections_cost_one_response(version: int) -> None:
     encode = API_VERSIONS.encode_response
     assert encode(version, answer(7), 0) is encode(version, answer(7), 0)

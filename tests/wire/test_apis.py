@@ -37,6 +37,7 @@ from fencepost.wire.k62_broker_registration import BROKER_REGISTRATION, NO_UUID
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
 from fencepost.wire.k64_unregister_broker import UNREGISTER_BROKER
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from tests.together import table
 from tests.wire.coordinator_rows import COORDINATOR_ROWS
 from tests.wire.data_rows import DATA_ROWS
 from tests.wire.every_api import KAFKA_APIS, kios_request, kios_response
@@ -318,7 +319,7 @@ def agrees(entity: Any, ours: Any) -> None:
             assert theirs == mine, field.name
 
 
-@pytest.mark.parametrize(("row", "version"), CASES)
+@table(("row", "version"), CASES)
 def test_a_request_is_kafkas_and_comes_back(row: Row, version: int) -> None:
     body = row.api.encode_request(version, row.request)
     entity, end = kios_request(row.api.key, version, body)
@@ -331,7 +332,7 @@ def test_a_request_is_kafkas_and_comes_back(row: Row, version: int) -> None:
         agrees(entity, visible)
 
 
-@pytest.mark.parametrize(("row", "version"), CASES)
+@table(("row", "version"), CASES)
 def test_an_answer_is_kafkas_and_comes_back(row: Row, version: int) -> None:
     body = row.api.encode_response(version, row.response, 250)
     entity, end = kios_response(row.api.key, version, body)
@@ -346,8 +347,8 @@ def test_an_answer_is_kafkas_and_comes_back(row: Row, version: int) -> None:
         assert entity.throttle_time == timedelta(milliseconds=250)
 
 
-@pytest.mark.parametrize(("row", "version"), CASES)
-@pytest.mark.parametrize("was_read", [True, False], ids=["read", "unread"])
+@table(("row", "version"), CASES)
+@table("was_read", [True, False], ids=["read", "unread"])
 def test_a_refusal_carries_its_code(row: Row, version: int, was_read: bool) -> None:
     error = NotController("node 2 leads " + "x" * 100_000)
     request = row.visible_request(version, row.request) if was_read else None
@@ -366,7 +367,7 @@ def test_a_refusal_carries_its_code(row: Row, version: int, was_read: bool) -> N
         row.api.decode_response(version, body)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.api.name for row in ROWS])
+@table("row", ROWS, ids=[row.api.name for row in ROWS])
 def test_headers_are_flexible_where_kios_are(row: Row) -> None:
     for version in row.versions:
         request, response = (

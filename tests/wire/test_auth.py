@@ -19,13 +19,14 @@ from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
+from tests.together import table
 from tests.wire.stage import ASK, Blocks, RawClient, allocate, blocks_service, framed, listening
 
 USERS = {"alice": "wonder land", "bob": "", "zoë": "päss"}
 SASL = {"security_protocol": "SASL_PLAINTEXT", "credentials": USERS}
 
 
-@pytest.mark.parametrize(
+@table(
     ("token", "principal"),
     [
         pytest.param(b"\0alice\0wonder land", "User:alice", id="right"),

@@ -32,6 +32,7 @@ from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.frame import response_frame
 from fencepost.wire.schema import ELEMENTS_MAX
 from tests.examples import examples
+from tests.together import table
 from tests.wire import coordinator_rows, data_rows, partition_rows, topic_rows
 from tests.wire.every_api import kios_request, kios_response
 from tests.wire.row import Row
@@ -375,7 +376,7 @@ def test_elements_are_bounded(flexible: bool, count: int, reason: str | None) ->
         read("numbers", Reader(writer.message(), flexible=flexible), _numbers)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "reason"),
     [
         pytest.param(b"", "byte 0", id="nothing"),

@@ -13,6 +13,7 @@ from kio.static.primitive import i16, i32
 from fencepost.records.invariant import CorruptData
 from fencepost.wire import frame
 from fencepost.wire.frame import RequestHeader, Splitter
+from tests.together import table
 
 HEADERS = st.builds(
     RequestHeader,
@@ -40,7 +41,7 @@ def test_any_cut_of_the_stream_gives_the_same_frames(bodies: list[bytes], data: 
     assert splitter.buffered == 0
 
 
-@pytest.mark.parametrize(
+@table(
     ("size", "fits"),
     [
         pytest.param(0, True, id="empty"),
@@ -101,7 +102,7 @@ def test_response_headers_round_trip(correlation_id: int, tagged: bool, body: by
 PREFIX = struct.pack(">hhi", 67, 0, 7)
 
 
-@pytest.mark.parametrize(
+@table(
     ("raw", "reason"),
     [
         pytest.param(b"", "at least 8", id="nothing"),

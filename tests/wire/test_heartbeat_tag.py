@@ -5,11 +5,12 @@ import pytest
 from fencepost.controller.brokers import HeartbeatStatus
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.k63_broker_heartbeat import BROKER_HEARTBEAT
+from tests.together import table
 from tests.wire.every_api import kios_response
 
 
-@pytest.mark.parametrize("version", BROKER_HEARTBEAT.versions, ids="v{}".format)
-@pytest.mark.parametrize("cluster_version", [-1, 0, 7, 2**63 - 1])
+@table("version", BROKER_HEARTBEAT.versions, ids="v{}".format)
+@table("cluster_version", [-1, 0, 7, 2**63 - 1])
 def test_the_version_comes_back(version: int, cluster_version: int) -> None:
     status = HeartbeatStatus(True, False, True, cluster_version)
     body = BROKER_HEARTBEAT.encode_response(version, status, 5)

@@ -13,6 +13,7 @@ from fencepost.wire.k00_produce import PRODUCE, PartitionData, PartitionProduced
 from fencepost.wire.k18_api_versions import ApiRange
 from fencepost.wire.listener import Listener
 from fencepost.wire.server_connection import ServerConnection
+from tests.together import table
 from tests.wire.stage import capturing_log, framed
 from tests.wire.test_listener import Clock, Wire
 
@@ -86,14 +87,14 @@ def test_a_throttle_mutes_without_an_answer_too() -> None:
     assert (stage.wire.reading, len(stage.log.asked)) == (True, 2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("outcome", "reason"),
     [
         pytest.param(FAILED, "orders-1: error 6", id="one-partition"),
         pytest.param(NotController("ask node 2"), "ask node 2", id="the-whole"),
     ],
 )
-@pytest.mark.parametrize(("acks", "closes"), [(0, True), (1, False), (-1, False)])
+@table(("acks", "closes"), [(0, True), (1, False), (-1, False)])
 def test_acks_0_that_failed_closes_the_connection(
     outcome: ProduceAnswer, reason: str, acks: int, closes: bool
 ) -> None:
@@ -114,7 +115,7 @@ def test_versions_from_0_on_are_advertised() -> None:
 ROW = b"\0\0\0\1" + b"\0\6orders" + b"\0\0\0\1" + struct.pack(">ihq", 3, ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "answer"),
     [
         pytest.param(0, ROW, id="v0"),
@@ -122,7 +123,7 @@ ROW = b"\0\0\0\1" + b"\0\6orders" + b"\0\0\0\1" + struct.pack(">ihq", 3, ErrorCo
         pytest.param(2, ROW + b"\xff" * 8 + bytes(4), id="v2-log-append-time"),
     ],
 )
-@pytest.mark.parametrize("acks", [1, 0])
+@table("acks", [1, 0])
 def test_versions_below_3_are_refused(version: int, answer: bytes, acks: int) -> None:
     """Kafka's layout of these, which kio no longer has: no transactional id before version 3."""
     stage = Stage()

@@ -17,6 +17,7 @@ from fencepost.wire.k20021_migrate import (
     Stopped,
 )
 from fencepost.wire.private_api import JSON_BYTES_MAX
+from tests.together import table
 
 
 def framed(raw: bytes) -> bytes:
@@ -64,7 +65,7 @@ def test_a_request_as_documented(request_: Migrate, document: dict[str, object])
     assert MIGRATE.decode_request(0, body) == request_
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@table("command", COMMANDS)
 def test_a_request_says_no_more_than_it_must(command: str) -> None:
     body = framed(json.dumps({"command": command}).encode())
     assert MIGRATE.decode_request(0, memoryview(body)) == Migrate(command)
@@ -94,7 +95,7 @@ def test_a_refusal_keeps_its_words() -> None:
         MIGRATE.decode_response(0, body)
 
 
-@pytest.mark.parametrize(
+@table(
     "raw",
     [
         b"",
@@ -112,7 +113,7 @@ def test_a_request_that_makes_no_sense_is_refused(raw: bytes) -> None:
         MIGRATE.decode_request(0, framed(raw))
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [b"", b"\0\0\0", struct.pack(">i", -1), struct.pack(">i", 3) + b"{}", framed(b"{}") + b"x"],
     ids=["empty", "no-length", "negative", "cut-off", "a-byte-too-many"],

@@ -27,6 +27,7 @@ from fencepost.wire.secret_proof import (
     serve,
 )
 from tests.secret import SECRET, known_secret
+from tests.together import table
 
 NONCE = bytes(range(NONCE_BYTES))
 HELLO = ProveSecret(1, "cluster", COORDINATOR, NONCE)
@@ -57,7 +58,7 @@ def test_a_refusal_says_why() -> None:
     assert refused.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         pytest.param(b"", id="empty"),
@@ -175,7 +176,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "code"), CHANGED)
+@table(("change", "code"), CHANGED)
 def test_a_proof_holds_for_what_it_was_made_for(change: dict[str, Any], code: ErrorCode) -> None:
     """An exchange whose second half is altered. It spends the nonce: the right half comes too late."""
     proof = Proof()

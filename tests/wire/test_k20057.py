@@ -10,6 +10,7 @@ from fencepost.controller.levels import LogLevels, VoterLevel
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 from fencepost.wire.private_api import JSON_BYTES_MAX
+from tests.together import table
 
 
 def framed(raw: bytes) -> bytes:
@@ -49,7 +50,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("raw", BAD)
+@table("raw", BAD)
 def test_a_request_that_cannot_be_meant_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidRequest, match="LogLevels"):
         LOG_LEVELS.decode_request(0, framed(raw))

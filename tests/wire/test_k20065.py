@@ -19,6 +19,7 @@ from fencepost.wire.k20065_explain_transaction import (
     PendingOffsets,
 )
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
+from tests.together import table
 
 API = EXPLAIN_TRANSACTION
 ID_BYTES_MAX = 2**15 - 1  # of a length of 16 bits
@@ -74,7 +75,7 @@ def test_a_refusal_comes_back_with_its_words() -> None:
         API.decode_response(0, API.refusal(0, None, error, 0))
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         pytest.param(b"", id="nothing"),

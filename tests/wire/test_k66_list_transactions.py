@@ -7,13 +7,14 @@ from fencepost.controller.transactions.describe import ListTransactions
 from fencepost.wire.errors import error_for
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.schema import Message
+from tests.together import table
 from tests.wire.every_api import kios_response
 
 VERSIONS = list(LIST_TRANSACTIONS.versions)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("throttle_ms", [0, 70_000])
+@table("version", VERSIONS)
+@table("throttle_ms", [0, 70_000])
 def test_not_coordinator_is_an_empty_list_to_others_and_itself_to_us(version: int, throttle_ms: int) -> None:
     body = LIST_TRANSACTIONS.refusal(version, ListTransactions(), NotCoordinator("elsewhere"), throttle_ms)
     read = Message(66, "response").decode(version, body)

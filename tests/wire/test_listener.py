@@ -18,6 +18,7 @@ from fencepost.wire.limits import ListenerLimits
 from fencepost.wire.listener import Listener
 from fencepost.wire.server_connection import LINGER_S, READ_AHEAD_BYTES_MAX, ServerConnection
 from fencepost.wire.stalls import Stalls
+from tests.together import table
 from tests.wire.stage import Blocks, allocate, capturing_log, framed
 
 
@@ -304,7 +305,7 @@ def test_the_context_says_who_asks() -> None:
 ALLOCATE_HEADER = struct.pack(">hhih", 67, 0, 7, -1) + b"\0"
 
 
-@pytest.mark.parametrize(
+@table(
     ("raw", "reason"),
     [
         pytest.param(struct.pack(">i", 2**31 - 1), "claims 2147483647 bytes", id="2-gib"),

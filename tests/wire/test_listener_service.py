@@ -8,6 +8,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.wire.k18_api_versions import API_VERSIONS, ApiVersions, Features, FinalizedFeature
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.listener import Listener
+from tests.together import table
 from tests.wire.stage import Blocks, blocks_service, capturing_log, framed
 from tests.wire.test_listener import Stage
 
@@ -17,7 +18,7 @@ def ask_versions(version: int, correlation_id: int = 3) -> bytes:
     return framed(18, version, body, correlation_id=correlation_id, flexible=version >= 3)
 
 
-@pytest.mark.parametrize("version", API_VERSIONS.versions)
+@table("version", API_VERSIONS.versions)
 def test_api_versions_says_what_is_served_and_no_more(version: int) -> None:
     features = Features(finalized=(FinalizedFeature("metadata.version", 7),), epoch=4)
     stage = Stage(features=lambda: features)

@@ -18,6 +18,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
+from tests.together import table
 from tests.wire.every_api import kios_response
 from tests.wire.offset_api_rows import ADD, FETCH, TXN_COMMIT
 from tests.wire.row import codes_in
@@ -50,7 +51,7 @@ def test_a_code_is_one_that_the_version_knows(
     assert set(codes_in(kios_response(api.key, version, body)[0])) == {code}
 
 
-@pytest.mark.parametrize("version", range(1, 10))
+@table("version", range(1, 10))
 def test_a_groups_code_stands_where_every_client_looks(version: int) -> None:
     """aiokafka reads the codes of partitions alone, and takes no partitions for "nothing committed"."""
     request = FETCH.visible_request(version, FETCH.request)

@@ -32,6 +32,7 @@ from fencepost.wire.k03_metadata import (
 )
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorAnswer
+from tests.together import table
 from tests.wire.stage import listening
 
 TOPIC, GROUP = "orders", "bill"
@@ -135,7 +136,7 @@ FINAL = [
 ]
 
 
-@pytest.mark.parametrize(("refusal", "error"), FINAL)
+@table(("refusal", "error"), FINAL)
 def test_aiokafka_hears_of_what_does_not_pass(refusal: ApiError, error: type[KafkaError]) -> None:
     with pytest.raises(error):
         positions(refusal)

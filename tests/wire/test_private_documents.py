@@ -18,6 +18,7 @@ from fencepost.wire.k20066_list_set_aside import (
     SetAsideList,
 )
 from fencepost.wire.private_api import JSON_BYTES_MAX, LIST_BYTES_MAX
+from tests.together import table
 
 ROW = SetAside(
     kind=WEDGED, concern="marker", key="orders-1", reason="why", since_ms=5, partition="p-3", code=47
@@ -72,7 +73,7 @@ def test_a_refusal_says_why() -> None:
         FORCE_MARKERS.decode_response(0, raw)
 
 
-@pytest.mark.parametrize(
+@table(
     ("raw", "refusal"),
     [
         pytest.param(b"", CorruptData, id="empty"),

@@ -29,6 +29,7 @@ from fencepost.wire.registry import APIS
 from fencepost.wire.request_limits import TOPIC_LISTS, TRANSACTION_LISTS
 from fencepost.wire.schema import ELEMENTS_MAX, LOOKED_UP_ELEMENTS_MAX
 from tests.hostile.largest import changed
+from tests.together import table
 from tests.wire.every_api import EVERY_API, SERVICE_APIS
 from tests.wire.sample_messages import SAMPLES
 from tests.wire.stage import RawClient, blocks_service, capturing_log, listening
@@ -46,7 +47,7 @@ def test_only_produce_is_limited_by_the_frame_alone() -> None:
     assert all(KEYLESS_BYTES_MAX <= most <= TRANSACTION_LISTS for key, most in LIMITS.items() if key != 0)
 
 
-@pytest.mark.parametrize(("key", "most"), LIMITED)
+@table(("key", "most"), LIMITED)
 def test_a_request_at_its_limit_is_taken_and_one_byte_more_is_not(key: int, most: int) -> None:
     taken = Splitter(key_limits=LIMITS)
     taken.feed(head(most, key))
@@ -61,7 +62,7 @@ def test_a_request_at_its_limit_is_taken_and_one_byte_more_is_not(key: int, most
         refused.next_frame()
 
 
-@pytest.mark.parametrize("key", [-1, 4, 29, 30_000, -32768])
+@table("key", [-1, 4, 29, 30_000, -32768])
 def test_a_key_that_is_not_served_has_the_smallest_limit(key: int) -> None:
     for size, refused in ((KEYLESS_BYTES_MAX, False), (KEYLESS_BYTES_MAX + 1, True), (FRAME_BYTES_MAX, True)):
         splitter = Splitter(key_limits=LIMITS)
@@ -145,7 +146,7 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("key", "size"), LEGAL)
+@table(("key", "size"), LEGAL)
 def test_what_its_other_limits_allow_fits(key: int, size: int) -> None:
     assert size + 32 * 1024 <= LIMITS[key]
 
@@ -154,8 +155,8 @@ def added(topics: tuple[TopicPartitions, ...]) -> AddPartitionsToTxn:
     return AddPartitionsToTxn((AddPartitions("t", ProducerId(1), 0, topics),), batched=False)
 
 
-@pytest.mark.parametrize("key", [0, 2, 3, 10, 19, 20, 23, 24, 32, 61, 65])
-@pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
+@table("key", [0, 2, 3, 10, 19, 20, 23, 24, 32, 61, 65])
+@table("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_requests_that_look_each_element_up_have_fewer(key: int, past: int) -> None:
     api = APIS[key]
     most = {0: 10_000, 19: 2_500, 20: 2_500, 24: 2_500, 65: 10_000}.get(key, LOOKED_UP_ELEMENTS_MAX)

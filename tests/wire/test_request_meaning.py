@@ -15,6 +15,7 @@ from fencepost.wire.k00_produce import PRODUCE, Produce
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from fencepost.wire.registry import APIS
+from tests.together import table
 from tests.wire.sample_messages import SAMPLES
 
 VERSIONS_OF_OTHER_THINGS: Final = {
@@ -93,7 +94,7 @@ def test_a_request_that_carries_its_version_is_found() -> None:
     assert versions_named_in(Request) == {"Row.version"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("api", "request_", "field", "first"),
     [pytest.param(*each, id=f"{each[0].name}-{each[2]}") for each in MEANINGS],
 )

@@ -15,6 +15,7 @@ from fencepost.wire.request_memory import (
     RequestMemory,
     Share,
 )
+from tests.together import table
 from tests.wire.stage import allocate
 from tests.wire.test_admission import House
 from tests.wire.test_listener import BLOCK, Later, Stage
@@ -201,7 +202,7 @@ def test_two_listeners_share_the_memory_and_count_one_second_once() -> None:
     assert (one.gone, other.gone) == ("", "a")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_nothing_is_counted_that_is_not_held_and_the_bound_holds(seed: int) -> None:
     """A random walk: bytes come in pieces, requests are parked and answered, connections are lost."""
     rng = Random(seed)

@@ -18,6 +18,7 @@ from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
 from fencepost.wire.schema import ELEMENTS_MAX, Message
 from tests.examples import examples
+from tests.together import table
 from tests.wire.entities import any_entity
 from tests.wire.every_api import KAFKA_APIS
 
@@ -57,7 +58,7 @@ def test_a_message_is_read(body: bytes, topics: object) -> None:
     assert Message(3, "request").decode(9, body)["topics"] == topics
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "reason"),
     [
         pytest.param(b"", "exhausted", id="nothing"),

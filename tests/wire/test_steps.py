@@ -28,6 +28,7 @@ from fencepost.wire.k16_list_groups import ROWS_AT_ONCE_MAX as LISTED
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.registry import APIS
 from fencepost.wire.steps import Steps, completed
+from tests.together import table
 from tests.wire.stage import ASK, listening
 from tests.wire.test_listener import Wire
 from tests.wire.test_stalls import Clocks, stalls
@@ -86,8 +87,8 @@ def test_steps_pause_after_so_many_rows_and_make_the_same(
     assert (pauses(encode(version, answer, 0)), pauses(decode(version, body))) == (expected, expected)
 
 
-@pytest.mark.parametrize("version", [0, 2, 3, 5])
-@pytest.mark.parametrize(
+@table("version", [0, 2, 3, 5])
+@table(
     ("count", "expected"),
     [
         pytest.param(0, 0, id="none"),

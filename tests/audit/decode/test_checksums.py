@@ -1,13 +1,13 @@
 """Laws: checksums of many stretches at once are what the library says of each."""
 
 import numpy as np
-import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.audit.decode import checksums as module
 from fencepost.audit.decode.checksums import checksums
+from tests.together import table
 
 
 def expected(content: bytes, starts: list[int], ends: list[int]) -> list[int]:
@@ -34,7 +34,7 @@ def test_groups_of_one_length_and_the_rest(
     assert computed(content, starts, ends) == expected(content, starts, ends)
 
 
-@pytest.mark.parametrize("count", [0, 1, module._GROUP_MIN - 1, module._GROUP_MIN, module._GROUP_MIN + 1])
+@table("count", [0, 1, module._GROUP_MIN - 1, module._GROUP_MIN, module._GROUP_MIN + 1])
 def test_at_the_size_from_which_groups_are_summed_by_columns(count: int) -> None:
     content = bytes(range(256)) * 2
     starts = [each % 100 for each in range(count)]

@@ -12,6 +12,7 @@ from fencepost.audit.decode.walk import BATCH_BYTES_MAX, Bounds
 from fencepost.records.batch import encode_batch
 from tests.audit.decode.corpus import NOW_MS, laid, read, rows, written
 from tests.broker.log.builders import resealed
+from tests.together import table
 
 
 def batch(value: bytes, count: int = 1) -> bytes:
@@ -245,7 +246,7 @@ def test_a_directory_is_unreadable(tmp_path: Path) -> None:
     assert stop_of(str(tmp_path)).stop == "unreadable"
 
 
-@pytest.mark.parametrize(
+@table(
     ("end_of_file", "content", "expected"),
     [
         pytest.param(True, FIRST + SECOND, (2, "end", AB), id="whole"),

@@ -15,12 +15,13 @@ from fencepost.audit.report.verdict import Outcome, Verdict
 from tests.audit.report.pages import NOW_MS, Seen, full_page
 from tests.audit.report.verdicts import HOSTILE, NONE, finding, found, undecided, unknown, verdict
 from tests.examples import examples
+from tests.together import table
 
 SOURCE = Source(roots=("/logs",), made_ms=NOW_MS)
 ORDINARY = Seen(full_page())
 
 
-@pytest.mark.parametrize(
+@table(
     "word",
     [
         pytest.param("<script>alert(1)</script>", id="script"),

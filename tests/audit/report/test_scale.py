@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from fencepost.audit.report import scale
 from fencepost.audit.report.charts import classes
 from fencepost.audit.report.figures import Bins, IdSpace
+from tests.together import table
 
 
 @given(st.integers(0, 2**63))
@@ -42,7 +43,7 @@ def test_times_are_round(bins: Bins, words: list[str]) -> None:
     assert [word for _, word in scale.times(bins)] == words
 
 
-@pytest.mark.parametrize(
+@table(
     ("count", "words"),
     [
         pytest.param(None, "for ever, at this rate", id="for-ever"),
@@ -57,7 +58,7 @@ def test_years_are_told_without_false_digits(count: float | None, words: str) ->
     assert scale.years(count) == words
 
 
-@pytest.mark.parametrize(
+@table(
     ("span_ms", "words"),
     [(0, "0 ms"), (12.3, "12.3 ms"), (1_500, "1.5 s"), (90_000, "1.5 min"), (7_200_000, "2 h")],
     ids=str,

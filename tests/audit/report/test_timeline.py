@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.audit.report.timeline import Fenced, StateRow, Story, Written, events, parse_moment
 from tests.audit.report.verdicts import HOSTILE
+from tests.together import table
 
 START = StateRow("/t.log", 0, 10, 1_000, "Empty", 4_000, 0, 60_000)
 FENCE = Fenced(9_000, "a new instance", 4_000, 0, "app-2")
@@ -70,7 +71,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "whats"), CASES)
+@table(("rows", "whats"), CASES)
 def test_what_the_last_row_says_happened(rows: list[StateRow], whats: list[str]) -> None:
     extent = [each.what for each in events(rows) if each.offset == rows[-1].offset]
     assert extent == whats
@@ -130,7 +131,7 @@ def test_the_exit_status_of_a_story(story: Story, status: int) -> None:
     assert story.exit_status == status
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "at_ms"),
     [
         pytest.param("1763704800123", 1_763_704_800_123, id="milliseconds"),

@@ -19,6 +19,7 @@ from tests.audit.report.verdicts import (
     unknown,
     verdict,
 )
+from tests.together import table
 
 PASSED = Outcome(check="blocks")
 
@@ -40,7 +41,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "word", "status", "last"), CASES)
+@table(("said", "word", "status", "last"), CASES)
 def test_a_verdict_has_a_word_a_status_and_a_last_line(
     said: Verdict, word: str, status: int, last: str
 ) -> None:

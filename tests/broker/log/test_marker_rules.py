@@ -18,6 +18,7 @@ from fencepost.records.batch import batch_header
 from fencepost.records.end_marker import IMAGE_VERSION_MAX, EndMarker
 from fencepost.records.types import ImageVersion, Offset, ProducerId
 from tests.broker.log.builders import NOW_MS, append, batch, crash, end_transaction, memory, open_log
+from tests.together import table
 
 P = ProducerId(7)
 EPOCH = 5  # that the partition knows
@@ -82,7 +83,7 @@ def test_every_combination_is_there() -> None:
     assert len(EXPECTED) == 2 * 3 * 4 * 2
 
 
-@pytest.mark.parametrize(
+@table(
     ("case", "outcome"),
     EXPECTED.items(),
     ids=[
@@ -162,7 +163,7 @@ def test_what_is_asked_about_the_next_transaction_outlives_the_marker_of_the_las
             made.check(header, guard, verification=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "coordinator_epoch", "outcome"),
     [
         pytest.param(FOREIGN, COORDINATOR_EPOCH - 1, FENCED, id="foreign-older"),
@@ -171,7 +172,7 @@ def test_what_is_asked_about_the_next_transaction_outlives_the_marker_of_the_las
         pytest.param(SAME, COORDINATOR_EPOCH + 1, NONE, id="its-version-is-not"),
     ],
 )
-@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+@table("is_open", [True, False], ids=["open", "closed"])
 def test_coordinator_epochs(is_open: bool, version: int, coordinator_epoch: int, outcome: Any) -> None:
     made = states(is_open=is_open)
     sent = marker(EPOCH, version, coordinator_epoch)

@@ -44,6 +44,7 @@ from fencepost.records.invariant import CorruptData
 from fencepost.records.record_walk import Body, check_records, record_times, walk
 from tests.broker.log.builders import CODECS, NOW_MS, batch, compress, compressed, patched, resealed, xerial
 from tests.records.strategies import batch_records
+from tests.together import table
 
 Check: TypeAlias = Callable[[bytes, LogConfig, int], tuple[BatchHeader, ...]]
 
@@ -245,7 +246,7 @@ class TestCompressed:
             with pytest.raises(InvalidRecord):
                 check(compressed(patched(wrong, 23, I32.pack(count - 1)), codec), CONFIG, NOW_MS)
 
-    @pytest.mark.parametrize("size", [0, 1, 2, 65_535, 65_536, 300_000])
+    @table("size", [0, 1, 2, 65_535, 65_536, 300_000])
     def test_comes_out_as_it_went_in(self, codec: str, size: int) -> None:
         content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
         assert decompress(*compress(codec, content)) == content
@@ -280,7 +281,7 @@ def test_much_that_compresses_well_grows_the_buffer() -> None:
         assert decompress(number, bytes(module.compress(content))) == content
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         pytest.param(xerial([b"ab"])[:-1], id="a block cut short"),

@@ -13,6 +13,7 @@ from fencepost.controller.groups import identity, tables
 from fencepost.controller.groups.identity import Identity
 from fencepost.records.group_metadata import GroupState
 from tests.controller.groups.worlds import GROUP, group, image, member
+from tests.together import table
 
 ALICE = member("alice-1")
 BOB = member("bob-2", instance_id="bob")
@@ -32,7 +33,7 @@ MEMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("member_id", "instance_id", "refusal"), MEMBERS)
+@table(("member_id", "instance_id", "refusal"), MEMBERS)
 def test_the_member_of_a_request(
     member_id: str, instance_id: str | None, refusal: type[ApiError] | None
 ) -> None:
@@ -83,7 +84,7 @@ COMMITS = [  # state, who, refusal of a plain commit, refusal of a transactional
 ]
 
 
-@pytest.mark.parametrize(("state", "who", "plain", "transactional"), COMMITS)
+@table(("state", "who", "plain", "transactional"), COMMITS)
 def test_who_may_commit(
     state: GroupState, who: Identity, plain: type[ApiError] | None, transactional: type[ApiError] | None
 ) -> None:

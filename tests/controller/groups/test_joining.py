@@ -33,6 +33,7 @@ from fencepost.controller.groups.membership import Membership
 from fencepost.controller.groups.tables import Group
 from fencepost.records.group_metadata import GroupMember, GroupState
 from tests.controller.groups.worlds import GROUP, RANGE, member
+from tests.together import table
 
 ALICE, BOB = member("alice"), member("bob")
 STATIC = member("i-1", instance_id="i")
@@ -185,7 +186,7 @@ ROWS = [  # group, members, phase, request, outcome
 ]
 
 
-@pytest.mark.parametrize(("group", "members", "phase", "request_", "expected"), ROWS)
+@table(("group", "members", "phase", "request_", "expected"), ROWS)
 def test_what_a_join_leads_to(
     group: Group | None,
     members: tuple[GroupMember, ...],
@@ -228,7 +229,7 @@ VALID = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "refusal"), VALID)
+@table(("request_", "refusal"), VALID)
 def test_what_a_request_alone_says(request_: JoinGroup, refusal: type[ApiError] | None) -> None:
     if refusal is None:
         joining.require_valid(request_, GroupLimits())
@@ -288,7 +289,7 @@ VOTES = [
 ]
 
 
-@pytest.mark.parametrize(("preferences", "winner"), VOTES)
+@table(("preferences", "winner"), VOTES)
 def test_the_vote(preferences: list[tuple[str, ...]], winner: str | None) -> None:
     members = Membership(
         member(f"m{number}", protocols=tuple((name, b"") for name in names))

@@ -22,6 +22,7 @@ from fencepost.controller.groups.syncing import EMPTY_ASSIGNMENT, SyncGroup, Syn
 from fencepost.controller.groups.tables import Group
 from fencepost.records.group_metadata import GroupMember, GroupState
 from tests.controller.groups.worlds import GROUP, NOW_MS, RANGE, group, image, member
+from tests.together import table
 
 ALICE = member("alice", assignment=b"a")
 BOB = member("bob", assignment=b"b")
@@ -102,7 +103,7 @@ SYNCS = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "refusal"), SYNCS)
+@table(("request_", "refusal"), SYNCS)
 def test_whose_sync_it_is(request_: SyncGroup, refusal: type[ApiError] | None) -> None:
     view = image(group(ALICE, STATIC))
     if refusal is None:
@@ -163,7 +164,7 @@ HEARTBEATS = [
 ]
 
 
-@pytest.mark.parametrize(("state", "request_", "is_preparing", "refusal"), HEARTBEATS)
+@table(("state", "request_", "is_preparing", "refusal"), HEARTBEATS)
 def test_heartbeats(
     state: GroupState, request_: HeartbeatGroup, is_preparing: bool, refusal: type[ApiError] | None
 ) -> None:
@@ -190,7 +191,7 @@ LEAVERS = [
 ]
 
 
-@pytest.mark.parametrize(("leaver", "gone", "expected"), LEAVERS)
+@table(("leaver", "gone", "expected"), LEAVERS)
 def test_who_leaves(leaver: Leaver, gone: tuple[str, ...], expected: Any) -> None:
     members = Membership((ALICE, STATIC))
     if isinstance(expected, str):
@@ -231,7 +232,7 @@ GOES_ON = [
 ]
 
 
-@pytest.mark.parametrize(("state", "heir", "expected"), GOES_ON)
+@table(("state", "heir", "expected"), GOES_ON)
 def test_a_group_that_needs_no_rebalance(state: GroupState, heir: GroupMember, expected: bool) -> None:
     row = row_of(ALICE, STATIC, state=state)
     assert replacing.goes_on(row, STATIC, Membership((ALICE, heir)), "alice") is expected

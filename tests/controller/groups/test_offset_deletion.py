@@ -16,6 +16,7 @@ from fencepost.records.offset_commit import OffsetForgotten
 from tests.controller.groups.offset_worlds import GroupCoordinator
 from tests.controller.groups.worlds import GROUP, group, member
 from tests.controller.transactions.worlds import AUDIT, ORDERS
+from tests.together import table
 
 CODE = ErrorCode
 
@@ -33,7 +34,7 @@ def reader(member_id: str, *topics: str) -> Any:
 READERS = group(reader("alice-1", ORDERS), reader("bob-2", "t"))
 
 
-@pytest.mark.parametrize(
+@table(
     ("metadata", "topics"),
     [
         pytest.param(subscription(), frozenset(), id="none"),
@@ -112,7 +113,7 @@ OFFSET_DELETES = [
 ]
 
 
-@pytest.mark.parametrize(("known", "topic", "code"), OFFSET_DELETES)
+@table(("known", "topic", "code"), OFFSET_DELETES)
 def test_which_offsets_are_deleted(known: Any, topic: str, code: int) -> None:
     world = GroupCoordinator()
     world.commit(5, topic=topic)

@@ -18,6 +18,7 @@ from tests.controller.groups.test_offset_deletion import reader
 from tests.controller.groups.test_offsets import created_again
 from tests.controller.groups.worlds import GROUP, group, later, member
 from tests.controller.transactions.worlds import AUDIT, NOW_MS, ORDERS
+from tests.together import table
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -63,7 +64,7 @@ BASES = [  # the group, written after the commit; ms from the commit; expired
 ]
 
 
-@pytest.mark.parametrize(("known", "after_ms", "expired"), BASES)
+@table(("known", "after_ms", "expired"), BASES)
 def test_when_an_offset_expires(known: Any, after_ms: int, expired: bool) -> None:
     world = Sweeper()
     world.commit(5)
@@ -180,7 +181,7 @@ CLOCKS = [  # activated, now, the slowest clock seen: all from the commit on; ex
 ]
 
 
-@pytest.mark.parametrize(("activated", "now", "slowest", "expired"), CLOCKS)
+@table(("activated", "now", "slowest", "expired"), CLOCKS)
 def test_whose_clock_counts(activated: int, now: int, slowest: int | None, expired: bool) -> None:
     world = Sweeper()
     world.commit(5)

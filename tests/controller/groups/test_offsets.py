@@ -22,6 +22,7 @@ from fencepost.records.schema import PartitionRecord, RemoveTopicRecord, TopicRe
 from tests.controller.groups.offset_worlds import RULES, GroupCoordinator
 from tests.controller.groups.worlds import GROUP, group, member
 from tests.controller.transactions.worlds import AUDIT, NOW_MS, ORDERS
+from tests.together import table
 from tests.wire.row import ID_A
 
 ALICE = member("alice-1")
@@ -77,8 +78,8 @@ COMMITS = [  # the group, who commits, the code from version 9 on, and below
 ]
 
 
-@pytest.mark.parametrize("says_not_found", [True, False], ids=["v9", "v8"])
-@pytest.mark.parametrize(("known", "by", "code", "code_below"), COMMITS)
+@table("says_not_found", [True, False], ids=["v9", "v8"])
+@table(("known", "by", "code", "code_below"), COMMITS)
 def test_who_may_commit(known: Any, by: Identity, code: int, code_below: int, says_not_found: bool) -> None:
     world = GroupCoordinator(*(() if known is None else (known,)))
     expected = code if says_not_found else code_below
@@ -95,7 +96,7 @@ def test_a_simple_group_is_a_group_by_its_offsets() -> None:
     assert world.commit(6, by=Identity("x", None, 1)) == CODE.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize(
+@table(
     ("group_id", "code"),
     [
         pytest.param("", CODE.NONE, id="none-as-kafka-allows"),

@@ -17,6 +17,7 @@ from fencepost.controller.transactions.states import FenceCause, State
 from fencepost.records.transaction_log import Fence, TopicPartitions
 from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import AUDIT, NOW_MS, ORDERS, Coordinator, partitions, transaction
+from tests.together import table
 
 OK, UNKNOWN, NOT_TRIED = (
     ErrorCode.NONE,
@@ -58,9 +59,9 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("state", list(State)[:6], ids=lambda state: state.wire_name)
-@pytest.mark.parametrize(("row", "given", "refusal"), REFUSALS)
-@pytest.mark.parametrize("verify", [False, True], ids=["add", "verify"])
+@table("state", list(State)[:6], ids=lambda state: state.wire_name)
+@table(("row", "given", "refusal"), REFUSALS)
+@table("verify", [False, True], ids=["add", "verify"])
 def test_a_pair_that_is_not_current(
     verify: bool, row: dict[str, object], given: tuple[int, int], refusal: type[ApiError], state: State
 ) -> None:
@@ -111,7 +112,7 @@ def test_while_markers_are_written_it_waits(verify: bool, state: State) -> None:
         (coordinator.verify if verify else coordinator.add)(42, 5, partitions(ORDERS, 0))
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "errors"),
     [
         pytest.param(
@@ -135,8 +136,8 @@ def test_if_one_does_not_exist_none_is_added(
     assert coordinator.written == []
 
 
-@pytest.mark.parametrize("verify", [False, True], ids=["add", "verify"])
-@pytest.mark.parametrize(
+@table("verify", [False, True], ids=["add", "verify"])
+@table(
     ("transactional_id", "refusal"),
     [
         pytest.param("", InvalidRequest, id="empty"),

@@ -43,6 +43,7 @@ from tests.controller.transactions.worlds import (
     place,
     transaction,
 )
+from tests.together import table
 
 ALICE, BOB = member("alice-1"), member("bob-2", instance_id="bob")
 STABLE = group(ALICE, BOB)
@@ -90,8 +91,8 @@ TRANSACTIONS = [
 ]
 
 
-@pytest.mark.parametrize("known", [None, STABLE], ids=["group-missing", "group-stable"])
-@pytest.mark.parametrize(("row", "producer_id", "epoch", "refusal"), TRANSACTIONS)
+@table("known", [None, STABLE], ids=["group-missing", "group-stable"])
+@table(("row", "producer_id", "epoch", "refusal"), TRANSACTIONS)
 def test_what_is_wrong_with_the_transaction_is_said_first(
     row: Any, producer_id: int, epoch: int, refusal: type[ApiError], known: GroupMetadata | None
 ) -> None:
@@ -188,7 +189,7 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("end", "committed"), ENDS)
+@table(("end", "committed"), ENDS)
 def test_the_decision_that_ends_it_moves_its_offsets(end: Any, committed: bool) -> None:
     """In the same entry: from then on they are committed or gone, before any marker is written."""
     world = GroupCoordinator()

@@ -29,12 +29,13 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 LOGGED = list(State)[:6]
 OPEN = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_an_id_is_described(state: State) -> None:
     open_ = state in OPEN
     assert describe(Coordinator(transaction(state)).view, ID) == DescribedTransaction(
@@ -79,7 +80,7 @@ def test_the_partitions_of_one_answer_are_bounded(count: int, described: int) ->
     ] * (6 - described)
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_a_partition_whose_marker_is_written_is_no_longer_described(state: State) -> None:
     """find-hanging looks there; what is open is whole until it ends."""
     row = transaction(state, partitions=(partitions(AUDIT, 0), partitions(ORDERS, 0, 1)))
@@ -115,7 +116,7 @@ def everybody() -> Coordinator:
     return coordinator
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "found"),
     [
         pytest.param(ListTransactions(), list(ROWS), id="no-filter"),
@@ -139,7 +140,7 @@ def everybody() -> Coordinator:
         ),
     ],
 )
-@pytest.mark.parametrize("rows_max", [1, 3, 100])
+@table("rows_max", [1, 3, 100])
 def test_a_list_is_what_every_filter_lets_pass(
     asked: ListTransactions, found: list[str], rows_max: int
 ) -> None:

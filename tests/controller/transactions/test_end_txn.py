@@ -16,6 +16,7 @@ from fencepost.controller.transactions.end_txn import EndTxn, decide_end_txn, ne
 from fencepost.controller.transactions.states import State
 from fencepost.records.types import ProducerId
 from tests.controller.transactions.worlds import ID, NOW_MS, Coordinator, transaction
+from tests.together import table
 
 COMMIT, ABORT = True, False
 WAITS, WRONG, FENCED = ConcurrentTransactions, InvalidTxnState, ProducerFenced
@@ -32,9 +33,9 @@ V1: dict[State, tuple[Outcome, Outcome]] = {
 }
 
 
-@pytest.mark.parametrize("knows_abortable", [False, True], ids=["v3", "v4"])
-@pytest.mark.parametrize("committed", [COMMIT, ABORT], ids=["commit", "abort"])
-@pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
+@table("knows_abortable", [False, True], ids=["v3", "v4"])
+@table("committed", [COMMIT, ABORT], ids=["commit", "abort"])
+@table("state", V1, ids=lambda state: state.wire_name)
 def test_the_table_of_v1(state: State, committed: bool, knows_abortable: bool) -> None:
     expected = V1[state][0 if committed else 1]
     coordinator = Coordinator(transaction(state))
@@ -62,8 +63,8 @@ def test_the_table_of_v1(state: State, committed: bool, knows_abortable: bool) -
 TIMED_OUT = {"epoch": 6, "instance_epoch": 3, "last_producer_epoch": 5, "timed_out": True}
 
 
-@pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
-@pytest.mark.parametrize(
+@table("state", V1, ids=lambda state: state.wire_name)
+@table(
     ("row", "given", "refusal"),
     [
         pytest.param({}, (42, 4), FENCED, id="an-older-epoch"),
@@ -86,7 +87,7 @@ def test_a_pair_that_is_not_current(
     assert coordinator.written == []
 
 
-@pytest.mark.parametrize("state", V1, ids=lambda state: state.wire_name)
+@table("state", V1, ids=lambda state: state.wire_name)
 def test_an_abort_after_the_timeout_is_done_already(state: State) -> None:
     """The Java client's, from version 4 on; a commit is answered with what happened, whatever its version."""
     coordinator = Coordinator(transaction(state, **TIMED_OUT))
@@ -146,8 +147,8 @@ V2: dict[State, tuple[Outcome, Outcome, Outcome, Outcome]] = {
 COLUMNS = [(ABORT, 4), (ABORT, 5), (COMMIT, 4), (COMMIT, 5)]
 
 
-@pytest.mark.parametrize("column", range(4), ids=["abort-retry", "abort", "commit-retry", "commit"])
-@pytest.mark.parametrize("state", V2, ids=lambda state: state.wire_name)
+@table("column", range(4), ids=["abort-retry", "abort", "commit-retry", "commit"])
+@table("state", V2, ids=lambda state: state.wire_name)
 def test_the_table_of_v2(state: State, column: int) -> None:
     expected = V2[state][column]
     committed, epoch = COLUMNS[column]
@@ -170,7 +171,7 @@ def test_the_table_of_v2(state: State, column: int) -> None:
     assert after.partitions == before.partitions
 
 
-@pytest.mark.parametrize(
+@table(
     ("epoch", "answer", "prepared", "completed"),
     [
         pytest.param(32764, (42, 32765), (42, 32765, -1, -1), (42, 32765, -1), id="32764"),
@@ -178,7 +179,7 @@ def test_the_table_of_v2(state: State, column: int) -> None:
         pytest.param(32766, (1000, 0), (42, 32767, 1000, 0), (1000, 0, 42), id="32766-rotates"),
     ],
 )
-@pytest.mark.parametrize("committed", [COMMIT, ABORT], ids=["commit", "abort"])
+@table("committed", [COMMIT, ABORT], ids=["commit", "abort"])
 def test_an_end_of_v2_at_the_last_epochs(
     committed: bool,
     epoch: int,

@@ -22,6 +22,7 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 LOGGED = list(State)[:6]
 LAST_ID = 2**63 - 1
@@ -44,8 +45,8 @@ def test_a_transaction_times_out_at_its_timeout(after_ms: int, ids: tuple[str, .
     assert coordinator.row().state is (State.PREPARE_ABORT if ids else State.ONGOING)
 
 
-@pytest.mark.parametrize("producer_id", [42, LAST_ID], ids=["an-id", "the-largest-id"])
-@pytest.mark.parametrize("epoch", [0, 5, 32764, 32765, 32766])
+@table("producer_id", [42, LAST_ID], ids=["an-id", "the-largest-id"])
+@table("epoch", [0, 5, 32764, 32765, 32766])
 def test_a_timeout_aborts_bumps_and_remembers(epoch: int, producer_id: int) -> None:
     """Row 588.1: lastProducerEpoch is in the record, so a failover does not forget it."""
     coordinator = opened(epoch, producer_id, instance_epoch=0)
@@ -66,7 +67,7 @@ def test_a_timeout_aborts_bumps_and_remembers(epoch: int, producer_id: int) -> N
     assert coordinator.time_out(TIMEOUT_MS) == (), "once is enough"
 
 
-@pytest.mark.parametrize("state", [state for state in LOGGED if state is not State.ONGOING])
+@table("state", [state for state in LOGGED if state is not State.ONGOING])
 def test_only_an_open_transaction_times_out(state: State) -> None:
     assert Coordinator(transaction(state)).time_out(TIMEOUT_MS * 1000) == ()
 
@@ -256,7 +257,7 @@ def expire_slice(coordinator: Coordinator, after: tuple[int, str] | None = None)
     return decide_expire(coordinator.view, idle, after=after)
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_only_an_id_without_a_transaction_expires(state: State) -> None:
     coordinator = Coordinator(transaction(state))
     assert coordinator.expire(1001) == ()

@@ -39,6 +39,7 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 Pair = tuple[int, int]
 NONE: Final[Pair] = (-1, -1)
@@ -308,8 +309,8 @@ def test_a_record_of_the_version_before_heals() -> None:
     coordinator.add(1000, 0, of="timed-out")
 
 
-@pytest.mark.parametrize("row", old_rows(*State))
-@pytest.mark.parametrize(
+@table("row", old_rows(*State))
+@table(
     "ask",
     [
         pytest.param(lambda coordinator: coordinator.add(42, 32767), id="add"),
@@ -330,7 +331,7 @@ def test_32767_is_refused_in_every_state(row: Transaction, ask: Any) -> None:
     assert coordinator.written == []
 
 
-@pytest.mark.parametrize("row", old_rows(*State))
+@table("row", old_rows(*State))
 def test_the_holder_of_32766_goes_on_after_an_old_row_unless_it_was_fenced(row: Transaction) -> None:
     coordinator = Coordinator(row)
     if row.init_version < 0:

@@ -29,6 +29,7 @@ from tests.controller.transactions.worlds import (
     Coordinator,
     transaction,
 )
+from tests.together import table
 
 CLOSED = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]
 PREPARED = [State.PREPARE_COMMIT, State.PREPARE_ABORT]
@@ -109,8 +110,8 @@ EPOCHS = [
 ]
 
 
-@pytest.mark.parametrize("state", CLOSED, ids=lambda state: state.wire_name)
-@pytest.mark.parametrize(("row", "given", "expected"), EPOCHS)
+@table("state", CLOSED, ids=lambda state: state.wire_name)
+@table(("row", "given", "expected"), EPOCHS)
 def test_an_epoch_in_a_closed_state(
     state: State,
     row: dict[str, int],
@@ -141,8 +142,8 @@ def test_an_epoch_in_a_closed_state(
     assert after.previous_producer_id == (before.producer_id if rotated else -1)
 
 
-@pytest.mark.parametrize("state", PREPARED, ids=lambda state: state.wire_name)
-@pytest.mark.parametrize(
+@table("state", PREPARED, ids=lambda state: state.wire_name)
+@table(
     ("given", "expected"),
     [
         pytest.param((-1, -1), ConcurrentTransactions, id="none-given-waits"),
@@ -160,7 +161,7 @@ def test_while_markers_are_written(state: State, given: tuple[int, int], expecte
     assert coordinator.written == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("epoch", "given", "aborted", "then"),
     [
         pytest.param(5, None, (6, 6, -1, -1), (42, 7), id="a-new-instance"),
@@ -254,7 +255,7 @@ def test_after_an_id_expired_the_old_pair_belongs_to_nobody() -> None:
         coordinator.init(*old)
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "refusal"),
     [
         pytest.param({"of": ""}, InvalidRequest, id="an-empty-id"),

@@ -15,6 +15,7 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 LOGGED = list(State)[:6]
 
@@ -65,7 +66,7 @@ def test_pending_markers_come_in_slices() -> None:
     assert pending_markers(coordinator.view, "p-4", 3) == ()
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_the_end(state: State) -> None:
     coordinator = Coordinator(transaction(state))
     ends = {

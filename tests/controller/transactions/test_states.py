@@ -24,6 +24,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.transaction_log import TransactionForgotten
 from fencepost.records.types import Term
 from tests.controller.transactions.worlds import ID, NOW_MS, TIMEOUT_MS, Coordinator, transaction
+from tests.together import table
 
 LOGGED = [state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]
 KAFKAS = {
@@ -52,8 +53,8 @@ def test_states_have_kafkas_ids_and_names() -> None:
     assert {name: state for state, (_, name) in KAFKAS.items()} == STATE_OF_NAME
 
 
-@pytest.mark.parametrize("after", LOGGED, ids=lambda state: f"to-{state.wire_name}")
-@pytest.mark.parametrize(
+@table("after", LOGGED, ids=lambda state: f"to-{state.wire_name}")
+@table(
     "before", [None, *LOGGED], ids=lambda state: f"from-{state.wire_name if state is not None else 'nothing'}"
 )
 def test_only_legal_transitions_apply(before: State | None, after: State) -> None:
@@ -85,7 +86,7 @@ def test_a_pending_or_unknown_state_in_the_log_is_our_bug(state: int) -> None:
         replay_record(coordinator.view, spoilt)
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_the_indexes_follow_the_row(state: State) -> None:
     coordinator = Coordinator(transaction(state))
     row = coordinator.row()
@@ -114,7 +115,7 @@ def test_a_transaction_remembers_the_leadership_under_which_it_began() -> None:
     assert coordinator.row().started_epoch == 9
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_only_an_id_without_a_transaction_is_forgotten(state: State) -> None:
     coordinator = Coordinator(transaction(state))
     if state in EXPIRABLE_STATES:
@@ -146,7 +147,7 @@ def test_the_longest_id_is_a_key_of_every_table() -> None:
     assert DEADLINES.decode_key(DEADLINES.encode_key((7, "ä"))) == (7, "ä")
 
 
-@pytest.mark.parametrize("state", LOGGED, ids=lambda state: state.wire_name)
+@table("state", LOGGED, ids=lambda state: state.wire_name)
 def test_a_row_is_stored_and_read_back(state: State) -> None:
     coordinator = Coordinator(transaction(state, epoch=3))
     row = coordinator.row()

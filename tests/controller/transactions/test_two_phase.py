@@ -36,6 +36,7 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 CLOSED = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]
 
@@ -87,7 +88,7 @@ def test_keeping_waits_while_markers_are_written() -> None:
     assert coordinator.keep() == (42, 7, -1, -1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "refusal"),
     [
         pytest.param({"given": (42, 5)}, InvalidRequest, id="a-pair-and-keep"),
@@ -138,8 +139,8 @@ ASKS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-@pytest.mark.parametrize(
+@table("ask", ASKS.values(), ids=ASKS)
+@table(
     "pair",
     [
         pytest.param((42, 32764), id="the-transactions"),
@@ -176,8 +177,8 @@ def test_what_is_kept_takes_nothing_more(name: str) -> None:
     assert coordinator.add(producer_id, epoch) is not None, "the next transaction is the instance's own"
 
 
-@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-@pytest.mark.parametrize(
+@table("committed", [True, False], ids=["commit", "abort"])
+@table(
     ("epoch", "keeps", "prepared", "answer"),
     [
         # (ProducerEpoch, PreviousProducerId, NextProducerId, NextProducerEpoch) of PrepareX

@@ -24,6 +24,7 @@ from tests.controller.transactions.worlds import (
     partitions,
     transaction,
 )
+from tests.together import table
 
 # -- no timeout --------------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ def test_no_other_request_has_no_timeout() -> None:
     assert coordinator.time_out(2**31) == (ID,)
 
 
-@pytest.mark.parametrize(
+@table(
     ("before", "after", "open_ms", "next_ms"),
     [
         pytest.param(True, True, TWO_PHASE_TIMEOUT_MS, TWO_PHASE_TIMEOUT_MS, id="both"),
@@ -75,7 +76,7 @@ def test_no_other_request_has_no_timeout() -> None:
         pytest.param(False, False, TIMEOUT_MS, 1234, id="neither"),
     ],
 )
-@pytest.mark.parametrize("bumps_epoch", [True, False], ids=["v2", "v1"])
+@table("bumps_epoch", [True, False], ids=["v2", "v1"])
 def test_the_timeouts_of_what_is_kept_and_of_what_follows(
     before: bool, after: bool, open_ms: int, next_ms: int, bumps_epoch: bool
 ) -> None:
