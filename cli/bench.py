@@ -5,7 +5,6 @@ with Kafka's frames over TCP, and counts from the history of every attempt (see
 ``fencepost.bench.history``).
 """
 
-import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from fencepost.bench import allocate as bench_allocate
 from fencepost.bench import failover as bench_failover
 from fencepost.bench import stalls as bench_stalls
 from fencepost.bench import stalls_groups
-from fencepost.bench import transactions as bench_transactions
 from fencepost.bench.allocate import Subject
 from fencepost.bench.own_cluster import (
     BENCH_PORT_OFFSETS,
@@ -31,7 +29,8 @@ from fencepost.bench.own_cluster import (
     workspace,
 )
 from fencepost.cli.bench_groups import groups
-from fencepost.cli.bench_options import counts, interruptible, own_cluster_options
+from fencepost.cli.bench_options import OTHER_CORES_MIN, busy, counts, interruptible, own_cluster_options
+from fencepost.cli.bench_transactions import transactions
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import find_target
 from fencepost.cluster.console import WrongUsage, progress, table
@@ -43,7 +42,6 @@ KILLS_MAX: Final = 10_000
 SECONDS_MAX: Final = 3600.0
 GROUPS_MAX: Final = 1_000_000
 FAILOVER_NODES_MIN: Final = 3
-OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
 
 _history_option = click.option(
@@ -59,6 +57,7 @@ def bench() -> None:
 
 
 bench.add_command(groups)
+bench.add_command(transactions)
 
 
 @bench.command()
@@ -114,7 +113,7 @@ def allocate(
     for line in bench_allocate.mishap_lines(allocated.mishaps):
         click.echo(line, err=True)
     if bootstrap_controller is None and allocated.other_cores >= OTHER_CORES_MIN:
-        click.echo(f"{_busy(allocated.other_cores)}, and X LMDB is too high.", err=True)
+        click.echo(f"{busy(allocated.other_cores)}, and X LMDB is too high.", err=True)
     if output_format == JSON:
         echo_json(allocated.figures)
     else:
@@ -164,73 +163,6 @@ def failover(
     else:
         _print_failed_over(result.figures, signal_name)
     return 0 if result.is_sound else 1
-
-
-@bench.command()
-@click.option(
-    "--producers",
-    callback=counts(bench_transactions.PRODUCERS_MAX),
-    default="1,8",
-    show_default=True,
-    help="N[,N..]: how many at a time.",
-)
-@click.option(
-    "--messages",
-    callback=counts(bench_transactions.MESSAGES_MAX),
-    default="1,100",
-    show_default=True,
-    help="N[,N..]: in one transaction. One row for each pair.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.1, SECONDS_MAX),
-    default=5.0,
-    show_default=True,
-    help="Of load, per row, on the cluster and on the mock.",
-)
-@click.option("--bootstrap-server", help="HOST:PORT[,..]: load this cluster instead of a new one.")
-@own_cluster_options
-@format_option
-def transactions(
-    producers: tuple[int, ...],
-    messages: tuple[int, ...],
-    seconds: float,
-    bootstrap_server: str | None,
-    node_count: int,
-    port: int | None,
-    directory: Path | None,
-    output_format: str,
-) -> int:
-    """Transactions per second of confluent-kafka producers; beside librdkafka's in-memory mock cluster.
-
-    Each producer commits one transaction after the other; what a read_committed consumer sees is then held
-    against what was committed. Exit status 1: it differs (verified false; stderr says how).
-    """
-    if bootstrap_server is not None and (directory is not None or port is not None):
-        raise WrongUsage("--bootstrap-server names a cluster that runs; --dir and --port are for a new one")
-    with interruptible(), workspace(directory) as work, progress() as show:
-        measured = bench_transactions.measure(
-            producers,
-            messages,
-            seconds,
-            work=work,
-            node_count=node_count,
-            port=port,
-            directory=directory,
-            bootstrap=bootstrap_server,
-            show=show,
-        )
-    for fault in measured.faults:
-        click.echo(fault, err=True)
-    if measured.other_cores >= OTHER_CORES_MIN:
-        click.echo(
-            f"{_busy(measured.other_cores)}, and X MOCK is too low: the mock needs less of it.", err=True
-        )
-    if output_format == JSON:
-        echo_json(measured.figures)
-    else:
-        click.echo(bench_transactions.lines(measured.figures))
-    return 1 if measured.faults else 0
 
 
 @bench.command()
@@ -313,11 +245,6 @@ def _print_allocated(figures: Mapping[str, Any], leader: int, disk: str) -> None
         f"Stock pysyncobj, default settings (no fsync), {bench_allocate.STOCK_CALLERS} callers: "
         f"{baseline['pysyncobj_stock_per_s']:.0f} increments/s"
     )
-
-
-def _busy(other_cores: float) -> str:
-    cores = f"{other_cores:.1f} of {os.cpu_count()} cores"
-    return f"Other programs used {cores} meanwhile: the figures are a busy machine's"
 
 
 def _role(name: str, leader: int) -> str:

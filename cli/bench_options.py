@@ -1,15 +1,19 @@
 """Options and signals that the benches share."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 import click
 
 from fencepost.cli.cluster import NODES_DEFAULT
 from fencepost.cli.output import Command
+
+OTHER_CORES_MIN: Final = 0.2  # worth a warning; interrupts and this command take a little, too
 
 
 def counts(most: int, least: int = 1) -> Callable[[click.Context, click.Parameter, str], tuple[int, ...]]:
@@ -50,6 +54,12 @@ def own_cluster_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def busy(other_cores: float) -> str:
+    """A warning of programs that are none of the bench's."""
+    cores = f"{other_cores:.1f} of {os.cpu_count()} cores"
+    return f"Other programs used {cores} meanwhile: the figures are a busy machine's"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ SLOW: Final = (
     "tests/processes/test_rolling_upgrade.py",
     "tests/processes/test_given_out.py",
     "tests/cli/test_bench.py",
+    "tests/cli/test_bench_transactions.py",
     "tests/cli/test_bench_groups.py",
     "tests/cli/test_bench_stalls.py",
     "tests/simulation/test_failover_storms.py",

@@ -181,17 +181,3 @@ def test_a_folder_that_holds_a_cluster_is_left_alone(
     assert result.status == 2
     assert "choose another --dir" in result.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.json"]
-
-
-@pytest.mark.slow
-def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
-    words = ("--producers", "1,2", "--messages", "1,5", "--seconds", 0.3, "--port", cluster_port())
-    document = fencepost_json("bench", "transactions", *words)
-    assert set(document) == {"rows", "baseline"}
-    for rows in document.values():
-        assert [(row["producers"], row["messages"]) for row in rows] == [(1, 1), (1, 5), (2, 1), (2, 5)]
-        for row in rows:
-            assert set(row) == {"producers", "messages", "txn_per_s", "p50_ms", "p99_ms", "verified"}
-            assert row["verified"] is True
-            assert row["txn_per_s"] > 0
-            assert 0 < row["p50_ms"] <= row["p99_ms"]

@@ -1,0 +1,266 @@
+"""``fencepost bench transactions``: its rows, its windows, its table, and real clusters."""
+
+import logging
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.bench import transactions
+from fencepost.bench.listeners import pid_listening
+from fencepost.bench.process import Child
+from fencepost.bench.transaction_load import CLIENT, CONFLUENT, FENCEPOST, Loaded
+from fencepost.bench.transaction_records import Load
+from fencepost.bench.transaction_subjects import CLUSTER, MOCK, PEER, Subject, found
+from fencepost.bench.transactions import Plan, lines
+from fencepost.cluster.target import target_at
+from tests.harness.command import fencepost, fencepost_json, here
+from tests.harness.nodes import running, wait_for
+from tests.ports import cluster_port
+
+FIELDS = {
+    "cluster", "client", "protocol", "producers", "messages", "message_bytes", "txn_per_s", "windows",
+    "p50_ms", "p99_ms", "cpu_ms", "leader", "verified",
+}  # fmt: skip
+NODES = {"node-1", "node-2", "node-3"}
+
+
+class Recorder(Child):
+    """Answers each load at once: a transaction of 1 ms per call so far; 10 ms of CPU on two nodes."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load] = []
+
+    def ask(self, command: Any, result: Any) -> Any:
+        assert isinstance(command, Load)
+        self.loads.append(command)
+        cpu_s = {"node-1": 0.006, "node-2": 0.004, CLIENT: 0.005}
+        return Loaded([1_000_000] * len(self.loads), cpu_s, "")
+
+
+def plan(**changes: object) -> Plan:
+    numbers = {"producers": (1,), "messages": (1,), "message_bytes": 100, "seconds": 2.0}
+    rest = {"clients": (CONFLUENT,), "protocol": None, "warm_up_s": 0.0, "windows": 1}
+    return Plan(**(numbers | rest | changes))  # type: ignore[arg-type]
+
+
+def load() -> Load:
+    return Load(
+        client=CONFLUENT, bootstrap="", topic="t", producers=1, messages=1, message_bytes=100, warm_up_s=0.5,
+        seconds=2.0, hides_aborted=True,
+    )  # fmt: skip
+
+
+OWN = Subject(name=CLUSTER, bootstrap="own", leader="node-2", transaction_version=2)
+OTHER = Subject(name=PEER, bootstrap="other", transaction_version=2)
+
+
+def test_windows_are_in_abba_order_each_with_a_topic_of_its_own() -> None:
+    child = Recorder()
+    transactions._windows(plan(windows=3), load(), child, [OWN, OTHER], lambda _: None)
+    assert [each.bootstrap for each in child.loads] == ["own", "other", "other", "own", "own", "other"]
+    assert len({each.topic for each in child.loads}) == 6
+    assert all(each.is_verified and each.seconds == 2.0 for each in child.loads)
+
+
+def test_a_warm_up_loads_both_and_is_not_counted() -> None:
+    child = Recorder()
+    loaded = transactions._windows(plan(warm_up_s=7.0), load(), child, [OWN, OTHER], lambda _: None)
+    assert [each.seconds for each in child.loads] == [7.0, 7.0, 2.0, 2.0]
+    assert [each.is_verified for each in child.loads] == [False, False, True, True]
+    assert [len(each.latencies_ns) for each in loaded] == [3, 4]  # of the third call and of the fourth
+
+
+def test_a_row_has_the_median_of_its_windows_and_the_cpu_time_of_one_transaction() -> None:
+    child = Recorder()
+    (windows,) = transactions._windows(plan(windows=3), load(), child, [OWN], lambda _: None)
+    row = windows.row(OWN, load())
+    assert set(row) == FIELDS
+    assert row["windows"] == [0.5, 1.0, 1.5]  # 1, 2 and 3 transactions in 2 s
+    assert row["txn_per_s"] == 1.0
+    assert row["cpu_ms"] == {"node-1": 3.0, "node-2": 2.0, CLIENT: 2.5}  # of 6 transactions in 3 windows
+    assert (row["leader"], row["verified"], row["p50_ms"]) == ("node-2", True, 1.0)
+
+
+def test_a_fault_of_any_window_is_a_fault_of_its_row() -> None:
+    windows = transactions._Windows()
+    windows.add(Loaded([1], {}, "a record is missing"), 1.0)
+    windows.add(Loaded([1], {}, ""), 1.0)
+    assert windows.row(OWN, load())["verified"] is False
+    assert windows.faults == ["a record is missing"]
+
+
+@pytest.mark.parametrize(
+    ("client", "level", "protocol"),
+    [
+        pytest.param(FENCEPOST, 2, "v2", id="both-know-v2"),
+        pytest.param(FENCEPOST, 0, "v1", id="the-cluster-does-not"),
+        pytest.param(FENCEPOST, 1, "v1", id="the-level-between"),
+        pytest.param(CONFLUENT, 2, "v1", id="the-client-does-not"),
+    ],
+)
+def test_a_row_says_which_protocol_its_client_uses(client: str, level: int, protocol: str) -> None:
+    assert Subject(name=CLUSTER, bootstrap="", transaction_version=level).protocol(client) == protocol
+
+
+def row(**changes: object) -> dict[str, Any]:
+    fields = {
+        "cluster": CLUSTER, "client": CONFLUENT, "protocol": "v1", "producers": 1, "messages": 100,
+        "message_bytes": 100, "txn_per_s": 400.0, "windows": [400.0], "p50_ms": 2.0, "p99_ms": 9.5,
+        "cpu_ms": {"node-1": 1.5, "node-2": 2.25, CLIENT: 0.5}, "leader": "node-2", "verified": False,
+    }  # fmt: skip
+    return fields | changes
+
+
+def test_the_table_has_the_mock_beside_the_cluster() -> None:
+    mock = row(
+        cluster=MOCK, txn_per_s=800.0, windows=[800.0], verified=True, cpu_ms={MOCK: 0.25, CLIENT: 1.0}
+    )
+    first, second, third = lines({"rows": [row(), row(client=FENCEPOST)], "baseline": [mock]}).splitlines()
+    assert "X MOCK  MOCK TXN/S" in first
+    assert second.split() == [
+        "confluent", "v1", "1", "100", "400", "2.00", "9.50", "3.75", "2.25", "0.50", "NO",
+        "0.50", "800", "2.00", "9.50", "0.25",
+    ]  # fmt: skip
+    assert third.split()[10:] == ["NO", "-", "-", "-", "-", "-"]  # the mock is librdkafka's alone
+
+
+def test_the_table_has_the_range_of_several_windows() -> None:
+    peer = row(cluster=PEER, txn_per_s=100.0, windows=[90.0, 100.0, 120.0], leader=None)
+    first, second = lines({"rows": [row(windows=[300.0, 400.0, 450.0])], "baseline": [peer]}).splitlines()
+    assert "X PEER  PEER TXN/S  PEER RANGE" in first
+    assert second.split()[4:6] == ["400", "300-450"]
+    assert second.split()[12:15] == ["4.00", "100", "90-120"]
+
+
+def test_the_table_of_a_cluster_alone() -> None:
+    first, second = lines({"rows": [row(cpu_ms={CLIENT: 0.5}, leader=None)], "baseline": []}).splitlines()
+    assert first.split()[-1] == "VERIFIED"
+    assert second.split()[-4:] == ["-", "-", "0.50", "NO"]  # the nodes' processes were not found
+
+
+def test_the_process_that_listens_on_a_port_is_found() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        assert pid_listening(port) is None
+        listening.listen()
+        assert pid_listening(port) == os.getpid()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            assert pid_listening(client.getsockname()[1]) is None
+    assert pid_listening(port) is None
+
+
+USAGE = [
+    pytest.param(("--client", "sarama"), "--client", id="no-such-client"),
+    pytest.param(("--protocol", "v2"), "knows v1 alone", id="librdkafka-does-not-know-v2"),
+    pytest.param(
+        ("--client", "fencepost", "--client", "confluent", "--protocol", "v2"), "librdkafka", id="of-two"
+    ),
+    pytest.param(("--message-bytes", "15"), "16<=x<=524288", id="no-room-for-the-numbers"),
+    pytest.param(("--windows", "0"), "--windows", id="no-window"),
+    pytest.param(("--peer", "kafka"), "--peer: expected HOST:PORT", id="no-address"),
+    pytest.param(("--bootstrap-server", "127.0.0.1:1", "--dir", "x"), "for a new one", id="new-and-running"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), USAGE)
+def test_what_cannot_be_meant_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    result = here(capsys, "bench", "transactions", *options)
+    assert result.status == 2
+    assert words in result.stderr
+
+
+@pytest.mark.slow
+def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
+    words = (
+        "--producers",
+        "1,2",
+        "--messages",
+        "1,5",
+        "--seconds",
+        0.3,
+        "--warm-up",
+        0,
+        "--port",
+        cluster_port(),
+    )
+    document = fencepost_json("bench", "transactions", *words)
+    assert set(document) == {"rows", "baseline"}
+    for name, rows in document.items():
+        assert [(each["producers"], each["messages"]) for each in rows] == [(1, 1), (1, 5), (2, 1), (2, 5)]
+        for each in rows:
+            assert set(each) == FIELDS
+            assert (each["client"], each["protocol"]) == (CONFLUENT, "v1")
+            assert each["verified"] is True
+            assert each["txn_per_s"] > 0
+            assert 0 < each["p50_ms"] <= each["p99_ms"]
+            assert set(each["cpu_ms"]) == {CLIENT} | (NODES if name == "rows" else {MOCK})
+            assert each["leader"] in (NODES if name == "rows" else {None})
+
+
+@pytest.mark.slow
+def test_a_new_cluster_is_given_the_protocol() -> None:
+    common = ("--client", "fencepost", "--producers", 2, "--messages", 5, "--message-bytes", 1000)
+    rest = ("--seconds", 0.5, "--warm-up", 0.2, "--port", cluster_port())
+    document = fencepost_json("bench", "transactions", "--protocol", "v1", *common, *rest)
+    assert document["baseline"] == []  # the mock cluster is librdkafka's alone
+    (measured,) = document["rows"]
+    assert (measured["protocol"], measured["verified"], measured["message_bytes"]) == ("v1", True, 1000)
+    assert measured["txn_per_s"] > 0
+    assert set(measured["cpu_ms"]) == {CLIENT, *NODES}
+
+
+@pytest.mark.slow
+def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> None:
+    with running(tmp_path / "cluster") as nodes:
+        common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 0.3)
+        clients = ("--client", FENCEPOST, "--client", CONFLUENT, "--producers", 2, "--messages", 3)
+        document = fencepost_json(
+            *common, *clients, "--peer", nodes.bootstrap, "--windows", 2, "--warm-up", 0.1
+        )
+        for name, rows in (("cluster", document["rows"]), ("peer", document["baseline"])):
+            assert {each["cluster"] for each in rows} == {name}
+            assert [(each["client"], each["protocol"]) for each in rows] == [
+                (FENCEPOST, "v2"),
+                (CONFLUENT, "v1"),
+            ]
+            assert all(each["verified"] and len(each["windows"]) == 2 for each in rows)
+            assert {each["leader"] for each in rows} == {f"node-{nodes.leader()}"}
+            assert all(set(each["cpu_ms"]) == {CLIENT, *NODES} for each in rows)
+        refused = fencepost(*common, "--client", FENCEPOST, "--protocol", "v1")
+        assert refused.status == 2
+        assert "transaction.version of the cluster" in refused.stderr
+        assert "features downgrade" in refused.stderr
+        nodes.run("features", "downgrade", "--feature", "transaction.version=0")
+        target = target_at("", nodes.bootstrap, None)
+        wait_for("brokers without V2", lambda: found(CLUSTER, target).transaction_version == 0 or None)
+        refused = fencepost(*common, "--client", FENCEPOST, "--protocol", "v2")
+        assert "features upgrade" in refused.stderr
+        (measured,) = fencepost_json(*common, *clients[:2], "--producers", 1, "--messages", 1)["rows"]
+        assert measured["protocol"] == "v1"
+        assert nodes.complaints() == []
+
+
+@pytest.mark.slow
+def test_librdkafka_ends_its_transactions_with_v1_on_a_cluster_that_has_v2(tmp_path: Path) -> None:
+    """Where this fails, librdkafka has learnt V2: it leaves ``V1_ONLY``."""
+    said: list[str] = []
+    log = logging.Logger("librdkafka", logging.DEBUG)  # noqa: LOG001  (private to this test)
+    log.addHandler(logging.Handler())
+    log.handlers[0].emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    with running(tmp_path / "cluster") as nodes:
+        settings = {"bootstrap.servers": nodes.bootstrap, "transactional.id": "t", "debug": "protocol"}
+        producer = Producer(settings, logger=log)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("topic", b"value")
+        producer.commit_transaction(30)
+        producer.poll(0)
+    assert re.search(r"Sent EndTxnRequest \(v[0-4],", "\n".join(said))
