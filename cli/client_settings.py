@@ -1,8 +1,4 @@
-"""What ``produce`` and ``consume`` share: librdkafka's settings, ``KEY=VALUE`` options, its errors' meaning.
-
-Both are confluent-kafka (librdkafka), as most Python applications are: compression, partitioners, retries and
-read_committed are not written here a second time, and what these commands show is what an application sees.
-"""
+"""What ``produce`` and ``consume`` share: ``KEY=VALUE`` options, and how their values are read."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,38 +1,26 @@
 """``fencepost consume``: the records of a topic, as they come; of all partitions, or as a member of a group.
 
 Flags and properties are those of ``kafka-console-consumer``. Records go to stdout, the count to stderr. With
---group an offset is committed when its record has been printed, by librdkafka, at the latest at the end. It
+--group an offset is committed when its record has been printed, each second and before the end. It
 ends after --max-messages, after --timeout-ms without a record, or when it is interrupted (130).
 """
 
 import base64
-import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 import click
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    TIMESTAMP_LOG_APPEND_TIME,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
 
 from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
 from fencepost.cli.output import JSON, format_option
 from fencepost.cli.target_options import broker_options, find_brokers
-from fencepost.client.read_back import GROUP_ID, ISOLATION_LEVELS, PASSING, READ_UNCOMMITTED
-from fencepost.cluster.console import WrongUsage
-from fencepost.cluster.librdkafka import explained, partitions_of, settings_of
-from fencepost.cluster.target import Target
+from fencepost.client import CommitFailed, Consumer, ConsumerRecord, TopicPartition, UnknownTopic
+from fencepost.cluster.console import Failed, WrongUsage
+from fencepost.cluster.kafka_clients import CONSUMER_SETTINGS, consumer_of, run
 
 PROPERTIES: Final = {
     "print.timestamp": "false",
@@ -46,8 +34,12 @@ PROPERTIES: Final = {
     "headers.separator": ",",
     "null.literal": "null",
 }
-POLL_SECONDS: Final = 0.1
-BATCH_MAX: Final = 1000
+READ_UNCOMMITTED: Final = "read_uncommitted"
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, "read_committed")
+EARLIEST, LATEST = "earliest", "latest"
+POLL_MS: Final = 100
+RECORDS_MAX: Final = 1000  # of one poll
+COMMIT_SECONDS: Final = 1.0  # between two commits of what was printed
 
 
 @click.command()
@@ -68,7 +60,7 @@ BATCH_MAX: Final = 1000
 @click.option("--property", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE",
               help=f"Of the output: {', '.join(PROPERTIES)}.")  # fmt: skip
 @click.option("--consumer-property", "settings", multiple=True, callback=pairs, metavar="KEY=VALUE",
-              help="A setting of librdkafka, such as fetch.wait.max.ms=50.")  # fmt: skip
+              help=f"Of the consumer: {', '.join(CONSUMER_SETTINGS)}.")  # fmt: skip
 @broker_options
 @format_option
 def consume(
@@ -93,109 +85,164 @@ def consume(
     known = require_known(properties, PROPERTIES)
     begin = _begin(offset, from_beginning=from_beginning)
     target = find_brokers(**where)
-    membership = {} if group is None else _membership(group, from_beginning=from_beginning)
-    consumer = _consumer(target, isolation, membership | settings)
-    count = 0
-    stdout = sys.stdout.buffer
+    chosen = {"isolation.level": isolation, "auto.offset.reset": EARLIEST}  # of an offset that is gone
+    if group is not None:
+        chosen |= {"group.id": group, "auto.offset.reset": EARLIEST if from_beginning else LATEST}
+    consumer = consumer_of(target, chosen | settings)
+    job = Job(topic, partition, group is not None, begin, max_messages, timeout_ms, known, output_format)
+    printed = Printed(consumer)
     try:
-        with _errors_explained(target):
-            if group is None:
-                _assign(consumer, target, topic, partition, begin)
-            else:
-                partitions_of(consumer, topic, target)  # or a group would wait for a topic that is not there
-                consumer.subscribe([topic])
-            for message in _messages(consumer, max_messages, timeout_ms):
-                _write(stdout, message, known, output_format)
-                if group is not None:
-                    consumer.store_offsets(message)
-                count += 1
+        run(target, _consume(consumer, job, printed))
     finally:
-        consumer.close()
-        stdout.flush()
-        click.echo(f"Processed a total of {count} messages", err=True)
+        sys.stdout.buffer.flush()
+        click.echo(f"Processed a total of {printed.count} messages", err=True)
 
 
-def _begin(offset: str | None, *, from_beginning: bool) -> int:
-    named = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is read, and how it is printed. ``begin``: earliest, latest or an offset; of no group."""
+
+    topic: str
+    partition: int | None
+    in_group: bool
+    begin: str | int
+    max_messages: int | None
+    timeout_ms: int | None
+    properties: Mapping[str, str]
+    output_format: str
+
+
+@dataclass(slots=True)
+class Printed:
+    """What was printed of the partitions that the member has; it is committed before it loses them."""
+
+    consumer: Consumer
+    count: int = 0
+    _next: dict[TopicPartition, int] = field(default_factory=dict)  # not committed yet
+    _committed_at: float = field(default_factory=time.monotonic)
+
+    def add(self, record: ConsumerRecord) -> None:
+        """One more is printed."""
+        self.count += 1
+        self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    async def commit(self, *, now: bool = True) -> None:
+        """Commit what was printed; not ``now``: if the last commit is old."""
+        if not self._next or (not now and time.monotonic() - self._committed_at < COMMIT_SECONDS):
+            return
+        try:
+            await self.consumer.commit(dict(self._next))
+        except CommitFailed:
+            return  # there is a rebalance: it says whose they are now
+        self._committed_at = time.monotonic()
+        self._next.clear()
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+        await self.commit()
+        await self.on_lost(partitions)
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+        for each in partitions:
+            self._next.pop(each, None)
+
+
+def _begin(offset: str | None, *, from_beginning: bool) -> str | int:
     if offset is None:
-        return OFFSET_BEGINNING if from_beginning else OFFSET_END
-    if offset in named:
-        return named[offset]
+        return EARLIEST if from_beginning else LATEST
+    if offset in (EARLIEST, LATEST):
+        return offset
     if not offset.isdigit():
         raise WrongUsage(f"--offset: expected a number, earliest or latest, got {offset!r}")
     return int(offset)
 
 
-def _membership(group: str, *, from_beginning: bool) -> dict[str, Any]:
-    """Settings of a member. What librdkafka hands out is not printed yet: it stores no offset by itself."""
-    return {
-        "group.id": group,
-        "enable.auto.commit": True,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "earliest" if from_beginning else "latest",
-    }
+async def _consume(consumer: Consumer, job: Job, printed: Printed) -> None:
+    async with consumer:
+        # Of a group, too: it would wait for a topic that is not there.
+        partitions = await _partitions(consumer, job)
+        if job.in_group:
+            consumer.subscribe([job.topic], printed)
+        else:
+            await _assign(consumer, partitions, job.begin)
+        try:
+            async for records in _polls(consumer, job):
+                for record in records:
+                    _write(sys.stdout.buffer, record, job.properties, job.output_format)
+                    printed.add(record)
+                if job.in_group:
+                    await printed.commit(now=False)
+        finally:
+            if job.in_group:
+                await printed.commit()
 
 
-def _consumer(target: Target, isolation: str, settings: Mapping[str, Any]) -> Consumer:
-    fixed = {
-        "group.id": GROUP_ID,  # librdkafka wants one; nothing is ever committed for it
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",  # of an offset that is gone already
-        "isolation.level": isolation,
-    }
+async def _partitions(consumer: Consumer, job: Job) -> list[TopicPartition]:
+    """Those that are read without a group. Raises Failed, WrongUsage."""
     try:
-        return Consumer({**settings_of(target), **fixed, **settings})
-    except KafkaException as error:
-        raise WrongUsage(f"--consumer-property: {error.args[0].str()}") from error
+        found = await consumer.partitions_for(job.topic)
+    except UnknownTopic as error:
+        raise Failed(
+            f"there is no topic {job.topic}; 'fencepost topics create --topic {job.topic}' makes it"
+        ) from error
+    if job.partition is not None and job.partition not in found:
+        raise WrongUsage(
+            f"{job.topic} has {len(found)} partitions, from 0 on, and no partition {job.partition}"
+        )
+    return [TopicPartition(job.topic, each) for each in found if job.partition in (None, each)]
 
 
-def _assign(consumer: Consumer, target: Target, topic: str, partition: int | None, begin: int) -> None:
-    partitions = partitions_of(consumer, topic, target)
-    if partition is not None and partition not in partitions:
-        raise WrongUsage(f"{topic} has {len(partitions)} partitions, from 0 on, and no partition {partition}")
-    wanted = partitions if partition is None else [partition]
-    consumer.assign([TopicPartition(topic, each, begin) for each in wanted])
+async def _assign(consumer: Consumer, partitions: Sequence[TopicPartition], begin: str | int) -> None:
+    consumer.assign(partitions)
+    if begin == LATEST:
+        await consumer.seek_to_end()
+    elif begin == EARLIEST:
+        await consumer.seek_to_beginning()
+    else:
+        for each in partitions:
+            consumer.seek(each, int(begin))
 
 
-def _messages(consumer: Consumer, max_messages: int | None, timeout_ms: int | None) -> Iterator[Message]:
-    """At most so many, and none after so long a silence. Raises KafkaException."""
-    left = max_messages
+async def _polls(consumer: Consumer, job: Job) -> AsyncIterator[list[ConsumerRecord]]:
+    """At most so many records, and none after so long a silence."""
+    left = job.max_messages
     received_at = time.monotonic()
     while left is None or left > 0:
-        batch = consumer.consume(BATCH_MAX if left is None else min(BATCH_MAX, left), POLL_SECONDS)
-        for message in batch:
-            error = message.error()
-            if error is None:
-                received_at = time.monotonic()
-                left = None if left is None else left - 1
-                yield message
-            elif error.code() not in PASSING and error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
-        if timeout_ms is not None and (time.monotonic() - received_at) * 1000 >= timeout_ms:
+        most = RECORDS_MAX if left is None else min(RECORDS_MAX, left)
+        records = await consumer.poll(timeout_ms=POLL_MS, max_records=most)
+        if records:
+            received_at = time.monotonic()
+            left = None if left is None else left - len(records)
+        elif job.timeout_ms is not None and (time.monotonic() - received_at) * 1000 >= job.timeout_ms:
             return
+        yield records
 
 
-def _write(stdout: IO[bytes], message: Message, properties: Mapping[str, str], output_format: str) -> None:
+def _write(
+    stdout: IO[bytes], record: ConsumerRecord, properties: Mapping[str, str], output_format: str
+) -> None:
     if output_format == JSON:
-        stdout.write(json.dumps(document(message)).encode() + b"\n")
+        stdout.write(json.dumps(document(record)).encode() + b"\n")
     else:
-        stdout.write(line(message, properties))
+        stdout.write(line(record, properties))
     if stdout.isatty():
         stdout.flush()
 
 
-def document(message: Message) -> dict[str, Any]:
+def document(record: ConsumerRecord) -> dict[str, Any]:
     """A record as JSON has it."""
-    kind, timestamp_ms = message.timestamp()
-    headers: Any = message.headers() or ()
     return {
-        "topic": message.topic(),
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "timestamp_ms": None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        "headers": [[key, _text(value)] for key, value in headers],
-        "key": _text(message.key()),
-        "value": _text(message.value()),
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": None if record.timestamp_ms < 0 else record.timestamp_ms,
+        "headers": [[name.decode("utf-8", "replace"), _text(content)] for name, content in record.headers],
+        "key": _text(record.key),
+        "value": _text(record.value),
     }
 
 
@@ -208,35 +255,23 @@ def _text(raw: bytes | None) -> str | dict[str, str] | None:
         return {"base64": base64.b64encode(raw).decode()}
 
 
-def line(message: Message, properties: Mapping[str, str]) -> bytes:
+def line(record: ConsumerRecord, properties: Mapping[str, str]) -> bytes:
     """A record as kafka-console-consumer prints it."""
     null = properties["null.literal"].encode()
     parts: list[bytes] = []
     if is_true(properties["print.timestamp"]):
-        kind, timestamp_ms = message.timestamp()
-        name = "LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime"
-        parts.append(
-            b"NO_TIMESTAMP" if kind == TIMESTAMP_NOT_AVAILABLE else f"{name}:{timestamp_ms}".encode()
-        )
+        name = "LogAppendTime" if record.is_append_time else "CreateTime"
+        parts.append(b"NO_TIMESTAMP" if record.timestamp_ms < 0 else f"{name}:{record.timestamp_ms}".encode())
     if is_true(properties["print.partition"]):
-        parts.append(f"Partition:{message.partition()}".encode())
+        parts.append(f"Partition:{record.partition}".encode())
     if is_true(properties["print.offset"]):
-        parts.append(f"Offset:{message.offset()}".encode())
+        parts.append(f"Offset:{record.offset}".encode())
     if is_true(properties["print.headers"]):
         between = unescaped(properties["headers.separator"]).encode()
-        headers: Any = message.headers() or ()
-        texts = [key.encode() + b":" + (null if value is None else bytes(value)) for key, value in headers]
+        texts = [name + b":" + (null if content is None else content) for name, content in record.headers]
         parts.append(between.join(texts) or b"NO_HEADERS")
-    for wanted, raw in (("print.key", message.key()), ("print.value", message.value())):
+    for wanted, raw in (("print.key", record.key), ("print.value", record.value)):
         if is_true(properties[wanted]):
             parts.append(null if raw is None else raw)
     separator, end = (unescaped(properties[key]).encode() for key in ("key.separator", "line.separator"))
     return separator.join(parts) + end
-
-
-@contextlib.contextmanager
-def _errors_explained(target: Target) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise explained(error.args[0], target) from error

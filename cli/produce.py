@@ -5,21 +5,22 @@ Exit status  1: refused, or a line could not be read; 3: the outcome of some rec
              (130), a transaction is aborted.
 """
 
+import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import click
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from fencepost.cli.client_settings import is_true, pairs, require_known, unescaped
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import broker_options, find_brokers
-from fencepost.client.transactional_producer import PATIENCE_SECONDS
+from fencepost.client import ClientError, NotReachable, Producer, RecordMetadata, Refused, RequestTimedOut
 from fencepost.cluster.console import Failed, WrongUsage
-from fencepost.cluster.librdkafka import explained, partitions_of, settings_of
+from fencepost.cluster.kafka_clients import CALL_SECONDS, PRODUCER_SETTINGS, explained, producer_of, run
 from fencepost.cluster.target import Target
 
 PROPERTIES: Final = {
@@ -33,10 +34,10 @@ PROPERTIES: Final = {
     "null.marker": "",
 }
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-CALL_SECONDS: Final = 10.0
-QUEUE_POLL_SECONDS: Final = 0.1
+PATIENCE_SECONDS: Final = 60.0
 CALLS_MAX: Final = round(PATIENCE_SECONDS / CALL_SECONDS)
-ANY_PARTITION: Final = -1  # librdkafka's partitioner chooses
+CHUNK_BYTES: Final = 64 * 1024  # of standard input, read at once
+CHUNKS_MAX: Final = 4  # that are read and not sent
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 
@@ -47,7 +48,7 @@ class Line:
 
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,14 +56,26 @@ class Delivered:
     """What the brokers said of the records so far."""
 
     count: int = 0
-    failures: list[KafkaError] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
 
-    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Count one record: librdkafka's delivery report."""
+    def on_delivery(self, written: "asyncio.Future[RecordMetadata]") -> None:
+        """Count one record, whose outcome is known."""
+        error = asyncio.CancelledError() if written.cancelled() else written.exception()
         if error is None:
             self.count += 1
         else:
             self.failures.append(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is written where. ``properties``: of the lines."""
+
+    topic: str
+    partition: int | None
+    in_transaction: bool
+    abort: bool
+    properties: Mapping[str, str]
 
 
 @click.command()
@@ -73,12 +86,17 @@ class Delivered:
 @click.option("--property", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE",
               help=f"Of the lines: {', '.join(PROPERTIES)}.")  # fmt: skip
 @click.option("--producer-property", "settings", multiple=True, callback=pairs, metavar="KEY=VALUE",
-              help="A setting of librdkafka, such as linger.ms=50.")  # fmt: skip
+              help=f"Of the producer: {', '.join(PRODUCER_SETTINGS)}.")  # fmt: skip
 @click.option(
     "--compression-codec", "compression", type=click.Choice(COMPRESSIONS), is_flag=False, flag_value="gzip",
     help="gzip, if no codec is named.",
 )  # fmt: skip
-@click.option("--request-required-acks", "acks", type=click.Choice(("-1", "all", "0", "1")), help="acks.")
+@click.option(
+    "--request-required-acks",
+    "acks",
+    type=click.Choice(("-1", "all", "0", "1")),
+    help="Whatever is given, the answer is awaited, and a record is written once.",
+)
 @broker_options
 @format_option
 def produce(
@@ -100,103 +118,135 @@ def produce(
     known = require_known(properties, PROPERTIES)
     chosen = {"compression.type": compression, "acks": acks, "transactional.id": transactional_id}
     given = {key: value for key, value in chosen.items() if value is not None}
-    try:
-        producer = Producer({**settings_of(target), **given, **settings})
-    except KafkaException as error:
-        raise WrongUsage(f"--producer-property: {error.args[0].str()}") from error
-    _require_partition(partitions_of(producer, topic, target), topic, partition)
+    producer = producer_of(target, given | settings)
     delivered = Delivered()
-    outcome: str | None = None
-    with _errors_explained(target):
-        records = _records(known)
-        if transactional_id is None:
-            _send(producer, topic, partition, records, delivered)
-        else:
-            outcome = _in_a_transaction(producer, topic, partition, records, delivered, abort=abort)
+    job = Job(topic, partition, "transactional.id" in given | settings, abort, known)
+    outcome = run(target, _produce(producer, job, delivered))
     if delivered.failures:
         click.echo(f"{delivered.count} records were produced, {len(delivered.failures)} not", err=True)
-        raise explained(delivered.failures[0], target)
+        raise _reason(delivered.failures[0], target)
     if output_format == JSON:
         echo_json({"topic": topic, "records": delivered.count, "transaction": outcome})
     else:
         click.echo(f"{delivered.count} records to {topic}" + (f", {outcome}" if outcome else ""))
 
 
-def _require_partition(partitions: list[int], topic: str, wanted: int | None) -> None:
-    if wanted is not None and partitions and wanted not in partitions:
-        raise WrongUsage(f"{topic} has {len(partitions)} partitions, from 0 on, and no partition {wanted}")
+def _reason(failure: BaseException, target: Target) -> BaseException:
+    return explained(failure, target) if isinstance(failure, ClientError) else failure
 
 
-def _in_a_transaction(
-    producer: Producer,
-    topic: str,
-    partition: int | None,
-    records: Iterator[Line],
-    delivered: Delivered,
-    *,
-    abort: bool,
-) -> str:
+async def _produce(producer: Producer, job: Job, delivered: Delivered) -> str | None:
+    """Returns how the transaction ended, if there is one."""
+    async with producer:
+        partitions = await producer.partitions_for(job.topic)
+        if job.partition is not None and job.partition not in partitions:
+            raise WrongUsage(
+                f"{job.topic} has {len(partitions)} partitions, from 0 on, and no partition {job.partition}"
+            )
+        if job.in_transaction:
+            return await _in_a_transaction(producer, job, delivered)
+        await _send(producer, job, delivered)
+        return None
+
+
+async def _in_a_transaction(producer: Producer, job: Job, delivered: Delivered) -> str:
     """Returns how it ended. An error or an interrupt on the way aborts it, and goes on its way."""
-    _repeat(producer.init_transactions)
     producer.begin_transaction()
     try:
-        _send(producer, topic, partition, records, delivered)
-        if not delivered.failures and not abort:
-            _repeat(producer.commit_transaction)
+        await _send(producer, job, delivered)
+        if not delivered.failures and not job.abort:
+            await _repeat(producer.commit_transaction)
             return COMMITTED
     except BaseException:
-        with contextlib.suppress(KafkaException):
-            _repeat(producer.abort_transaction)
+        with contextlib.suppress(ClientError):
+            await _repeat(producer.abort_transaction)
         raise
-    _repeat(producer.abort_transaction)
+    await _repeat(producer.abort_transaction)
     return ABORTED
 
 
-def _repeat(call: Any) -> None:
-    """Call again what librdkafka says may be called again."""
+async def _repeat(call: Callable[[], Awaitable[None]]) -> None:
+    """Call again while the outcome is not known."""
     for attempt in range(1, CALLS_MAX + 1):
         try:
-            call(CALL_SECONDS)
+            await call()
             return
-        except KafkaException as error:
-            if not error.args[0].retriable() or attempt == CALLS_MAX:
+        except (RequestTimedOut, NotReachable):
+            if attempt == CALLS_MAX:
                 raise
 
 
-def _send(
-    producer: Producer, topic: str, partition: int | None, records: Iterator[Line], delivered: Delivered
-) -> None:
-    """Returns when every record is delivered, or has failed."""
-    for record in records:
-        while True:
-            try:
-                producer.produce(
-                    topic,
+async def _send(producer: Producer, job: Job, delivered: Delivered) -> None:
+    """Returns when every record is written, or has failed; none is sent after a refused one."""
+    number = 0
+    try:
+        async for lines in _chunks():
+            for raw in lines:
+                number += 1
+                record = parse_line(raw.removesuffix(b"\r"), number, job.properties)
+                written = await producer.send(
+                    job.topic,
                     record.value,
-                    record.key,
-                    ANY_PARTITION if partition is None else partition,
-                    headers=list(record.headers),
-                    on_delivery=delivered.on_delivery,
+                    key=record.key,
+                    partition=job.partition,
+                    headers=record.headers,
                 )
-                break
-            except BufferError:  # the library's queue is full
-                producer.poll(QUEUE_POLL_SECONDS)
-        producer.poll(0)
-    while producer.flush(QUEUE_POLL_SECONDS):  # in slices, so that Ctrl-C interrupts it
-        pass
+                written.add_done_callback(delivered.on_delivery)
+    except Refused as error:
+        delivered.failures.append(error)
+    except Failed:
+        await producer.flush()  # the lines before it
+        raise
+    await producer.flush()
 
 
-def _records(properties: Mapping[str, str]) -> Iterator[Line]:
-    """The records of standard input. Raises Failed: a line lacks what the properties say it has."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        yield parse_line(line.removesuffix(b"\n").removesuffix(b"\r"), number, properties)
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+async def _chunks() -> AsyncIterator[list[bytes]]:
+    """The lines of standard input, as they come: reading waits, so a thread does it.
+
+    What buffers standard input is left alone: that thread may still wait for a line when the command ends.
+    """
+    queue: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
+    room = threading.Semaphore(CHUNKS_MAX)
+    loop = asyncio.get_running_loop()
+
+    def hand_over(lines: list[bytes] | None) -> None:
+        room.acquire()
+        loop.call_soon_threadsafe(queue.put_nowait, lines)
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the command has ended
+            _read(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), hand_over)
+
+    threading.Thread(target=read, daemon=True, name="standard input").start()
+    while (lines := await queue.get()) is not None:
+        yield lines
+        room.release()
+
+
+def _read(stream: _Readable, hand_over: Callable[[list[bytes] | None], None]) -> None:
+    """Give the lines of ``stream`` as they are complete, and None at its end."""
+    begun: list[bytes] = []  # of a line
+    while chunk := stream.read(CHUNK_BYTES):
+        complete, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            hand_over(b"".join((*begun, complete)).split(b"\n"))
+            begun = [rest] if rest else []
+        else:
+            begun.append(chunk)
+    if begun:
+        hand_over([b"".join(begun)])
+    hand_over(None)
 
 
 def parse_line(line: bytes, number: int, properties: Mapping[str, str]) -> Line:
     """[headers DELIMITER] [key SEPARATOR] value, as kafka-console-producer reads it. Raises Failed."""
     ignores = is_true(properties["ignore.error"])
     marker = properties["null.marker"].encode()
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
     key: bytes | None = None
     if is_true(properties["parse.headers"]):
         delimiter = unescaped(properties["headers.delimiter"]).encode()
@@ -217,7 +267,7 @@ def parse_line(line: bytes, number: int, properties: Mapping[str, str]) -> Line:
 
 def _headers(
     head: bytes, number: int, properties: Mapping[str, str], marker: bytes
-) -> tuple[tuple[str, bytes | None], ...]:
+) -> tuple[tuple[bytes, bytes | None], ...]:
     between = unescaped(properties["headers.separator"]).encode()
     after_key = unescaped(properties["headers.key.separator"]).encode()
     found = []
@@ -225,17 +275,9 @@ def _headers(
         key, separator, value = header.partition(after_key)
         if not separator and not is_true(properties["ignore.error"]):
             raise Failed(f"line {number}: no header key separator {after_key!r} in {header!r}")
-        found.append((key.decode("utf-8", "replace"), _or_null(value, marker)))
+        found.append((key, _or_null(value, marker)))
     return tuple(found)
 
 
 def _or_null(value: bytes, marker: bytes) -> bytes | None:
     return None if marker and value == marker else value
-
-
-@contextlib.contextmanager
-def _errors_explained(target: Target) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise explained(error.args[0], target) from error

@@ -34,6 +34,8 @@ from fencepost.wire.k02_list_offsets import EARLIEST, LATEST
 from fencepost.wire.k10_find_coordinator import GROUP
 
 ISOLATION: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+UNKNOWN_S_MAX: Final = 1.0
+"""A topic that is new: not every broker knows it yet."""
 
 
 class Consumer:
@@ -208,6 +210,12 @@ class Consumer:
                     await fetcher.arrived.wait()
             except TimeoutError:
                 return []
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partitions, in ascending order. Raises UnknownTopic, Refused, NotReachable."""
+        self._require_started()
+        found = await self._metadata.await_topic(topic, self._api_timeout_s, UNKNOWN_S_MAX)
+        return sorted(found.leaders)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one, for ever."""

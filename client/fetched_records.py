@@ -80,10 +80,12 @@ def _add(
     except IndexError as error:
         raise CorruptData(f"{partition}: a record ends past the batch at {header.base_offset}") from error
     topic, number = partition
-    appended_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
+    is_append_time = bool(header.attributes & LOG_APPEND_TIME)
     for each in found:
         if each.offset >= offset:
-            at_ms = each.timestamp_ms if appended_ms is None else appended_ms
+            at_ms = header.max_timestamp_ms if is_append_time else each.timestamp_ms
             records.append(
-                ConsumerRecord(topic, number, each.offset, at_ms, each.key, each.value, each.headers)
+                ConsumerRecord(
+                    topic, number, each.offset, at_ms, each.key, each.value, each.headers, is_append_time
+                )
             )

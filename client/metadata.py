@@ -8,6 +8,7 @@ Older       an answer with an older leader epoch of the same topic does not repl
 """
 
 import asyncio
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -104,8 +105,11 @@ class ClusterMetadata:
         """Ask for these topics no more."""
         self._wanted.difference_update(names)
 
-    async def await_topic(self, name: str, timeout_s: float) -> Topic:
-        """The topic, once it is known. Raises UnknownTopic, Refused, NotReachable."""
+    async def await_topic(self, name: str, timeout_s: float, unknown_s: float = math.inf) -> Topic:
+        """The topic, once it is known. ``unknown_s``: for how long it may be unknown.
+
+        Raises UnknownTopic, Refused, NotReachable.
+        """
         topic = self._topics.get(name)
         if topic is not None:
             return topic
@@ -119,6 +123,9 @@ class ClusterMetadata:
             code = self._refused.get(name, ErrorCode.NONE)
             if code not in _SOON:
                 raise refused(code, f"topic {name!r}")
+            is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_unknown and timeout_s - backoff.left_s >= unknown_s:
+                raise self._not_found(name, code, unknown_s)
             if not await backoff.pause():
                 raise self._not_found(name, code, timeout_s)
 

@@ -30,7 +30,10 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as it lies in the log. ``headers``: (name, content or None) in their order."""
+    """A record as it lies in the log. ``headers``: (name, content or None) in their order.
+
+    ``timestamp_ms``    -1 if it has none. ``is_append_time``: the broker's time, of a topic that says so.
+    """
 
     topic: str
     partition: int
@@ -39,6 +42,7 @@ class ConsumerRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
+    is_append_time: bool = False
 
 
 class OffsetAndMetadata(NamedTuple):

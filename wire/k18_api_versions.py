@@ -15,6 +15,7 @@ from typing import Final
 
 from fencepost.controller.errors import ApiError, ErrorCode, InvalidRequest
 from fencepost.controller.features import SUPPORTED
+from fencepost.records.invariant import CorruptData
 from fencepost.wire.dispatch import API_VERSIONS_KEY, BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import SMALL
@@ -138,10 +139,9 @@ def _refusal(version: int, request: ApiVersions | None, error: ApiError, throttl
 
 def _decode_response(version: int, body: Buffer) -> ApiVersionsAnswer:
     if bytes(body[:2]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
-        version = 0
+        return _refused(body)
     message = _RESPONSE.decode(version, body)
-    if message["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
-        raise_for(message["error_code"])
+    raise_for(message["error_code"])
     finalized = message.get("finalized_features", ())
     return ApiVersionsAnswer(
         apis=message["api_keys"],
@@ -150,8 +150,21 @@ def _decode_response(version: int, body: Buffer) -> ApiVersionsAnswer:
             finalized=tuple(FinalizedFeature(each["name"], each["max_version_level"]) for each in finalized),
             epoch=message.get("finalized_features_epoch", -1),
         ),
-        error_code=message["error_code"],
     )
+
+
+def _refused(body: Buffer) -> ApiVersionsAnswer:
+    """Which versions of this API there are. What cannot be read says 0, as in Kafka's NetworkClient.
+
+    librdkafka's mock cluster answers in the version of the request, and writes a wrong length.
+    """
+    try:
+        ranges = _RESPONSE.decode(0, body)["api_keys"]
+    except CorruptData:
+        ranges = ()
+    if all(each.api_key != API_VERSIONS_KEY for each in ranges):
+        ranges = (*ranges, ApiRange(API_VERSIONS_KEY, 0, 0))
+    return ApiVersionsAnswer(ranges, error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 API_VERSIONS: Final[Api[ApiVersions, ApiVersionsAnswer]] = Api(

@@ -6,15 +6,15 @@ from tests.mutants.mutant import Mutant
 
 GROUPS: Final = "tests/cli/test_groups.py::"
 PENDING: Final = "tests/coordinator/test_offset_server.py::"
-CONSUME: Final = "tests/cli/test_consume_group.py::"
+CONSUME: Final = "tests/cli/test_produce_consume.py::"
 
 GROUPS_CLI: Final = (
     Mutant(
         "commits-what-is-not-printed",
         "consume --group commits the offset of a record when it has been printed",
         "cli/consume.py",
-        '        "enable.auto.offset.store": False,\n',
-        "",
+        "            await self.consumer.commit(dict(self._next))\n",
+        "            await self.consumer.commit()\n",
         (CONSUME + "test_what_was_printed_is_committed_and_no_more",),
     ),
     Mutant(
