@@ -4,7 +4,7 @@ Work is counted, not timed: records and headers walked over, and batches appende
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +89,17 @@ def many(count: int, *, headers: int = 0, codec: str | None = "zstd", size: int 
     return raw if codec is None else compressed(raw, codec)
 
 
+FAST_CODECS = {"gzip", "zstd"}
+
+
+def of_codecs(what: Callable[[str], tuple[object, ...]]) -> list[Any]:
+    """A case of each codec; those that are not fast are slow tests."""
+    return [
+        pytest.param(*what(each), id=each, marks=() if each in FAST_CODECS else pytest.mark.slow)
+        for each in CODECS
+    ]
+
+
 class Sent(NamedTuple):
     """A request of equal batches: so many partitions, so many batches in each."""
 
@@ -108,7 +119,7 @@ LARGE = [
     ),
     pytest.param(Sent(20_000, batches=5), 100_000, id="five batches in one partition"),
     pytest.param(Sent(500, codec=None, partitions=12), 6_000, id="each of twelve partitions small"),
-    *(pytest.param(Sent(20_000, codec=codec), 20_000, id=codec) for codec in CODECS),
+    *of_codecs(lambda codec: (Sent(20_000, codec=codec), 20_000)),
 ]
 
 
@@ -231,7 +242,7 @@ def test_a_partition_that_goes_away_meanwhile_refuses(tmp_path: Path) -> None:
     play(story)
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", of_codecs(lambda codec: (codec,)))
 def test_a_bomb_is_refused_and_the_next_batch_taken(tmp_path: Path, codec: str) -> None:
     bomb = compressed(
         encode_batch([(None, b"x", ())], timestamp_ms=now_ms())[:61] + bytes(DECOMPRESSED_BYTES_MAX + 1),

@@ -113,8 +113,15 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("ahead", [0, 7], ids="epoch+{}".format)
-@pytest.mark.parametrize("tagged", [0, 50], ids=["plain", "with-a-tag"])
+@pytest.mark.parametrize(
+    ("ahead", "tagged"),
+    [
+        pytest.param(0, 0, id="plain"),
+        pytest.param(7, 50, id="epoch+7-with-a-tag"),
+        pytest.param(0, 50, id="with-a-tag", marks=pytest.mark.slow),
+        pytest.param(7, 0, id="epoch+7", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("transaction", "code"), ASKED)
 def test_a_foreign_marker_is_refused_only_where_the_coordinator_has_that_transaction(
     tmp_path: Path, transaction: DescribedTransaction | None, code: ErrorCode, tagged: int, ahead: int

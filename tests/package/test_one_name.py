@@ -135,8 +135,8 @@ def test_no_file_is_loaded_twice_in_tests() -> None:
     "arguments",
     [
         pytest.param(["fencepost.cli.main", "--help"], id="every-command"),
-        pytest.param(["fencepost.bench.load"], id="load"),
-        pytest.param(["fencepost.bench.transaction_load"], id="transactions"),
+        pytest.param(["fencepost.bench.load"], id="load", marks=pytest.mark.slow),
+        pytest.param(["fencepost.bench.transaction_load"], id="transactions", marks=pytest.mark.slow),
     ],
 )
 def test_no_file_is_loaded_twice_by_a_program(arguments: list[str]) -> None:

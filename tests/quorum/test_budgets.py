@@ -60,7 +60,7 @@ def test_a_decision_that_fits_into_no_entry_is_refused(
     assert DecisionTooLarge.code == InvalidRequest.code
 
 
-@pytest.mark.parametrize("topics", [1, 2_000, 15_000])
+@pytest.mark.parametrize("topics", [1, pytest.param(2_000, marks=pytest.mark.slow), 15_000])
 def test_a_decision_at_the_limit_is_an_entry_that_can_be_encoded(three: Rig, topics: int) -> None:
     """Many small records, or one that is as large as it may be: the batch's own bytes still fit."""
     records: list[Any] = list(opened("first", topics))

@@ -9,10 +9,11 @@ from functools import cache
 
 import pytest
 
+from tests.examples import share
 from tests.simulation.levels import LevelSimulation
 from tests.simulation.storms import weather_the_levels
 
-SOME = 4
+SOME = share(4)
 
 
 @cache

@@ -33,7 +33,7 @@ from tests.wire.stage import ASK, listening
 from tests.wire.test_listener import Wire
 from tests.wire.test_stalls import Clocks, stalls
 
-VERSIONS = [0, 8, 9, 13]
+VERSIONS = [0, *(pytest.param(each, marks=pytest.mark.slow) for each in (8, 9)), 13]
 ROWS = ROWS_AT_ONCE_MAX
 
 

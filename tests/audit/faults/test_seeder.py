@@ -13,6 +13,7 @@ from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.kinds import KINDS, one_of_each, seed
 from tests.audit.faults.tree import Tree
 from tests.audit.kafka import fixture
+from tests.examples import seeds
 
 ALL = [(kind, variant) for kind, variants in KINDS.items() for variant in variants]
 IDS = [f"{kind}, {variant}".replace(" ", "-") for kind, variant in ALL]
@@ -66,7 +67,7 @@ def test_a_fault_is_planted_in_our_logs(
         Tree.read(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", seeds(range(5)))
 def test_ten_faults_at_once_lie_in_ten_places(number: int, ours: Path, tmp_path: Path) -> None:
     random = Random(number)
     seeded = seed(ours, tmp_path / "copy", one_of_each(random), random)

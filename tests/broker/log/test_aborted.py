@@ -19,6 +19,7 @@ from fencepost.broker.log.shapes import Aborted, LogConfig
 from fencepost.records.batch import iter_batches
 from fencepost.records.types import Offset, ProducerId
 from tests.broker.log.builders import append, batch, end_transaction, open_log
+from tests.examples import seeds
 
 SMALL = LogConfig(verification=False, segment_bytes=4_000)
 
@@ -49,7 +50,7 @@ def committed(log: PartitionLog, bytes_max: int) -> tuple[list[int], int, int]:
     return delivered, fetches, listed
 
 
-@pytest.mark.parametrize("seed", range(12), ids="seed-{}".format)
+@pytest.mark.parametrize("seed", seeds(range(12), 3), ids="seed-{}".format)
 @pytest.mark.parametrize(
     ("unnarrowed", "batches"),
     [

@@ -87,6 +87,8 @@ def in_slices(sent: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader,
         return headers
 
 
+SIZES = [0, pytest.param(30, marks=pytest.mark.slow), 150]  # of the value of each of many records
+
 CHECKS = pytest.mark.parametrize("check", [check_produced, in_slices])
 STEPS = 50
 
@@ -234,7 +236,7 @@ class TestCompressed:
         check(compressed(batch(7, 0, count=50), codec), CONFIG, NOW_MS)
 
     @CHECKS
-    @pytest.mark.parametrize("size", [0, 30, 150], ids="{}-bytes-each".format)
+    @pytest.mark.parametrize("size", SIZES, ids="{}-bytes-each".format)
     def test_may_have_more_records_than_bytes(self, codec: str, size: int, check: Check) -> None:
         sent = compressed(batch(7, 0, value=b"x" * size, count=20_000), codec)
         assert check(sent, CONFIG, NOW_MS)[0].record_count == 20_000
