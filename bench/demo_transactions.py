@@ -1,25 +1,28 @@
 """The transactional half of ``make demo``: producers that commit and abort, and a count of what is seen.
 
-Producers   real ones (confluent-kafka), each a thread with a transactional id of its own. A transaction has
-            RECORDS records on two partitions, so on two brokers as a rule; every ABORT_EVERY-th is aborted.
-Counted     by a read_committed consumer at the end: a committed transaction is seen whole and once, an
-            aborted one not at all. One of unknown outcome (a producer that was cut off while it committed) is
-            seen whole or not at all.
+Producers   of ``fencepost.client``, each with a transactional id of its own, all on one loop. A transaction
+            has RECORDS records on two partitions, so on two brokers as a rule; every ABORT_EVERY-th is
+            aborted.
+Counted     at the end, by a read_committed consumer that others wrote (librdkafka): a committed transaction
+            is seen whole and once, an aborted one not at all. One of unknown outcome (a producer that was
+            cut off while it committed) is seen whole or not at all.
 """
 
+import asyncio
 import struct
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from confluent_kafka import KafkaException
 
+from fencepost.client import AbortableError, ClientError, FatalError, NotReachable, Producer, RequestTimedOut
 from fencepost.client.read_back import READ_COMMITTED, READ_UNCOMMITTED, NotReadToEnd, Seen, read_topic
-from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
+from fencepost.client.transactional_producer import Outcome, Record
 from fencepost.cluster.console import Failed, table
-from fencepost.cluster.librdkafka import explained
+from fencepost.cluster.kafka_clients import explained
 from fencepost.cluster.target import Target
 
 TOPIC: Final = "demo"
@@ -28,7 +31,8 @@ PRODUCERS: Final = 4
 RECORDS: Final = 4
 ABORT_EVERY: Final = 4
 READ_SECONDS_MAX: Final = 60.0
-END_SECONDS_MAX: Final = 120.0
+END_SECONDS_MAX: Final = 150.0
+ENDS_MAX: Final = 2  # each for as long as the client waits: a minute
 _VALUE: Final = struct.Struct(">III")  # producer, transaction, record
 
 
@@ -56,19 +60,17 @@ class Verdict:
 
 @dataclass(slots=True)
 class Writers:
-    """Producers at work. ``with`` starts them; ``stop`` lets each end its transaction."""
+    """Producers at work, in a thread. ``with`` starts them; ``stop`` lets each end its transaction."""
 
     target: Target
     outcomes: dict[Name, Outcome] = field(default_factory=dict)
-    _failures: list[KafkaException] = field(default_factory=list)
+    _failures: list[ClientError] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        for number in range(PRODUCERS):
-            thread = threading.Thread(target=self._write, args=(number,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._work()), daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,28 +79,74 @@ class Writers:
     def stop(self) -> None:
         """Raises Failed: a producer could not go on."""
         self._ended.set()
-        for thread in self._threads:
-            thread.join(END_SECONDS_MAX)
+        if self._thread is not None:
+            self._thread.join(END_SECONDS_MAX)
+            if self._thread.is_alive():
+                raise Failed(f"a transaction did not end in {END_SECONDS_MAX:.0f} s")
         if self._failures:
-            raise Failed(str(explained(self._failures[0].args[0], self.target)))
-        if any(thread.is_alive() for thread in self._threads):
-            raise Failed(f"a transaction did not end in {END_SECONDS_MAX:.0f} s")
+            raise explained(self._failures[0], self.target)
 
     def count(self) -> Counter[Outcome]:
         """How many transactions ended how, so far."""
         return Counter(list(self.outcomes.values()))
 
-    def _write(self, number: int) -> None:
+    async def _work(self) -> None:
+        await asyncio.gather(*(self._write(number) for number in range(PRODUCERS)))
+
+    async def _write(self, number: int) -> None:
+        name = Name(number, 0)
         try:
-            producer = TransactionalProducer(self.target.name, f"demo-{number}")
-            transaction = 0
             while not self._ended.is_set():
-                name = Name(number, transaction)
-                commit = (transaction + 1) % ABORT_EVERY != 0
-                self.outcomes[name] = producer.write(_records(name), commit=commit)
-                transaction += 1
-        except KafkaException as error:
+                async with Producer(
+                    self.target.name, transactional_id=f"demo-{number}", sasl=self.target.sasl
+                ) as producer:
+                    name = await self._write_with(producer, name)
+        except ClientError as error:
             self._failures.append(error)
+
+    async def _write_with(self, producer: Producer, name: Name) -> Name:
+        """Transactions from ``name`` on, until the producer is over. Returns the next one's name."""
+        while not self._ended.is_set():
+            commit = (name.transaction + 1) % ABORT_EVERY != 0
+            self.outcomes[name], is_over = await _transact(producer, _records(name), commit=commit)
+            name = name._replace(transaction=name.transaction + 1)
+            if is_over:
+                break
+        return name
+
+
+async def _transact(producer: Producer, records: Sequence[Record], *, commit: bool) -> tuple[Outcome, bool]:
+    """One transaction: how it ended, and whether the producer can never be used again."""
+    committing = False
+    try:
+        producer.begin_transaction()
+        for record in records:
+            await producer.send(record.topic, record.value, partition=record.partition)
+        if commit:
+            committing = True
+            await _certainly(producer.commit_transaction)
+            return Outcome.COMMITTED, False
+        await producer.flush()  # else what is not sent is given up, and the log never sees it
+    except AbortableError:
+        committing = False
+    except FatalError:
+        return (Outcome.UNKNOWN if committing else Outcome.ABORTED), True
+    try:
+        await _certainly(producer.abort_transaction)
+    except FatalError:
+        return Outcome.ABORTED, True
+    return Outcome.ABORTED, False
+
+
+async def _certainly(end: Callable[[], Awaitable[None]]) -> None:
+    """Repeat what has no outcome yet. Raises RequestTimedOut, NotReachable: it had none for long."""
+    for attempt in range(1, ENDS_MAX + 1):
+        try:
+            await end()
+            return
+        except (RequestTimedOut, NotReachable):
+            if attempt == ENDS_MAX:
+                raise
 
 
 def _records(name: Name) -> list[Record]:
@@ -118,7 +166,7 @@ def check(target: Target, outcomes: Mapping[Name, Outcome]) -> Verdict:
     except NotReadToEnd as error:
         raise Failed(f"a read_committed consumer does not reach the end: {error}") from error
     except KafkaException as error:
-        raise Failed(str(explained(error.args[0], target))) from error
+        raise Failed(f"{target.name}: librdkafka's consumer: {error.args[0].str()}") from error
     return judge(outcomes, seen, hidden=everything - len(seen))
 
 

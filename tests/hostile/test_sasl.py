@@ -12,8 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from fencepost.client.read_back import READ_COMMITTED, consumer_settings
 from fencepost.client.transactional_producer import Outcome, Record, TransactionalProducer
-from fencepost.cluster.librdkafka import settings_of
-from fencepost.cluster.target import brokers_of
+from fencepost.cluster.target import Target, brokers_of
 from fencepost.wire.k17_sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticate
 from tests.harness.nodes import Nodes, running, wait_for
@@ -74,6 +73,17 @@ def test_the_largest_requests_to_the_listener_itself(nodes: Nodes, purpose: str,
     assert tally.endings["answered"] > 0
     assert [nodes.node(node_id).pid() for node_id in nodes.node_ids] == pids, "a node ended"
     assert_clean(nodes)
+
+
+def settings_of(target: Target) -> dict[str, str]:
+    assert target.sasl is not None
+    user, password = target.sasl
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": password,
+    }
 
 
 def test_transactions_run_after_them(nodes: Nodes) -> None:
