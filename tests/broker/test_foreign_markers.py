@@ -31,7 +31,6 @@ HIGHEST = 2**63 - 1
 def known(
     state: str = "Ongoing", *, producer_id: int = 7, epoch: int = 0, topic: str = TOPIC, index: int = 0
 ) -> DescribedTransaction:
-    """A transaction as the coordinator describes it."""
     return DescribedTransaction(
         TXN,
         state=state,
