@@ -1,7 +1,7 @@
 """The process that loads a cluster for ``bench transactions``, and reads back what it wrote.
 
 Producers   each begins its next transaction as soon as the last one is committed (transaction_threads.py,
-            transaction_tasks.py); their values are those of transaction_records.py.
+            transaction_tasks.py, transaction_java.py); their values are those of transaction_records.py.
 Measured    from before begin_transaction to after commit_transaction, of what lies in the window whole.
 CPU         of the cluster's nodes and of the client, from the window's begin to its end: read twice.
 """
@@ -17,21 +17,28 @@ import msgspec
 from confluent_kafka import KafkaException, Producer
 
 from fencepost.bench.load import cpu_seconds
+from fencepost.bench.loop_load import Create, create_topic
 from fencepost.bench.process import Answer, serve, write_answer
+from fencepost.bench.transaction_aiokafka import AiokafkaProducer
+from fencepost.bench.transaction_java import JavaWriters
 from fencepost.bench.transaction_records import Load, LoadFailed, Writers, difference
 from fencepost.bench.transaction_tasks import FencepostProducer, Tasks
 from fencepost.bench.transaction_threads import Threads
 
+AIOKAFKA: Final = "aiokafka"
 CONFLUENT: Final = "confluent"
 FENCEPOST: Final = "fencepost"
+JAVA: Final = "java"
 CLIENT: Final = "client"  # whose CPU time it is, beside the nodes'
 TOPIC_SECONDS_MAX: Final = 20.0
 ASK_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.05
 
 CLIENTS: Final[Mapping[str, Callable[[Load, int], Writers]]] = {
+    AIOKAFKA: partial(Tasks, new=AiokafkaProducer),
     CONFLUENT: Threads,
     FENCEPOST: partial(Tasks, new=FencepostProducer),
+    JAVA: JavaWriters,
 }
 
 
@@ -44,12 +51,14 @@ class Mock(msgspec.Struct, frozen=True, tag="mock"):
 class Loaded(msgspec.Struct, frozen=True):
     """``latencies_ns``: of each transaction in the window. ``fault``: how the read-back differs, or empty.
 
-    ``cpu_s``: CPU seconds in the window of each node whose process is known, and of the client.
+    ``cpu_s``: CPU seconds in the window of each node whose process is known, and of the client, whose
+    processes are ``pids``.
     """
 
     latencies_ns: list[int]
     cpu_s: dict[str, float]
     fault: str
+    pids: list[int] = []
 
 
 class _CpuMeter(threading.Thread):
@@ -88,8 +97,10 @@ class _CpuMeter(threading.Thread):
 
 
 def load_cluster(load: Load) -> Loaded:
-    """Run the producers, then read everything back. Raises KafkaException, LoadFailed: no row can be had."""
-    partitions = _await_topic(load.bootstrap, load.topic)
+    """Run the producers, then read everything back. Raises KafkaException, LoadFailed, RuntimeError."""
+    if load.partitions:
+        create_topic(Create(load.bootstrap, load.topic, load.partitions))
+    partitions = load.partitions or _await_topic(load.bootstrap, load.topic)
     writers = CLIENTS[load.client](load, partitions)
     try:
         writers.open()
@@ -108,7 +119,7 @@ def load_cluster(load: Load) -> Loaded:
         writers.close()
     latencies_ns = [each for producer in written for each in producer.latencies_ns]
     fault = difference(load, [producer.committed for producer in written]) if load.is_verified else ""
-    return Loaded(latencies_ns, cpu_s, fault)
+    return Loaded(latencies_ns, cpu_s, fault, list(writers.pids))
 
 
 def _await_topic(bootstrap: str, topic: str) -> int:
@@ -145,7 +156,7 @@ def main() -> None:
 
     try:
         serve(Mock | Load, execute)
-    except (KafkaException, LoadFailed) as error:
+    except (KafkaException, LoadFailed, RuntimeError) as error:
         write_answer(Answer(error=str(error)))
         sys.exit(1)
 

@@ -27,7 +27,12 @@ class LoadFailed(Exception):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", kw_only=True):
-    """Load a cluster. Answered with ``Loaded``. ``nodes``: process ids, whose CPU time is measured."""
+    """Load a cluster. Answered with ``Loaded``.
+
+    ``partitions``: of the topic, which is created with the cluster's default of replicas; 0: as many as a
+    cluster gives it that creates topics on demand. ``nodes``: process ids, whose CPU time is measured.
+    ``java_classpath``: where the Java client's jars are.
+    """
 
     client: str
     bootstrap: str
@@ -39,7 +44,9 @@ class Load(msgspec.Struct, frozen=True, tag="load", kw_only=True):
     seconds: float
     hides_aborted: bool
     is_verified: bool = True
+    partitions: int = 0
     nodes: dict[str, int] = {}
+    java_classpath: str = ""
 
 
 class Written(NamedTuple):

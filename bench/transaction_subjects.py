@@ -7,6 +7,7 @@ Processes   of the nodes are found by the ports that they listen on: for those o
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +16,7 @@ import confluent_kafka
 from fencepost.bench.coordinators import Address, open_first
 from fencepost.bench.late_end import V1, V2, V2_LEVEL
 from fencepost.bench.listeners import pid_listening
-from fencepost.bench.transaction_load import CONFLUENT
+from fencepost.bench.transaction_load import AIOKAFKA, CONFLUENT
 from fencepost.client.network import TRANSACTION_VERSION
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.controllers import ask
@@ -34,7 +35,7 @@ PEER: Final = "peer"
 ASK_SECONDS: Final = 10.0
 LEVEL_SECONDS_MAX: Final = 10.0
 POLL_SECONDS: Final = 0.02
-V1_ONLY: Final = frozenset((CONFLUENT,))
+V1_ONLY: Final = frozenset((AIOKAFKA, CONFLUENT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +59,19 @@ class Subject:
         return V2 if client not in V1_ONLY and self.transaction_version >= V2_LEVEL else V1
 
 
-def refuse_protocol(protocol: str | None, clients: tuple[str, ...]) -> None:
+def refuse_protocol(protocol: str | None, clients: Sequence[str]) -> None:
     """Raises WrongUsage: a client does not know the protocol."""
-    if protocol == V2 and CONFLUENT in clients:
-        version, library = confluent_kafka.version(), confluent_kafka.libversion()[0]
-        raise WrongUsage(
-            f"--protocol {V2}: confluent-kafka {version} (librdkafka {library}) knows {V1} alone; without "
-            "--protocol each client uses the newest that it knows"
-        )
+    librdkafka = f"librdkafka {confluent_kafka.libversion()[0]}"
+    libraries = {
+        AIOKAFKA: "aiokafka",
+        CONFLUENT: f"confluent-kafka {confluent_kafka.version()} ({librdkafka})",
+    }
+    for client in clients:
+        if protocol == V2 and client in V1_ONLY:
+            raise WrongUsage(
+                f"--protocol {V2}: {libraries[client]} knows {V1} alone; without --protocol each client uses "
+                "the newest that it knows"
+            )
 
 
 def found(name: str, target: Target) -> Subject:

@@ -54,6 +54,7 @@ class Plan:
     seconds: float
     warm_up_s: float
     windows: int
+    java_classpath: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,13 @@ class Measured:
 
 @dataclass(slots=True)
 class _Windows:
-    """What one row has of one cluster. ``cpu_s``: in all windows, by process."""
+    """What one row has of one cluster. ``cpu_s``: in all windows. ``pids``: of the client."""
 
     latencies_ns: list[int] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     cpu_s: dict[str, float] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
 
     def add(self, loaded: Loaded, seconds: float) -> None:
         """One window."""
@@ -83,6 +85,7 @@ class _Windows:
         self.rates.append(len(loaded.latencies_ns) / seconds)
         for name, used_s in loaded.cpu_s.items():
             self.cpu_s[name] = self.cpu_s.get(name, 0.0) + used_s
+        self.pids |= set(loaded.pids)
         if loaded.fault:
             self.faults.append(loaded.fault)
 
@@ -127,8 +130,7 @@ def measure(
     with ExitStack() as stack:
         others = [] if peer is None else [transaction_subjects.running(PEER, peer, plan.protocol)]
         if target is None:
-            settings = (f"num.partitions={PARTITIONS}",)
-            started = stack.enter_context(own_cluster(work, node_count, port, directory, settings))
+            started = stack.enter_context(own_cluster(work, node_count, port, directory))
             cluster = transaction_subjects.own(started.cluster, plan.protocol)
         else:
             cluster = transaction_subjects.running(CLUSTER, target, plan.protocol)
@@ -164,12 +166,14 @@ def _measure(plan: Plan, subjects: Sequence[Subject], loads: Mapping[str, Child]
             warm_up_s=RAMP_SECONDS,
             seconds=plan.seconds,
             hides_aborted=True,
+            java_classpath=plan.java_classpath,
         )
         loaded = [each for each in subjects if each.name != MOCK or client == CONFLUENT]
         measured = _windows(plan, load, loads[client], loaded, show)
         for subject, windows in zip(loaded, measured, strict=True):
             found = rows if subject.name == CLUSTER else baseline
             found.append(windows.row(subject, load))
+            ours |= windows.pids
             faults += [f"{subject.name}, {_name(load)}: {fault}" for fault in windows.faults]
     other_cores = (_others_cpu_seconds(ours) - others_began) / (time.monotonic() - began)
     is_known = all(subject.pids for subject in subjects)
@@ -184,6 +188,7 @@ def _windows(plan: Plan, load: Load, child: Child, subjects: Sequence[Subject], 
             bootstrap=each.bootstrap,
             topic=f"{load.topic}-{each.name}",
             hides_aborted=each.hides_aborted,
+            partitions=0 if each.name == MOCK else PARTITIONS,  # the mock knows no CreateTopics
             nodes=each.pids,
         )
         for each in subjects

@@ -8,7 +8,8 @@ import click
 from fencepost.bench import transactions as bench_transactions
 from fencepost.bench.late_end import PROTOCOLS
 from fencepost.bench.own_cluster import workspace
-from fencepost.bench.transaction_load import CLIENTS, CONFLUENT
+from fencepost.bench.transaction_java import why_not
+from fencepost.bench.transaction_load import CLIENTS, CONFLUENT, JAVA
 from fencepost.bench.transaction_records import VALUE_BYTES_MIN
 from fencepost.bench.transaction_subjects import refuse_protocol
 from fencepost.cli.bench_options import OTHER_CORES_MIN, busy, counts, interruptible, own_cluster_options
@@ -30,6 +31,11 @@ WINDOWS_MAX: Final = 1_000
     default=(CONFLUENT,),
     show_default=True,
     help="Whose producers; may be repeated: one row for each.",
+)
+@click.option(
+    "--java-classpath",
+    metavar="PATH",
+    help="Kafka's client jars, as '/opt/kafka/libs/*', for --client java.",
 )
 @click.option(
     "--protocol",
@@ -85,6 +91,7 @@ WINDOWS_MAX: Final = 1_000
 @format_option
 def transactions(
     clients: tuple[str, ...],
+    java_classpath: str | None,
     protocol: str | None,
     producers: tuple[int, ...],
     messages: tuple[int, ...],
@@ -109,6 +116,8 @@ def transactions(
     if bootstrap_server is not None and (directory is not None or port is not None):
         raise WrongUsage("--bootstrap-server names a cluster that runs; --dir and --port are for a new one")
     refuse_protocol(protocol, clients)
+    if JAVA in clients and (reason := why_not(java_classpath)):
+        raise WrongUsage(reason)
     plan = bench_transactions.Plan(
         clients=tuple(dict.fromkeys(clients)),
         protocol=protocol,
@@ -118,6 +127,7 @@ def transactions(
         seconds=seconds,
         warm_up_s=warm_up,
         windows=windows,
+        java_classpath=java_classpath or "",
     )
     with interruptible(), workspace(directory) as work, progress() as show:
         measured = bench_transactions.measure(

@@ -20,6 +20,7 @@ SLOW: Final = (
     "tests/processes/test_timeouts_together.py",
     "tests/hostile/test_largest.py",
     "tests/processes/test_markers.py",
+    "tests/clients/test_bench_transactions.py",
     "tests/clients/test_offsets_archive.py",
     "tests/clients/test_stories.py",
     "tests/hostile/test_campaign.py",

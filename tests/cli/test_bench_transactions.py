@@ -161,6 +161,8 @@ USAGE = [
     pytest.param(
         ("--client", "fencepost", "--client", "confluent", "--protocol", "v2"), "librdkafka", id="of-two"
     ),
+    pytest.param(("--client", "aiokafka", "--protocol", "v2"), "aiokafka knows v1 alone", id="nor-aiokafka"),
+    pytest.param(("--client", "java"), "needs --java-classpath", id="java-without-jars"),
     pytest.param(("--message-bytes", "15"), "16<=x<=524288", id="no-room-for-the-numbers"),
     pytest.param(("--windows", "0"), "--windows", id="no-window"),
     pytest.param(("--peer", "kafka"), "--peer: expected HOST:PORT", id="no-address"),

@@ -118,7 +118,7 @@ def test_the_wheel_has_one_package_with_every_module_and_nothing_else(wheel: Pat
     modules = {
         f"fencepost/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
     }
-    own = {"fencepost/__init__.py", "fencepost/py.typed"}
+    own = {"fencepost/__init__.py", "fencepost/py.typed", "fencepost/bench/TransactionLoad.java"}
     assert {name for name in names if name.startswith("fencepost/")} == modules | own
 
 

@@ -1,0 +1,65 @@
+"""``fencepost bench transactions`` with each client on one cluster, and the protocol that each uses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.players import FETCHED, HERE, NotHere, copied, need
+from tests.harness.command import fencepost, fencepost_json
+from tests.harness.nodes import Nodes, running
+
+pytestmark = pytest.mark.slow
+
+LOAD = ("--producers", 2, "--messages", 3, "--seconds", 1, "--warm-up", 1)
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    try:
+        need("java", "mvn")
+        return f"{copied(HERE / 'java/pom.xml', FETCHED / 'java')}/*"
+    except NotHere as error:
+        pytest.skip(str(error))
+
+
+def newest_epoch(nodes: Nodes, client: str) -> int:
+    """Of the bench's producers of a client."""
+    ids = [each["TransactionalId"] for each in nodes.read("transactions", "list")]
+    described = ("transactions", "describe", "--transactional-id")
+    epochs: list[int] = [
+        nodes.read(*described, each)["ProducerEpoch"] for each in ids if f"-{client}-" in each
+    ]
+    return max(epochs)
+
+
+def test_each_client_is_measured_and_uses_the_protocol_that_its_row_names(tmp_path: Path, jars: str) -> None:
+    clients = ("java", "fencepost", "aiokafka", "confluent")
+    with running(tmp_path / "cluster") as nodes:
+        words = [word for each in clients for word in ("--client", each)]
+        document = fencepost_json(
+            "bench",
+            "transactions",
+            "--bootstrap-server",
+            nodes.bootstrap,
+            "--java-classpath",
+            jars,
+            *LOAD,
+            *words,
+        )
+        rows = {each["client"]: each for each in document["rows"]}
+        assert tuple(rows) == clients
+        assert all(each["verified"] and each["txn_per_s"] > 0 for each in rows.values())
+        assert all(each["cpu_ms"]["client"] > 0 for each in rows.values())
+        # With V2 each transaction has an epoch of its own (KIP-890).
+        assert {each: newest_epoch(nodes, each) > 1 for each in clients} == {
+            each: rows[each]["protocol"] == "v2" for each in clients
+        }
+        assert rows["java"]["protocol"] == "v2"
+        assert nodes.complaints() == []
+
+
+def test_what_the_java_client_says_is_printed(jars: str) -> None:
+    without_jars = ("--client", "java", "--java-classpath", Path(jars).parent)
+    said = fencepost("bench", "transactions", *without_jars, "--nodes", 1, *LOAD)
+    assert said.status == 1
+    assert "package org.apache.kafka.clients.producer does not exist" in said.stderr
