@@ -14,7 +14,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
 	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
+	@echo "make bench-transactions-kafka  transactions of Kafka's Java client here and on three nodes of Apache Kafka"
 	@echo "make simulate   seeded storms against the real Raft core; ARGS='--seeds 100'"
 	@echo "make mutants    break the code on purpose, one line at a time; a test must notice each"
 	@echo "make rows       the feature table: each row, its tests, their result"
@@ -118,6 +119,11 @@ KAFKA ?=
 bench-kafka: $(READY)
 	@$(BIN)/python -m tests.clients.kraft $(KAFKA) $(FENCEPOST) bench groups \
 	  --bootstrap-server '{bootstrap}' --peer-kill '{kill}' --peer-start '{start}' $(ARGS)
+
+# ARGS='--client java --client confluent --client fencepost' are rows of several clients in one run.
+bench-transactions-kafka: $(READY)
+	@$(BIN)/python -m tests.clients.kraft $(KAFKA) $(FENCEPOST) bench transactions \
+	  --peer '{bootstrap}' --java-classpath '{jars}' --client java $(ARGS)
 
 simulate: $(READY)
 	$(BIN)/python -m tests.simulation $(ARGS)

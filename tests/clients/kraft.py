@@ -4,8 +4,8 @@ Settings   Kafka's defaults, its start script's Java options among them (a heap 
            each node is broker and controller, and the listeners are on loopback. So its topics of offsets and
            of transactions have three replicas, and any other has one, as here: replicas of what the loops
            read and write are ``--set default.replication.factor=3``.
-COMMAND    is run once the nodes are up, with ``{bootstrap}``, ``{kill}`` and ``{start}`` in its words
-           replaced. Without one they are printed, and Ctrl-C ends the nodes.
+COMMAND    is run once the nodes are up, with ``{bootstrap}``, ``{kill}``, ``{start}`` and ``{jars}`` (a class
+           path) in its words replaced. Without one they are printed, and Ctrl-C ends the nodes.
 Kill       ``kill -9`` of the process that ``DIR/N/pid`` names: no other program starts, so that little is
            added to what is measured. Start: makes the file ``DIR/N/start``, which this program looks for.
 End        no node outlives this program, however COMMAND ends.
@@ -25,7 +25,7 @@ from typing import Final
 import click
 
 from fencepost.bench.own_cluster import workspace
-from tests.clients.kafka_broker import VERSION, Broker, fetch
+from tests.clients.kafka_broker import CLASS_PATH, VERSION, Broker, fetch
 from tests.clients.players import NotHere
 from tests.ports import free_port
 
@@ -128,7 +128,12 @@ def main(settings: tuple[str, ...], command: tuple[str, ...]) -> None:
 
 def _run(nodes: Kraft, command: tuple[str, ...]) -> int:
     """The command's exit status. Nodes are started meanwhile when it wants that."""
-    replaced = {"{bootstrap}": nodes.bootstrap, "{kill}": nodes.kill_command, "{start}": nodes.start_command}
+    replaced = {
+        "{bootstrap}": nodes.bootstrap,
+        "{kill}": nodes.kill_command,
+        "{start}": nodes.start_command,
+        "{jars}": CLASS_PATH,
+    }
     child = subprocess.Popen([replaced.get(word, word) for word in command])
     try:
         while child.poll() is None:
