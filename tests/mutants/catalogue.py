@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
 from tests.mutants.audit_groups import AUDIT_GROUPS
+from tests.mutants.benches import BENCHES
 from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
@@ -343,6 +344,7 @@ MUTANTS: Final = (
     *AUDIT_GROUPS,
     *NAMES,
     *CONTROLLER_CLIENTS,
+    *BENCHES,
     *BROKER_LISTS,
     *REGISTRY,
     *LAYOUT,
