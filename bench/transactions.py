@@ -1,8 +1,8 @@
 """``fencepost bench transactions``: what a cluster commits per second, beside librdkafka's mock or a peer.
 
 Mock      (``test.mock.num.brokers``) is a process of its own, as many brokers, everything in memory: no Raft,
-          no fsync, no partition log. It serves librdkafka alone: what it answers to a newer ApiVersions, no
-          other client can read.
+          no fsync, no partition log. It serves librdkafka alone: other clients cannot read what it answers
+          to requests that are newer than librdkafka's, as Metadata 13.
 Peer      another cluster that runs, as Apache Kafka.
 Windows   each row has ``windows`` on each of both, in the order cluster, other, other, cluster, ...; the same
           processes load both. A window has a topic and producers of its own.
