@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
 from fencepost.bench.transaction_records import Load, LoadFailed, Written
 
-SOURCE: Final = Path(__file__).with_name("TransactionLoad.java")
+SOURCE: Final = "TransactionLoad.java"  # beside this file
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 END_SECONDS_MAX: Final = 5.0
 SAID_MAX: Final = 500  # characters of what Java writes to stderr
@@ -46,15 +47,16 @@ class Java:
 
     def __init__(self, classpath: str) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
-        self._popen = subprocess.Popen(
-            ["java", QUIET, "-cp", classpath, str(SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-        )
-        self.pid = self._popen.pid
-        self._answer("version")
+        with as_file(files("fencepost.bench") / SOURCE) as source:
+            self._popen = subprocess.Popen(
+                ["java", QUIET, "-cp", classpath, str(source)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                text=True,
+            )
+            self.pid = self._popen.pid
+            self._answer("version")  # it has been compiled
 
     def ask(self, expected: str, *words: object) -> list[str]:
         """The words of the answer after ``expected``. Raises LoadFailed."""
