@@ -22,6 +22,7 @@ from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopi
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
 from fencepost.controller.transactions.describe import DescribeTransactions, ListTransactions
 from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerEpoch, BrokerId, NodeId, Offset, ProducerId
@@ -93,7 +94,12 @@ def _of_clients() -> dict[int, Any]:
         18: ApiVersions(text, text),
         19: CreateTopics(tuple(NewTopic(each, 4, 1) for each in looked_up)),
         20: DeleteTopics(looked_up),
-        22: InitProducerId(ids[0], 600_000),
+        22: InitProducerId(
+            ids[0],
+            600_000,
+            init_version=6,
+            member=MemberAssignment("bill", 1, tuple(TopicPartitions(each, (0,)) for each in looked_up)),
+        ),
         23: OffsetForLeaderEpoch(tuple(EpochQuery(each, 0, 0) for each in looked_up)),
         24: AddPartitionsToTxn((AddPartitions(ids[0], PRODUCER, 0, added),), batched=False),
         26: EndTxn(ids[0], PRODUCER, 0, committed=True),

@@ -1,6 +1,6 @@
 """The client listener's service: what real Kafka clients ask any broker.
 
-Answered here from memory: FindCoordinator, DescribeCluster, InitProducerId without a transactional id.
+Answered here from memory: FindCoordinator, DescribeCluster, and InitProducerId of no id and no group.
 DescribeQuorum goes to the active controller, whose answer it is (Kafka forwards it, too). Topics are
 ``topic_requests``', records ``data_plane``'s, transactions the coordinator's, if this node has one.
 Source   docs/kafka-notes.md B2, F3, F4; Kafka KafkaApis.
@@ -23,11 +23,13 @@ from fencepost.controller.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    ErrorCode,
     InvalidRequest,
     NotCoordinator,
     RequestTimedOut,
 )
 from fencepost.controller.feature_updates import UpdateFeatures, UpdateFeaturesAnswer
+from fencepost.controller.groups.tables import is_key
 from fencepost.records.types import NodeId
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.dispatch import Api, Context, Endpoint, Q, R, Reply, Service, served
@@ -163,7 +165,12 @@ class BrokerServer:
         if coordinator is None:
             raise CoordinatorNotAvailable("no active controller is known at the moment")
         where = (coordinator.broker_id, coordinator.host, coordinator.port)
-        reply(FindCoordinatorAnswer(tuple(Coordinator(key, *where) for key in request.keys)))
+        if not request.by_group:
+            reply(FindCoordinatorAnswer(tuple(Coordinator(key, *where) for key in request.keys)))
+            return
+        if request.key_type != TRANSACTION:
+            raise InvalidRequest(f"key type {request.key_type} with the transactions of groups; expected 1")
+        reply(FindCoordinatorAnswer(tuple(_of_group(key, where) for key in request.keys)))
 
     def _init_producer_id(
         self, request: InitProducerId, context: Context, reply: Reply[InitProducerIdAnswer]
@@ -173,7 +180,7 @@ class BrokerServer:
             raise InvalidRequest(
                 f"producer id {request.producer_id} with epoch {request.producer_epoch}: both are -1, or none"
             )
-        if request.transactional_id is not None:
+        if request.transactional_id is not None or request.member is not None:
             self._ask_coordinator(INIT_PRODUCER_ID.key, request, context, reply)
             return
         reply(InitProducerIdAnswer(self._producer_ids.allocate(), 0))
@@ -228,6 +235,13 @@ class BrokerServer:
         task = asyncio.get_running_loop().create_task(forwarding)
         self._forwarded.add(task)
         task.add_done_callback(self._forwarded.discard)
+
+
+def _of_group(key: str, where: tuple[int, str, int]) -> Coordinator:
+    """Where the transactions of a group's members are coordinated; 24 for what no group is named."""
+    if not is_key(key):
+        return Coordinator(key, error_code=ErrorCode.INVALID_GROUP_ID, error_message="no group has that id")
+    return Coordinator(key, *where)
 
 
 def _not_coordinator(request: Any, context: Context, reply: Reply[Any]) -> None:

@@ -8,7 +8,7 @@ from fencepost.cli.transaction_calls import Described, Terminated
 from fencepost.wire.k20065_explain_transaction import Explanation
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
-BEYOND_KAFKA: Final = frozenset({"Explanation", "Fences", "SetAside", "PendingOffsets"})
+BEYOND_KAFKA: Final = frozenset({"Explanation", "Fences", "SetAside", "PendingOffsets", "Assignments"})
 """The columns of ``description`` that Kafka's ``kafka-transactions describe`` does not have."""
 
 
@@ -44,7 +44,37 @@ def description(described: Described, *, now_ms: int) -> dict[str, Any]:
         ],
         "SetAside": [] if explanation is None else [set_aside_row(each) for each in explanation.set_aside],
         "PendingOffsets": _pending(explanation),
+        "Assignments": _assignments(explanation),
     }
+
+
+def _assignments(explanation: Explanation | None) -> list[dict[str, Any]]:
+    """The partitions of groups that the id's producer was assigned (KIP-447), the first of them by name."""
+    if explanation is None or explanation.assignments is msgspec.UNSET:
+        return []
+    return [
+        {
+            "Group": each.group_id,
+            "Generation": each.generation,
+            "Count": each.count,
+            "Partitions": list(each.partitions),
+        }
+        for each in explanation.assignments
+    ]
+
+
+def assignment_lines(assignments: list[dict[str, Any]]) -> list[str]:
+    """``Assignments`` of a description as text."""
+    return [
+        f"assigned by group {each['Group']} in generation {each['Generation']}: {_named(each)}"
+        for each in assignments
+    ]
+
+
+def _named(assignment: dict[str, Any]) -> str:
+    more = assignment["Count"] - len(assignment["Partitions"])
+    named = [*assignment["Partitions"], *([f"{more} more"] if more else [])]
+    return ", ".join(named) or "no partitions"
 
 
 def _pending(explanation: Explanation | None) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from fencepost.cli.transaction_calls import (
     list_transactions,
 )
 from fencepost.cli.transaction_output import (
+    assignment_lines,
     description,
     pending_lines,
     sentence,
@@ -168,11 +169,12 @@ def describe(target: Target, transactional_id: str, output_format: str) -> None:
         return
     explanation = row.pop("Explanation"), row.pop("Fences"), row.pop("SetAside")
     pending = row.pop("PendingOffsets")
+    assignments = row.pop("Assignments")
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
     click.echo(table(tuple(row), [_shown(row)]))
     if explanation[0]:
         click.echo(f"\n{transactional_id}: {explanation[0]}")
-    for line in pending_lines(pending):
+    for line in (*assignment_lines(assignments), *pending_lines(pending)):
         click.echo(line)
 
 

@@ -17,6 +17,7 @@ from fencepost.controller.decision import Decision
 from fencepost.controller.errors import ApiError, TransactionalIdNotFound
 from fencepost.controller.groups.offset_tables import PENDING, open_offsets
 from fencepost.controller.transactions import states
+from fencepost.controller.transactions.assignments import assigned, keys_of
 from fencepost.controller.transactions.explain import CAUSES, explain
 from fencepost.controller.view import View
 from fencepost.coordinator.completions import COMPLETION
@@ -29,6 +30,7 @@ from fencepost.wire.dispatch import Context, Reply, Service, served
 from fencepost.wire.k20027_force_markers import FORCE_MARKERS, ForcedMarkers, ForceMarkers
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
+    Assignment,
     ExplainTransaction,
     Explanation,
     FenceExplained,
@@ -44,6 +46,8 @@ from fencepost.wire.k20066_list_set_aside import (
     SetAsideList,
 )
 
+ASSIGNED_EXPLAINED_MAX: Final = 50  # partitions of the groups of one id: with the longest names 13 kB
+GROUPS_EXPLAINED_MAX: Final = 10
 PENDING_EXPLAINED_MAX: Final = 10  # offsets of one transaction: with the longest names 16 kB of the answer
 EXPLAINED_MAX: Final = 50  # rows of one transaction: the answer is below the codec's bound
 
@@ -100,7 +104,10 @@ class SetAsideServer:
         refusing = tuple((each.partition, each.code, each.since_ms) for each in rows if each.partition)
         failing = tuple((each.reason, each.since_ms) for each in rows if not each.partition)
         said = explain(row, now_ms, refusing=refusing, failing=failing)
-        return Decision((), Explanation(said, fences, rows, _pending(view, row.producer_id)))
+        pending = _pending(view, row.producer_id)
+        return Decision(
+            (), Explanation(said, fences, rows, pending, _assignments(view, row.transactional_id))
+        )
 
     def list_set_aside(self, request: ListSetAside, context: Context, reply: Reply[SetAsideList]) -> None:
         """The wedged and quarantined rows (API key 20066)."""
@@ -159,3 +166,13 @@ def _pending(view: View, producer_id: int) -> PendingOffsets | msgspec.UnsetType
         if kept is not None:
             rows.append(PendingOffset(*key, kept.offset))
     return PendingOffsets(tuple(rows), len(keys))
+
+
+def _assignments(view: View, transactional_id: str) -> tuple[Assignment, ...] | msgspec.UnsetType:
+    """What group-aware InitProducerIds of the id were given."""
+    found, left = [], ASSIGNED_EXPLAINED_MAX
+    for each in assigned(view, transactional_id)[:GROUPS_EXPLAINED_MAX]:
+        named = [f"{key[1]}-{key[2]}" for key in keys_of((each,))]
+        found.append(Assignment(each.group_id, each.generation, tuple(named[:left]), len(named)))
+        left -= len(found[-1].partitions)
+    return tuple(found) or msgspec.UNSET

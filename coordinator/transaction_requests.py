@@ -3,6 +3,8 @@
 A request whose transactional id has a prepared transaction would be answered CONCURRENT_TRANSACTIONS (51). It
 waits (coordinator/parked.py) until the decision that completes that transaction is submitted, and is decided
 right behind it, in the same entry.
+
+Others   a group-aware InitProducerId (KIP-447) waits for transactions of other ids, one after the other.
 """
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Final, Generic
 
 from fencepost.controller.errors import ApiError, ConcurrentTransactions, NotCoordinator
 from fencepost.controller.transactions import states
+from fencepost.controller.transactions.group_init import RivalsEnding
 from fencepost.controller.transactions.states import PREPARED_STATES
 from fencepost.controller.view import View
 from fencepost.coordinator.coordinator_errors import CoordinatorErrors
@@ -23,7 +26,14 @@ TRIES_MAX: Final = 16  # decisions of one request that may be a 51; then 51 is i
 
 
 class Fencing(ConcurrentTransactions):
-    """An open transaction is being aborted, as another instance of its producer requested its id."""
+    """Open transactions are being aborted, as another instance of their producers took over.
+
+    ``transactional_ids``   of other producers than the one that requested it.
+    """
+
+    def __init__(self, message: str, transactional_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.transactional_ids = transactional_ids
 
 
 class TransactionRequests:
@@ -90,7 +100,7 @@ class TransactionRequests:
 class TransactionRequest(Generic[R]):
     """One request; a ``Parked``, and the reply of its own decision."""
 
-    __slots__ = ("_decide", "_reply", "_requests", "_tries", "transactional_id", "until_s")
+    __slots__ = ("_decide", "_own_id", "_reply", "_requests", "_tries", "transactional_id", "until_s")
 
     def __init__(
         self,
@@ -104,7 +114,8 @@ class TransactionRequest(Generic[R]):
         self._decide = decide
         self._reply = reply
         self._tries = 0  # decisions that were a 51
-        self.transactional_id = transactional_id
+        self._own_id = transactional_id
+        self.transactional_id = transactional_id  # that it waits for
         self.until_s = until_s
 
     def submit(self) -> None:
@@ -121,10 +132,17 @@ class TransactionRequest(Generic[R]):
         requests.markers.look(self.transactional_id)
         if isinstance(outcome, ConcurrentTransactions):
             if isinstance(outcome, Fencing):
-                requests.counts.fenced += 1
+                requests.counts.fenced += max(1, len(outcome.transactional_ids))
+            if isinstance(outcome, Fencing | RivalsEnding):
+                self._wait_for(outcome.transactional_ids)
             if requests.active and self._wait_more():
                 return
         self._reply(requests.errors.translate(outcome), throttle_ms)
+
+    def _wait_for(self, transactional_ids: tuple[str, ...]) -> None:
+        """Of other producers, whose markers are sent from now on: the first that has some to be written."""
+        pending = [each for each in transactional_ids if self._requests.markers.look(each)]
+        self.transactional_id = pending[0] if pending else self._own_id
 
     def _wait_more(self) -> bool:
         """Park it after a 51, or decide it at once if nothing is in its way any more. False: answer 51."""

@@ -44,6 +44,7 @@ from fencepost.controller.transactions.describe import (
     Selection,
 )
 from fencepost.controller.transactions.end_txn import EndDecision, EndTxn, EndTxnAnswer
+from fencepost.controller.transactions.group_init import RivalsEnding
 from fencepost.controller.transactions.init_producer_id import InitDecision
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.markers import Marker
@@ -70,6 +71,7 @@ from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS, EncodedList
 from fencepost.wire.k20024_announce_partitions import Announcement
 
+NO_ID: Final = ""  # of a request whose transactional id is still to be made: no transaction has it
 ADDED_MAX: Final = 1_000  # transactions of a broker's request to add or verify: some 20 ms; it sends 500
 DESCRIBED_MAX: Final = 5_000  # ids of one request
 
@@ -175,14 +177,14 @@ class TransactionServer:
     def init_producer_id(
         self, request: InitProducerId, context: Context, reply: Reply[InitProducerIdAnswer]
     ) -> None:
-        """API key 22, with a transactional id."""
-        if request.transactional_id is None:
+        """API key 22, with a transactional id, or of a group's member, for which one may be made."""
+        if request.transactional_id is None and request.member is None:
             raise InvalidRequest("a producer id without a transactional id is a broker's to give")
         if request.enables_two_phase:
             self._require_two_phase(context.principal)
         named = msgspec.structs.replace(request, client_id=context.client_id or "")
         decide = partial(self._decide_init, named)
-        self.requests.begin(request.transactional_id, decide, reply, PARK_S_MAX)
+        self.requests.begin(request.transactional_id or NO_ID, decide, reply, PARK_S_MAX)
 
     def _require_two_phase(self, principal: str) -> None:
         """Raises TransactionalIdAuthorizationFailed: what no timeout ends is not for every client."""
@@ -203,7 +205,8 @@ class TransactionServer:
             view, request, now_ms=now_ms, fresh=fresh, max_timeout_ms=self._times.timeout_ms_max
         )
         if decided.records and isinstance(decided.response, ConcurrentTransactions):
-            return Decision(decided.records, Fencing(str(decided.response)))
+            others = decided.response.transactional_ids if isinstance(decided.response, RivalsEnding) else ()
+            return msgspec.structs.replace(decided, response=Fencing(str(decided.response), others))
         return decided
 
     def add_partitions(

@@ -5,13 +5,17 @@
 3   flexible
 4   many keys in one request, an error for each (KIP-699)
 5   may be answered with TRANSACTION_ABORTABLE, 6 knows share groups (key type 2)
+Ours    tagged field 1000 of a request, i8, from version 3 on: with 1 the keys are ids of groups, and the
+        coordinator is that of their members' transactions (KIP-447), key type 1. Kafka's brokers skip it, and
+        answer for transactional ids of these names.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fencepost.controller.errors import ApiError, UnsupportedVersion
-from fencepost.wire.cursor import Writer
+from fencepost.records.varint import unsigned
+from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, Api
 from fencepost.wire.errors import message_of, raise_for
 from fencepost.wire.request_limits import TRANSACTION_LISTS
@@ -24,10 +28,14 @@ KEYS_IN_ONE_REQUEST_FROM: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """API key 10. ``key_type`` is GROUP, TRANSACTION, or a number without a coordinator here."""
+    """API key 10. ``key_type`` is GROUP, TRANSACTION, or a number without a coordinator here.
+
+    ``by_group``   the keys are ids of groups, whose members' transactions are coordinated.
+    """
 
     key_type: int
     keys: tuple[str, ...]
+    by_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +57,47 @@ class FindCoordinatorAnswer:
     coordinators: tuple[Coordinator, ...]
 
 
-_REQUEST: Final = Message(10, "request", elements_max=LOOKED_UP_ELEMENTS_MAX)
+_KEY_TYPE_FROM: Final = 1
+_FLEXIBLE_FROM: Final = 3
+_BY_GROUP_TAG: Final = 1000
+_TAGS: Final = {_BY_GROUP_TAG: Reader.int8}
+_BY_GROUP: Final = b"\1" + unsigned(_BY_GROUP_TAG) + b"\1\1"  # one tagged field, of one byte
 _RESPONSE: Final = Message(10, "response", {"coordinators": Coordinator})
 
 
 def _decode_request(version: int, body: Buffer) -> FindCoordinator:
-    message = _REQUEST.decode(version, body)
-    keys = message["coordinator_keys"] if version >= KEYS_IN_ONE_REQUEST_FROM else (message["key"],)
-    return FindCoordinator(message.get("key_type", GROUP), keys)
+    reader = Reader(body, flexible=version >= _FLEXIBLE_FROM, elements_max=LOOKED_UP_ELEMENTS_MAX)
+    return read(f"FindCoordinator v{version}", reader, lambda reader: _read(version, reader))
+
+
+def _read(version: int, reader: Reader) -> FindCoordinator:
+    if version >= KEYS_IN_ONE_REQUEST_FROM:
+        key_type = reader.int8()
+        keys = tuple([reader.string() for _ in range(reader.count())])
+    else:
+        keys = (reader.string(),)
+        key_type = reader.int8() if version >= _KEY_TYPE_FROM else GROUP
+    tags = reader.tags(_TAGS) if version >= _FLEXIBLE_FROM else {}
+    return FindCoordinator(key_type, keys, tags.get(_BY_GROUP_TAG, 0) == 1)
 
 
 def _encode_request(version: int, request: FindCoordinator) -> bytes:
-    message: dict[str, Any] = {"key_type": request.key_type, "coordinator_keys": request.keys}
-    if version < KEYS_IN_ONE_REQUEST_FROM:
-        if len(request.keys) != 1 or (version == 0 and request.key_type != GROUP):
-            raise UnsupportedVersion(f"FindCoordinator version {version} cannot ask {request}")
-        message["key"] = request.keys[0]
-    return _REQUEST.encode(version, message)
+    is_one = len(request.keys) == 1 and (version >= _KEY_TYPE_FROM or request.key_type == GROUP)
+    if (version < KEYS_IN_ONE_REQUEST_FROM and not is_one) or (version < _FLEXIBLE_FROM and request.by_group):
+        raise UnsupportedVersion(f"FindCoordinator version {version} cannot ask {request}")
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= KEYS_IN_ONE_REQUEST_FROM:
+        writer.int8(request.key_type)
+        writer.count(len(request.keys))
+    for key in request.keys:
+        writer.string(key)
+    if _KEY_TYPE_FROM <= version < KEYS_IN_ONE_REQUEST_FROM:
+        writer.int8(request.key_type)
+    if request.by_group:
+        writer.parts.append(_BY_GROUP)
+    else:
+        writer.no_tags()
+    return writer.message()
 
 
 def _encode_response(version: int, answer: FindCoordinatorAnswer, throttle_ms: int) -> bytes:
@@ -125,7 +157,7 @@ FIND_COORDINATOR: Final[Api[FindCoordinator, FindCoordinatorAnswer]] = Api(
     key=10,
     name="FindCoordinator",
     versions=range(7),
-    flexible_from=3,
+    flexible_from=_FLEXIBLE_FROM,
     listeners=(BROKER,),
     request_bytes_max=TRANSACTION_LISTS,  # ids of transactions and groups
     decode_request=_decode_request,

@@ -47,13 +47,23 @@ class PendingOffsets(msgspec.Struct, frozen=True):
     count: int
 
 
+class Assignment(msgspec.Struct, frozen=True):
+    """Partitions of a group that the id's producer was assigned: the first of them, and how many it has."""
+
+    group_id: str
+    generation: int
+    partitions: tuple[str, ...]
+    count: int
+
+
 class Explanation(msgspec.Struct, frozen=True):
-    """What the coordinator says about it. ``pending``: left out where there is none, as by older nodes."""
+    """What the coordinator says about it. ``pending``, ``assignments``: left out where there are none."""
 
     explanation: str
     fences: tuple[FenceExplained, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
     pending: PendingOffsets | msgspec.UnsetType = msgspec.UNSET
+    assignments: tuple[Assignment, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 EXPLAIN_TRANSACTION: Final[Api[ExplainTransaction, Explanation]] = private_api(

@@ -46,6 +46,7 @@ from fencepost.controller.transactions.describe import (
     ListTransactionsAnswer,
 )
 from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
+from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import TopicPartitions
 
@@ -88,6 +89,7 @@ __all__ = [
     "ListTransactionsAnswer",
     "ListedGroup",
     "ListedTransaction",
+    "MemberAssignment",
     "MemberIdRequired",
     "NewTopic",
     "OffsetToCommit",

@@ -32,7 +32,8 @@ Refused      with nothing written, in this order:
              a partition that the member was not assigned            42
 
 Member       a request without a member id is of any member that was assigned all of the partitions.
-Source       KIP-447 as proposed. What shipped instead, generations in TxnOffsetCommit, is checked as well.
+Source       KIP-447 as proposed. What shipped instead, generations in TxnOffsetCommit, is checked as well;
+             docs/kafka-notes.md B12.
 """
 
 from typing import Final

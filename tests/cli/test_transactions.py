@@ -6,7 +6,12 @@ import msgspec
 import pytest
 
 from fencepost.cli.transaction_calls import Described
-from fencepost.cli.transaction_output import BEYOND_KAFKA, description, pending_lines
+from fencepost.cli.transaction_output import (
+    BEYOND_KAFKA,
+    assignment_lines,
+    description,
+    pending_lines,
+)
 from fencepost.cli.transaction_partitions import OpenTransaction, hanging
 from fencepost.controller.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator
 from fencepost.controller.transactions.describe import (
@@ -23,6 +28,7 @@ from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
+    Assignment,
     ExplainTransaction,
     PendingOffset,
     PendingOffsets,
@@ -298,3 +304,18 @@ def test_pending_offsets_are_lines(count: int, lines: list[str]) -> None:
     assert pending_lines(description(described, now_ms=NOW_MS)["PendingOffsets"]) == lines
     without = description(Described(BROKER_ID, OPEN, WHY), now_ms=NOW_MS)
     assert pending_lines(without["PendingOffsets"]) == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        pytest.param(Assignment("g", 7, ("t-0",), 1), "generation 7: t-0", id="all"),
+        pytest.param(Assignment("g", 7, ("t-0", "t-1"), 4), "generation 7: t-0, t-1, 2 more", id="more"),
+        pytest.param(Assignment("g", 7, (), 0), "generation 7: no partitions", id="none"),
+    ],
+)
+def test_assignments_are_lines(assignment: Assignment, line: str) -> None:
+    why = msgspec.structs.replace(WHY, assignments=(assignment,))
+    rows = description(Described(BROKER_ID, OPEN, why), now_ms=NOW_MS)["Assignments"]
+    assert assignment_lines(rows) == [f"assigned by group g in {line}"]
+    assert description(Described(BROKER_ID, OPEN, WHY), now_ms=NOW_MS)["Assignments"] == []

@@ -9,6 +9,8 @@ import msgspec
 
 from fencepost.controller.brokers import Endpoint, Feature
 from fencepost.controller.topics import NewTopic
+from fencepost.controller.transactions.group_init import MemberAssignment
+from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.auth import TOKEN_BYTES_MAX
 from fencepost.wire.dispatch import Api
 from fencepost.wire.k00_produce import PartitionData
@@ -212,6 +214,17 @@ def _k20(sample: Any) -> Iterator[Largest]:
         yield Largest(f"{count} names", changed(sample, names=tuple(topic(n) for n in range(count))))
 
 
+def _k22(sample: Any) -> Iterator[Largest]:
+    for size in TEXT_SIZES:
+        yield Largest(f"an id of {size}", changed(sample, transactional_id="t" * size))
+        yield Largest(f"a group id of {size}", changed(sample, member=MemberAssignment("g" * size, 1)))
+    for count in (1, 1_000, 1_001, 9_990):
+        wide = MemberAssignment("bill", 1, (TopicPartitions("orders", tuple(range(count))),), "m", "i")
+        long = MemberAssignment("bill", 1, tuple(TopicPartitions(topic(n), (0,)) for n in range(count)))
+        yield Largest(f"{count} assigned partitions", changed(sample, member=wide))
+        yield Largest(f"{count} assigned topics", changed(sample, member=long))
+
+
 def _k23(sample: Any) -> Iterator[Largest]:
     for count in LOOKED_UP:
         parts = tuple(EpochQuery(topic(n), 0, 4, -1) for n in range(count))
@@ -298,6 +311,7 @@ LONG: Final[dict[int, Callable[[Any], Iterator[Largest]]]] = {
     18: _k18,
     19: _k19,
     20: _k20,
+    22: _k22,
     23: _k23,
     24: _add_partitions,
     27: _k27,

@@ -9,6 +9,8 @@ REFUSED: Final = "tests/controller/transactions/test_group_init_refused.py::"
 LAW: Final = (
     "tests/controller/transactions/test_group_laws.py::test_a_pair_that_lost_a_partition_writes_nothing_more"
 )
+TAGS: Final = "tests/wire/test_group_init_tags.py::"
+SERVED: Final = "tests/coordinator/test_group_init.py::"
 GROUP_FILE: Final = "controller/transactions/group_init.py"
 ASSIGNMENTS_FILE: Final = "controller/transactions/assignments.py"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
@@ -140,5 +142,40 @@ GROUP_INIT: Final = (
         "msgspec.structs.replace(record, assignments=()) if begins and before else record",
         "record",
         (PURE + "test_an_instance_that_goes_on_keeps_what_it_was_assigned_and_a_new_one_does_not",),
+    ),
+    Mutant(
+        "group-init-waits-for-its-own-id",
+        "a request waits for the producer that it fenced, and is decided when that one's markers are written",
+        "coordinator/transaction_requests.py",
+        "        self.transactional_id = pending[0] if pending else self._own_id\n",
+        "        self.transactional_id = self._own_id\n",
+        (SERVED + "test_it_is_parked_until_the_last_marker_is_written[in-order-an-id]",),
+    ),
+    Mutant(
+        "group-init-sends-no-markers",
+        "the markers of those that are fenced are sent at once",
+        "coordinator/transaction_requests.py",
+        "[each for each in transactional_ids if self._requests.markers.look(each)]",
+        "[each for each in transactional_ids if self._requests.markers.is_pending(each)]",
+        (SERVED + "test_it_is_parked_until_the_last_marker_is_written[in-order-an-id]",),
+    ),
+    Mutant(
+        "group-init-tags-close-the-connection",
+        "an assignment that cannot be read is refused with 42",
+        "wire/k22_init_producer_id.py",
+        "        Reader(body[start:], flexible=True).tags({})\n",
+        "        raise\n",
+        (TAGS + "test_an_assignment_that_cannot_be_parsed_is_refused[null-partitions]",),
+    ),
+    Mutant(
+        "group-init-without-its-id",
+        "a request without a transactional id is answered with the one that was made",
+        "controller/transactions/init_producer_id.py",
+        "transactional_id=None if request.member is None else row.transactional_id,",
+        "transactional_id=None,",
+        (
+            PURE + "test_without_a_transactional_id_one_is_made_and_named",
+            SERVED + "test_it_is_parked_until_the_last_marker_is_written[in-order-no-id]",
+        ),
     ),
 )

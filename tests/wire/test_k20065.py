@@ -12,6 +12,7 @@ from fencepost.controller.errors import InvalidRequest, TransactionalIdNotFound
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.k20065_explain_transaction import (
     EXPLAIN_TRANSACTION,
+    Assignment,
     ExplainTransaction,
     Explanation,
     FenceExplained,
@@ -67,6 +68,15 @@ def test_pending_offsets_come_back_and_are_absent_where_there_are_none() -> None
     assert json.loads(raw[12:]) == DOCUMENT | {"pending": {"offsets": [listed], "count": 1}}
     assert API.decode_response(0, raw) == answer
     assert b"pending" not in API.encode_response(0, TOLD, 0), "as older nodes answer"
+
+
+def test_assignments_come_back_and_are_absent_where_there_are_none() -> None:
+    answer = msgspec.structs.replace(TOLD, assignments=(Assignment("readers", 7, ("orders-0",), 3),))
+    raw = API.encode_response(0, answer, 0)
+    listed = {"group_id": "readers", "generation": 7, "partitions": ["orders-0"], "count": 3}
+    assert json.loads(raw[12:]) == DOCUMENT | {"assignments": [listed]}
+    assert API.decode_response(0, raw) == answer
+    assert b"assignments" not in API.encode_response(0, TOLD, 0), "as older nodes answer"
 
 
 def test_a_refusal_comes_back_with_its_words() -> None:
