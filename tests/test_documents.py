@@ -35,7 +35,7 @@ _MEMBER: Final = re.compile(r"([A-Z][a-z]\w*)\.((?!json)[a-z_]+)(?:\(\))?")
 _MAKE: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
 _MODULE: Final = re.compile(r"-m (tests\.[a-z_.]+)")
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+every_page = table("page", PAGES, ids=lambda page: page.name)
 
 
 def code_in(page: Path) -> list[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.rows import TABLE, RowResults, read_rows, report, worst
+from tests.together import table
 
 ROWS = {"1.1": "it works", "1.2": "it works twice", "1.3": "nobody has tried"}
 
@@ -28,7 +29,7 @@ def test_a_row_is_as_bad_as_its_worst_test_and_open_without_one() -> None:
     assert any("t::b: failed" in line for line in lines)
 
 
-@pytest.mark.parametrize(
+@table(
     ("outcomes", "expected"),
     [
         pytest.param(["passed", "skipped"], "skipped", id="a-skip-is-no-pass"),

@@ -1,6 +1,7 @@
 """Cases of one test: all of them run, and those that fail are named."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -59,13 +60,20 @@ def test_rows_are_one_test_that_has_fixtures() -> None:
 
     @table("number", [1, 2])
     @table(("text", "length"), [("a", 1), pytest.param("bc", 2, id="two"), ("a", 1)], ids=["one", "-", "one"])
-    def play(number: int, text: str, length: int, tmp_path: str) -> None:
+    def play(number: int, text: str, length: int, shared: str) -> None:
         assert len(text) == length
-        seen.append((number, text, tmp_path))
+        seen.append((number, text, shared))
 
-    assert [*inspect.signature(play).parameters] == ["tmp_path"]
-    play(tmp_path="/")
-    assert seen == [(number, text, "/") for number in (1, 2) for text in ("a", "bc", "a")]
+    assert [*inspect.signature(play).parameters] == ["shared"]
+    play(shared="x")
+    assert seen == [(number, text, "x") for number in (1, 2) for text in ("a", "bc", "a")]
+
+
+@table("number", [1, 2])
+@table("text", ["a", "b"])
+def test_each_row_has_a_folder_of_its_own(tmp_path: Path, number: int, text: str) -> None:
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "file").write_text(f"{number} {text}")
 
 
 def test_every_row_that_fails_is_named() -> None:

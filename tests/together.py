@@ -45,7 +45,8 @@ def table(
 ) -> Callable[[Test], Test]:
     """As ``pytest.mark.parametrize``, and all rows are one test: a test costs more than a row of most tables.
 
-    What the test has from fixtures its rows share: not for rows that change a folder, or a patch, of theirs.
+    Each row has a ``tmp_path`` of its own. What the test has from other fixtures its rows share: not for rows
+    that change it.
     """
     columns = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     cases = _named(columns, [*rows], ids)
@@ -53,10 +54,14 @@ def table(
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def run(*arguments: Any, **fixtures: Any) -> None:
+            own = {**fixtures}
             with Together() as together:
-                for name, values in cases.items():
+                for number, (name, values) in enumerate(cases.items()):
+                    if "tmp_path" in fixtures:
+                        own["tmp_path"] = fixtures["tmp_path"] / str(number)
+                        own["tmp_path"].mkdir()
                     with together.case(name):
-                        test(*arguments, **fixtures, **dict(zip(columns, values, strict=True)))
+                        test(*arguments, **own, **dict(zip(columns, values, strict=True)))
 
         signature = inspect.signature(test)
         left = [each for name, each in signature.parameters.items() if name not in columns]

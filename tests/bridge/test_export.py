@@ -14,6 +14,7 @@ from fencepost.bridge.export import Export, is_path, read_export, write_export
 from fencepost.bridge.files import ServerFiles, read_server
 from fencepost.bridge.strict_json import INT32_MAX, INT64_MAX, Misshaped
 from fencepost.bridge.znodes import BLOCK_PATH, parse_block
+from tests.together import table
 
 REAL = Path(__file__).parent / "real_files"
 
@@ -176,9 +177,7 @@ def test_a_file_that_was_cut_is_refused(written: Path) -> None:
             read_export(written)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"[]", b"[" * 100_000, b"null", b'{"format":1,"format":1}']
-)
+@table("content", [b"", b"\xff", b"[]", b"[" * 100_000, b"null", b'{"format":1,"format":1}'])
 def test_what_is_no_export_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "z.json").write_bytes(content)
     with pytest.raises(Misshaped):

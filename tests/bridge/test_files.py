@@ -25,6 +25,7 @@ from tests.bridge.real import (
     flips,
     read,
 )
+from tests.together import table
 
 
 def test_the_files_hold_what_the_server_answered(files: Path) -> None:
@@ -205,7 +206,7 @@ DIRECTORIES: list[tuple[Callable[[Path], None], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("prepare", "error", "expected"), DIRECTORIES, ids=["missing", "empty", "a-file"])
+@table(("prepare", "error", "expected"), DIRECTORIES, ids=["missing", "empty", "a-file"])
 def test_another_directory_is_refused(
     tmp_path: Path, prepare: Callable[[Path], None], error: type[Exception], expected: str
 ) -> None:

@@ -14,6 +14,7 @@ from tests.broker.batches import TOPIC, batch, fetch, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
+from tests.together import table
 
 
 async def announce(
@@ -62,7 +63,7 @@ USELESS = [
 ]
 
 
-@pytest.mark.parametrize("row", USELESS)
+@table("row", USELESS)
 def test_an_announcement_of_no_use_leaves_the_question(tmp_path: Path, row: dict[str, Any]) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

@@ -33,6 +33,7 @@ from tests.broker.data_stage import (
     values,
 )
 from tests.broker.fake_controller import play
+from tests.together import table
 
 
 def test_a_fetch_waits_until_something_comes(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ FETCH_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "code"), FETCH_ERRORS)
+@table(("request_", "code"), FETCH_ERRORS)
 def test_a_fetch_is_refused_at_once(tmp_path: Path, request_: Any, code: ErrorCode) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -107,7 +108,7 @@ def test_a_fetch_is_refused_at_once(tmp_path: Path, request_: Any, code: ErrorCo
     play(story)
 
 
-@pytest.mark.parametrize("version", FETCH.versions, ids="v{}".format)
+@table("version", FETCH.versions, ids="v{}".format)
 def test_every_version_of_fetch_is_served(tmp_path: Path, version: int) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

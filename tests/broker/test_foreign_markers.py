@@ -24,6 +24,7 @@ from tests.broker.batches import TOPIC, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, TXN, ended, fetched, hosting, open_transaction, produced
 from tests.broker.fake_controller import SILENCE, play
 from tests.broker.whole_broker import Stage
+from tests.together import table
 
 HIGHEST = 2**63 - 1
 
@@ -49,9 +50,9 @@ async def stable(on: Stage) -> tuple[int, int]:
 # -- what is claimed without a proof ----------------------------------------
 
 
-@pytest.mark.parametrize("forced", [False, True], ids=["plain", "forced"])
-@pytest.mark.parametrize("claimed", [HIGHEST, HIGHEST - 1, IMAGE_VERSION_MAX, 1_000_000, -1, -(2**63)])
-@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+@table("forced", [False, True], ids=["plain", "forced"])
+@table("claimed", [HIGHEST, HIGHEST - 1, IMAGE_VERSION_MAX, 1_000_000, -1, -(2**63)])
+@table("committed", [True, False], ids=["commit", "abort"])
 def test_a_version_that_anybody_claims_hides_no_later_commit(
     tmp_path: Path, claimed: int, committed: bool, forced: bool
 ) -> None:
@@ -74,7 +75,7 @@ def test_a_version_that_anybody_claims_hides_no_later_commit(
     play(story)
 
 
-@pytest.mark.parametrize("claimed", [-1, HIGHEST, IMAGE_VERSION_MAX + 1])
+@table("claimed", [-1, HIGHEST, IMAGE_VERSION_MAX + 1])
 def test_a_version_that_no_coordinator_has_is_refused_from_anybody(tmp_path: Path, claimed: int) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:
@@ -115,10 +116,9 @@ ASKED = [
 @pytest.mark.parametrize(
     ("ahead", "tagged"),
     [
-        pytest.param(0, 0, id="plain"),
-        pytest.param(7, 50, id="epoch+7-with-a-tag"),
-        pytest.param(0, 50, id="with-a-tag", marks=pytest.mark.slow),
-        pytest.param(7, 0, id="epoch+7", marks=pytest.mark.slow),
+        (0, 0),
+        (7, 50),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((0, 50), (7, 0))),
     ],
 )
 @pytest.mark.parametrize(("transaction", "code"), ASKED)
@@ -280,7 +280,7 @@ def test_a_coordinator_of_an_older_version_is_believed_as_before(tmp_path: Path)
 # -- a higher epoch, from a stranger ----------------------------------------
 
 
-@pytest.mark.parametrize("ahead", [1, 7, 32_766], ids="epoch+{}".format)
+@table("ahead", [1, 7, 32_766], ids="epoch+{}".format)
 def test_a_plain_batch_of_a_higher_epoch_leaves_the_transaction_endable(tmp_path: Path, ahead: int) -> None:
     """The coordinator has the partition in a transaction; nothing of it was written here yet."""
 
@@ -360,8 +360,8 @@ def test_a_wedged_transaction_ends_by_the_same_marker_forced(tmp_path: Path, com
 # -- who may, where an authorizer is configured ----------------------------------------
 
 
-@pytest.mark.parametrize("proved", [True, False], ids=["proved", "not-proved"])
-@pytest.mark.parametrize(
+@table("proved", [True, False], ids=["proved", "not-proved"])
+@table(
     ("allowed", "may"),
     [
         pytest.param("CLUSTER_ACTION", True, id="cluster-action"),

@@ -13,6 +13,7 @@ from fencepost.controller.errors import ClusterAuthorizationFailed, RequestTimed
 from fencepost.wire.client import ControllerClient
 from fencepost.wire.k60_describe_cluster import BROKERS, DESCRIBE_CLUSTER, ClusterNode, DescribeCluster
 from tests.broker.fake_controller import CLUSTER_ID, SILENCE, FakeController, captured_log, play
+from tests.together import table
 
 ITSELF = ClusterNode(1, "127.0.0.1", 9092)
 SECOND = ClusterNode(2, "127.0.0.1", 9093)
@@ -26,7 +27,7 @@ COORDINATORS = [
 ]
 
 
-@pytest.mark.parametrize(("picture", "coordinator"), COORDINATORS)
+@table(("picture", "coordinator"), COORDINATORS)
 def test_the_coordinator_is_the_active_controllers_broker_if_clients_can_see_it(
     picture: Picture, coordinator: ClusterNode | None
 ) -> None:

@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from fencepost.broker.offsets import EPOCHS_MAX, TIMES_MAX, OffsetsEndpoint
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire.dispatch import Context
 from fencepost.wire.k02_list_offsets import LATEST, ListOffsets, OffsetQuery
 from fencepost.wire.k23_offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpoch
 from fencepost.wire.stalls import Stalls
+from tests.together import table
 from tests.wire.answering import Answering
 
 CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", None, "127.0.0.1:1")
@@ -39,8 +38,8 @@ def asked(kind: str, count: int) -> Any:
     return OffsetForLeaderEpoch(tuple(EpochQuery("t", index, 0) for index in range(count)))
 
 
-@pytest.mark.parametrize(("kind", "most"), [("times", TIMES_MAX), ("epochs", EPOCHS_MAX)])
-@pytest.mark.parametrize("past", [0, 1], ids=["at-the-bound", "one-past"])
+@table(("kind", "most"), [("times", TIMES_MAX), ("epochs", EPOCHS_MAX)])
+@table("past", [0, 1], ids=["at-the-bound", "one-past"])
 def test_many_are_looked_up_after_the_turn_that_reads_them(kind: str, most: int, past: int) -> None:
     async def story() -> None:
         nothing, answers = Nothing(), []

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire.k00_produce import PRODUCE, Produce
 from fencepost.wire.k03_metadata import METADATA
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, fetched, hosting, produced, values
 from tests.broker.fake_controller import play
+from tests.together import table
 
 
 def test_what_is_produced_is_fetched(tmp_path: Path) -> None:
@@ -27,7 +26,7 @@ def test_what_is_produced_is_fetched(tmp_path: Path) -> None:
     play(story)
 
 
-@pytest.mark.parametrize("version", PRODUCE.versions[3:], ids="v{}".format)
+@table("version", PRODUCE.versions[3:], ids="v{}".format)
 def test_every_version_of_produce_is_served(tmp_path: Path, version: int) -> None:
     async def story() -> None:
         async with hosting(tmp_path, HERE) as on:

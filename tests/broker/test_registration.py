@@ -38,6 +38,7 @@ from tests.broker.fake_controller import (
     captured_log,
     play_at_once,
 )
+from tests.together import table
 
 REQUEST = RegisterBroker(
     broker_id=BrokerId(3),
@@ -135,7 +136,7 @@ RETRIED = [
 ]
 
 
-@pytest.mark.parametrize("refusal", RETRIED)
+@table("refusal", RETRIED)
 def test_a_refused_registration_is_tried_again(refusal: object) -> None:
     async def story() -> None:
         controller = FakeController()
@@ -147,7 +148,7 @@ def test_a_refused_registration_is_tried_again(refusal: object) -> None:
     play_at_once(story)
 
 
-@pytest.mark.parametrize("refusal", RETRIED)
+@table("refusal", RETRIED)
 def test_a_refused_heartbeat_is_tried_again_and_the_registration_kept(refusal: object) -> None:
     async def story() -> None:
         controller = FakeController()

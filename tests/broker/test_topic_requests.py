@@ -29,6 +29,7 @@ from tests.broker.batches import TOPIC, batch, produce
 from tests.broker.data_stage import ELSEWHERE, HERE, hosting, produced
 from tests.broker.fake_controller import SILENCE, FakeController, play
 from tests.broker.whole_broker import stage
+from tests.together import table
 
 
 def test_metadata_tells_topics_by_name_by_id_and_all(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_what_the_controller_would_refuse_for_its_length_is_not_forwarded(
     play(story)
 
 
-@pytest.mark.parametrize("count", [0, 1, CONFIGS_MAX, CONFIGS_MAX + 1, RESOURCES_MAX])
+@table("count", [0, 1, CONFIGS_MAX, CONFIGS_MAX + 1, RESOURCES_MAX])
 def test_settings_of_many_topics_are_read_some_at_a_time(tmp_path: Path, count: int) -> None:
     async def story() -> None:
         async with hosting(tmp_path) as on:

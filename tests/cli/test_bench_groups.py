@@ -21,11 +21,12 @@ from fencepost.controller.groups.offset_messages import FetchedGroup, FetchedOff
 from fencepost.controller.groups.subscriptions import topics_in
 from tests.harness.command import TIMEOUT_S, command, environment, fencepost_json, here
 from tests.ports import cluster_port
+from tests.together import table
 
 # -- what members send -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [150, 500, 1000])
+@table("size", [150, 500, 1000])
 def test_a_subscription_is_a_consumers_and_as_long_as_wanted(size: int) -> None:
     metadata = subscription("the-topic", size)
     assert len(metadata) == size

@@ -15,12 +15,13 @@ from fencepost.bench.stalls_load import SMALL
 from fencepost.cluster.console import Failed
 from fencepost.wire.registry import APIS
 from tests.ports import cluster_port
+from tests.together import table
 from tests.wire.sample_messages import SAMPLES
 
 FOUND = {1: {"Fetch": 3.0, "turn": 7.0}, 2: {"Fetch": 5.0}, 3: {"turn": 9.0, "received": 4.0}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("leaders", "rows"),
     [
         pytest.param({1}, {"Fetch": (3, 5), "received": (0, 4), "turn": (7, 9)}, id="one leader"),
@@ -36,7 +37,7 @@ def test_a_row_has_the_longest_of_leaders_and_of_followers(
     assert {row["work"]: (row["leaders_ms"], row["followers_ms"]) for row in document["rows"]} == rows
 
 
-@pytest.mark.parametrize(
+@table(
     ("leader_ms", "follower_ms", "is_sound"),
     [
         pytest.param(STALL_MS - 0.1, 0.0, True, id="below"),

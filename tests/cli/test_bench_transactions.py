@@ -21,6 +21,7 @@ from fencepost.cluster.target import target_at
 from tests.harness.command import fencepost, fencepost_json, here
 from tests.harness.nodes import running, wait_for
 from tests.ports import cluster_port
+from tests.together import table
 
 FIELDS = {
     "cluster", "client", "protocol", "producers", "messages", "message_bytes", "txn_per_s", "windows",
@@ -94,7 +95,7 @@ def test_a_fault_of_any_window_is_a_fault_of_its_row() -> None:
     assert windows.faults == ["a record is missing"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("client", "level", "protocol"),
     [
         pytest.param(FENCEPOST, 2, "v2", id="both-know-v2"),

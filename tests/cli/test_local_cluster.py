@@ -21,6 +21,7 @@ from fencepost.cluster.local_cluster import (
 from fencepost.settings.config import VOTERS_MAX, Address
 from fencepost.settings.node_identity import META_PROPERTIES, read_identity
 from tests.ports import cluster_port, free_port
+from tests.together import table
 
 PORT = 9092
 
@@ -79,7 +80,7 @@ def test_overrides_reach_every_node(tmp_path: Path) -> None:
     assert [node.config.metrics_port for node in made.nodes] == [1, 1]
 
 
-@pytest.mark.parametrize(
+@table(
     ("node_count", "port", "overrides", "complaint"),
     [
         pytest.param(0, PORT, (), "expected 1 to", id="no-node"),

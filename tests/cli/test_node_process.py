@@ -20,6 +20,7 @@ from fencepost.cluster.node_process import (
     start,
     wait_until,
 )
+from tests.together import table
 
 
 @pytest.fixture
@@ -71,9 +72,7 @@ def test_a_pid_that_belongs_to_somebody_else_gets_no_signal(
     assert sleeper.poll() is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"pid": 1}'], ids=["empty", "torn", "a-list", "no-start-time"]
-)
+@table("text", ["", "{", "[]", '{"pid": 1}'], ids=["empty", "torn", "a-list", "no-start-time"])
 def test_a_torn_record_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / RECORD).write_text(text)
     assert recorded(tmp_path) is None

@@ -16,6 +16,7 @@ from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, Expla
 from fencepost.wire.k20066_list_set_aside import LIST_SET_ASIDE, QUARANTINED, WEDGED, SetAside, SetAsideList
 from tests.cli.fake_broker import Answer
 from tests.cli.transaction_cluster import NOW_MS, Cluster, described_as, producers
+from tests.together import table
 
 WEDGE = SetAside(
     kind=WEDGED,
@@ -117,7 +118,7 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("state", "done", "would_be"), SENTENCES)
+@table(("state", "done", "would_be"), SENTENCES)
 def test_force_terminate_says_what_it_did(state: str, done: str, would_be: str) -> None:
     before = Described(1, DescribedTransaction("orders", state=state, producer_epoch=3), None)
     assert done in sentence(Terminated(before, InitProducerIdAnswer(ProducerId(42), 5)))

@@ -46,6 +46,7 @@ from tests.cli.transaction_cluster import (
     producers,
 )
 from tests.harness.command import here
+from tests.together import table
 
 # -- list -------------------------------------------------------------------------------------------------
 
@@ -238,7 +239,7 @@ HANGING = [
 ]
 
 
-@pytest.mark.parametrize(("known", "expected"), HANGING)
+@table(("known", "expected"), HANGING)
 def test_hanging_is_what_no_coordinator_will_end(
     known: dict[int, DescribedTransaction], expected: list[int]
 ) -> None:

@@ -12,6 +12,7 @@ from fencepost.records.schema import MetadataRecord
 from fencepost.records.types import BrokerId
 from tests.controller.topic_worlds import LIVE, create, spread
 from tests.controller.worlds import changed, image, registered
+from tests.together import table
 
 
 def test_a_topic_spreads_over_the_live_brokers() -> None:
@@ -42,7 +43,7 @@ def test_one_partition_topics_are_even(counts: list[int], brokers: int) -> None:
         assert max(per_broker.values()) - min(per_broker.values()) <= 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("then", "leader"),
     [
         pytest.param((), 1, id="its-broker-lives"),

@@ -44,7 +44,7 @@ EPOCHS: Final = (
         EXPIRY_FILE,
         "        init_version=-1,\n",
         "",
-        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[timeout]"),
+        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out"),
     ),
     Mutant(
         "fencing-epoch-is-current",
@@ -52,7 +52,7 @@ EPOCHS: Final = (
         "controller/transactions/fencing.py",
         "        instance_epoch=client_pair(past).epoch,\n        init_version=-1,\n",
         "        instance_epoch=client_pair(past).epoch,\n        init_version=row.init_version,\n",
-        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out[new-instance]"),
+        (LAW, AFTER_ABORTS + "test_the_epoch_of_an_abort_is_refused_until_it_is_given_out"),
     ),
     Mutant(
         "given-out-without-a-record",
@@ -60,7 +60,7 @@ EPOCHS: Final = (
         INIT_FILE,
         "    if given and not current and is_given_out(row):\n",
         "    if given and not current and row.producer_epoch <= CLIENT_EPOCH_MAX:\n",
-        (LAW, AFTER_ABORTS + "test_once_asked_for_it_is_the_producers[timeout-the-last-epoch]"),
+        (LAW, AFTER_ABORTS + "test_once_asked_for_it_is_the_producers"),
     ),
     Mutant(
         "invented-epoch-accepted",

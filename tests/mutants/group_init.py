@@ -24,7 +24,7 @@ GROUP_INIT: Final = (
         "        for owner in ():\n",
         (
             PURE + "test_the_producer_that_lost_a_partition_is_aborted_and_fenced[with-outputs-alone]",
-            PURE + "test_one_without_a_transaction_is_fenced_too[empty]",
+            PURE + "test_one_without_a_transaction_is_fenced_too",
             LAW,
         ),
     ),
@@ -65,7 +65,7 @@ GROUP_INIT: Final = (
         FENCING_FILE,
         "        instance_epoch=epoch,\n",
         "        instance_epoch=row.instance_epoch,\n",
-        (PURE + "test_one_without_a_transaction_is_fenced_too[committed]",),
+        (PURE + "test_one_without_a_transaction_is_fenced_too",),
     ),
     Mutant(
         "group-init-leaves-the-idle-epoch",
@@ -109,7 +109,7 @@ GROUP_INIT: Final = (
         GROUP_FILE,
         "    if group.state is GroupState.COMPLETING_REBALANCE:\n",
         "    if False:\n",
-        (REFUSED + "test_the_group_has_assigned[not-assigned-yet]",),
+        (REFUSED + "test_the_group_has_assigned",),
     ),
     Mutant(
         "group-init-below-its-level",

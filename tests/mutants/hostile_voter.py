@@ -34,7 +34,7 @@ HOSTILE_VOTER: Final = (
         "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):\n        return\n",
         "    except (msgspec.DecodeError, UnicodeDecodeError):\n        return\n",
         (
-            VOTER + "test_a_deeply_nested_manifest_is_a_corrupt_snapshot[lists]",
+            VOTER + "test_a_deeply_nested_manifest_is_a_corrupt_snapshot",
             VOTER + "test_no_number_or_name_in_a_message_stops_a_node[follower-SnapshotBegin]",
         ),
     ),

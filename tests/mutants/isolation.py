@@ -223,10 +223,7 @@ ISOLATION: Final = (
         "wire/server_connection.py",
         "            reply.fail(self.isolation.failure(api.name, error))",
         "            raise",
-        (
-            WIRE_ISOLATED
-            + "test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on[InvariantViolation]",
-        ),
+        (WIRE_ISOLATED + "test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on",),
     ),
     Mutant(
         "reply-hangs",

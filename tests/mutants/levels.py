@@ -149,7 +149,7 @@ LEVELS: Final = (
         "    _require_readable(raw, origin)\n",
         "",
         (
-            SNAPSHOT + "test_a_sound_manifest_of_a_later_level_is_no_damage[next-as-it-is]",
+            SNAPSHOT + "test_a_sound_manifest_of_a_later_level_is_no_damage",
             VOTERS + "test_a_snapshot_of_a_later_level_is_not_set_aside_at_the_start",
         ),
     ),

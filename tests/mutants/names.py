@@ -13,7 +13,7 @@ NAMES: Final = (
         "records/__init__.py",
         'if __name__ != "fencepost.records":',
         "if not __name__:",
-        (f"{TESTS}::test_a_folder_has_no_name_of_its_own_where_python_finds_it[import-records]",),
+        (f"{TESTS}::test_a_folder_has_no_name_of_its_own_where_python_finds_it",),
     ),
     Mutant(
         "main-again",

@@ -132,7 +132,7 @@ STALLS_ANSWERS: Final = (
         "            for start in range(0, len(request.resources), CONFIGS_MAX) or (0,):\n"
         "                some = DescribeConfigs(request.resources[start : start + CONFIGS_MAX])\n",
         "            for _ in (0,):\n                some = request\n",
-        (REQUESTS + "test_settings_of_many_topics_are_read_some_at_a_time[1000]",),
+        (REQUESTS + "test_settings_of_many_topics_are_read_some_at_a_time",),
     ),
     Mutant(
         "settings-of-any-number",

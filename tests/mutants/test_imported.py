@@ -8,6 +8,7 @@ import pytest
 from tests.mutants.imported import OTHER_CODE, complaints_of
 from tests.mutants.mutant import Mutant
 from tests.mutants.runner import ROOT, Stale, copied_tree, run_tests
+from tests.together import table
 
 TEST = "tests/controller/test_producer_ids.py::test_before_the_first_block_there_is_none"
 
@@ -18,7 +19,7 @@ def module(name: str, file: Path | None) -> ModuleType:
     return made
 
 
-@pytest.mark.parametrize(
+@table(
     ("files", "broken_file", "expected"),
     [
         pytest.param({"fencepost.a": "a/b.py"}, "a/b.py", "", id="the-broken-file"),

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.modules import FOLDERS
+from tests.together import table
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
@@ -113,7 +114,7 @@ def test_records_know_how_kafka_serializes_and_none_of_its_messages() -> None:
     assert {".".join(name.split(".")[:2]) for name in kio} == {"kio.serial", "kio.static"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "modules"),
     [
         pytest.param("import a.b\nfrom c.d import e", {"a.b", "c.d"}, id="at-the-top"),

@@ -12,6 +12,7 @@ import pytest
 from fencepost.cluster.local_cluster import CONFIG, create_cluster
 from tests.modules import FOLDERS, LINKS, LOADED_TWICE, loaded_twice
 from tests.ports import cluster_port
+from tests.together import table
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
@@ -77,8 +78,8 @@ def refused() -> dict[str, str]:
     return said
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize("statement", STATEMENTS)
+@table("folder", FOLDERS)
+@table("statement", STATEMENTS)
 def test_a_folder_has_no_name_of_its_own_where_python_finds_it(
     refused: dict[str, str], folder: str, statement: str
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.vague import vague
+from tests.together import table
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("quorum", "coordinator", "node")
@@ -46,7 +47,7 @@ def test_mypy_refuses_any_in_these_folders() -> None:
     assert not [module for module in others if module.startswith(tuple(each[:-2] for each in refusing))]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "complaints"),
     [
         pytest.param("def f(call: Callable[[int], None]) -> None: ...", [], id="callable-of-an-int"),

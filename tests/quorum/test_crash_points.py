@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.quorum.crash_points import COMMAND_POINTS, CONTROLLER_POINTS, VARIABLE, reach_in
 from fencepost.records.invariant import InvariantViolation
+from tests.together import table
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -46,7 +47,7 @@ def test_a_process_ends_there(wanted: str, status: int, printed: str) -> None:
     assert (f"{wanted.removesuffix(':2')} reached" in ended.stderr) == (status != 0)
 
 
-@pytest.mark.parametrize("wanted", ["fence", "fence:intent-applied:0", "fence:intent-applied:x", "a:b:1"])
+@table("wanted", ["fence", "fence:intent-applied:0", "fence:intent-applied:x", "a:b:1"])
 def test_a_point_that_does_not_exist_is_refused(wanted: str) -> None:
     with pytest.raises(ValueError, match=r"expected POINT or POINT:COUNT, a point of allocate:range-written"):
         reach_in({VARIABLE: wanted})

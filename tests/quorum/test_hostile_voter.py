@@ -41,6 +41,7 @@ from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 from tests.quorum.test_links import ONE, SECRET, TWO, Node, running, until
 from tests.quorum.test_snapshots import advance, catch_up
+from tests.together import table
 from tests.wire.stage import capturing_log
 
 FRAMES = 300
@@ -194,7 +195,7 @@ def test_refused_snapshots_fill_no_log(make_rig: MakeRig) -> None:
     assert len(refused) == LINES_MAX
 
 
-@pytest.mark.parametrize(
+@table(
     "manifest",
     [
         pytest.param(b'{"a":' + b"[" * 60_000, id="lists"),

@@ -8,6 +8,7 @@ from fencepost.records.types import NodeId
 from fencepost.settings.config import Address, ConfigError, ListenerAddress, NodeConfig
 from fencepost.settings.credentials import Credentials, read_credentials
 from tests.secret_files import write_secret
+from tests.together import table
 
 
 def config(tmp_path: Path, users: str | None = None, password: str | None = None) -> NodeConfig:
@@ -40,7 +41,7 @@ def test_without_settings_there_are_no_credentials(tmp_path: Path) -> None:
     assert read(config(tmp_path)).users["CLIENTS"] is None
 
 
-@pytest.mark.parametrize("text", ["s3cret", "s3cret\n", "s3cret\r\n"], ids=repr)
+@table("text", ["s3cret", "s3cret\n", "s3cret\r\n"], ids=repr)
 def test_a_password_is_the_file_without_its_line_end(tmp_path: Path, text: str) -> None:
     assert read(config(tmp_path, password=text)).own == ("broker-1", "s3cret")
 
@@ -61,7 +62,7 @@ BAD_USERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "where"), BAD_USERS)
+@table(("text", "where"), BAD_USERS)
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, text: str, where: str) -> None:
     with pytest.raises(ConfigError, match=where):
         read(config(tmp_path, users=text))

@@ -12,6 +12,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import Log, Offset, Term
 from fencepost.snapshots.archive import BUFFERED_BYTES_MAX, Archive
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, files, filled, offsets, opened, segment
+from tests.together import table
 
 
 def test_batches_lie_in_kafkas_segment_files(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_batch_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> No
     assert files(tmp_path) == [f"{base:020d}.log" for base in (0, 50)]
 
 
-@pytest.mark.parametrize("first", range(12))
+@table("first", range(12))
 def test_reading_begins_at_any_offset(tmp_path: Path, first: int) -> None:
     filled(tmp_path, 10).close()
     assert offsets(tmp_path, first) == list(range(first, 10))
@@ -63,7 +64,7 @@ def test_an_archive_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert files(tmp_path) == [f"{base:020d}.log" for base in (0, 4, 8, 12)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("made", "says"),
     [
         pytest.param(lambda: batch(4), "has a gap", id="offset-skipped"),
@@ -192,7 +193,7 @@ class TestWriting:
         archive.close()
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
-    @pytest.mark.parametrize("log", Log, ids=lambda log: log.directory)
+    @table("log", Log, ids=lambda log: log.directory)
     def test_each_log_has_its_own_directory(self, tmp_path: Path, log: Log) -> None:
         archive = Archive.open(tmp_path, log)
         archive.append(batch(0))

@@ -11,6 +11,7 @@ from fencepost.snapshots import archive as archive_module
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import HOLES_FILE, HOLES_MAX, Hole, load_holes
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, files, filled, flip, offsets, opened, segment
+from tests.together import table
 
 
 class TestHoles:
@@ -100,7 +101,7 @@ class TestHoles:
         archive.close()
         assert offsets(tmp_path) == [*range(5), 100]
 
-    @pytest.mark.parametrize(
+    @table(
         "content",
         [
             pytest.param(b"", id="empty"),
@@ -137,7 +138,7 @@ class TestHoles:
 class TestRetention:
     """Whole old segments go; the state is not in them."""
 
-    @pytest.mark.parametrize(
+    @table(
         ("bytes_max", "start"),
         [
             pytest.param(10 * BATCH_BYTES, 0, id="fits"),
@@ -157,7 +158,7 @@ class TestRetention:
         assert (again.start, again.end) == (start, 11)
         again.close()
 
-    @pytest.mark.parametrize(
+    @table(
         ("below", "start"),
         [
             pytest.param(0, 0, id="none"),

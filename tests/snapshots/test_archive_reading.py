@@ -10,12 +10,13 @@ from fencepost.records.types import Log
 from fencepost.snapshots.archive import Archive
 from fencepost.snapshots.segments import TornTail
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, filled, flip, offsets, opened, segment
+from tests.together import table
 
 
 class TestReading:
     """A reader changes nothing; it ends before a batch being written, and names every other bad byte."""
 
-    @pytest.mark.parametrize("kept", range(BATCH_BYTES))
+    @table("kept", range(BATCH_BYTES))
     def test_a_write_in_progress_ends_the_reading(self, tmp_path: Path, kept: int) -> None:
         filled(tmp_path, 6).close()
         path = segment(tmp_path, 4)
@@ -23,7 +24,7 @@ class TestReading:
         assert offsets(tmp_path) == list(range(5))
         assert path.stat().st_size == BATCH_BYTES + kept
 
-    @pytest.mark.parametrize("position", [*range(12), *range(16, BATCH_BYTES)])
+    @table("position", [*range(12), *range(16, BATCH_BYTES)])
     def test_a_corrupt_middle_segment_is_named_with_file_and_position(
         self, tmp_path: Path, position: int
     ) -> None:
@@ -45,7 +46,7 @@ class TestReading:
         ):
             list(Archive.read_only(tmp_path, Log.METADATA).read())
 
-    @pytest.mark.parametrize("kept", [0, 1, BATCH_BYTES, 2 * BATCH_BYTES + 50])
+    @table("kept", [0, 1, BATCH_BYTES, 2 * BATCH_BYTES + 50])
     def test_a_middle_segment_cut_short_is_named(self, tmp_path: Path, kept: int) -> None:
         filled(tmp_path, 12).close()
         segment(tmp_path, 4).chmod(0o644)

@@ -18,6 +18,7 @@ from fencepost.snapshots.history import ARCHIVE_FOLDER, Allocation, producer_id_
 from fencepost.snapshots.segments import Hole
 from tests.examples import examples
 from tests.snapshots.archives import ALL, BATCH_BYTES, batch, flip, opened, segment
+from tests.together import table
 
 
 def node(directory: Path, *runs: tuple[int, int], per_segment: int = 4) -> Path:
@@ -72,7 +73,7 @@ MERGES = [
 ]
 
 
-@pytest.mark.parametrize(("nodes", "history"), MERGES)
+@table(("nodes", "history"), MERGES)
 def test_archives_are_merged_by_offset(
     tmp_path: Path, nodes: list[Runs], history: list[Allocation | Hole]
 ) -> None:

@@ -17,6 +17,7 @@ from fencepost.snapshots import snapshot
 from fencepost.snapshots.snapshot import CorruptSnapshot
 from fencepost.snapshots.store import Store, image_digest
 from tests.controller.worlds import level, registered
+from tests.together import table
 
 BASE: tuple[MetadataRecord, ...] = (level("metadata.version", 25), registered(1, 10))
 BEFORE_LEVELS = "9b42f1fa485323610706ed2d0dd51f729249bbbac0ca492b587d832e05630549"
@@ -84,8 +85,8 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize("change", LATER)
-@pytest.mark.parametrize("above", [LEVEL_MAX + 1, 2**15 - 1], ids=["next", "highest"])
+@table("change", LATER)
+@table("above", [LEVEL_MAX + 1, 2**15 - 1], ids=["next", "highest"])
 def test_a_sound_manifest_of_a_later_level_is_no_damage(
     tmp_path: Path, above: int, change: dict[str, Any]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fencepost.cli.highest_id import highest_producer_id
 from fencepost.records.batch import BatchRecord, encode_batch
 from fencepost.records.invariant import CorruptData
+from tests.together import table
 
 OLD_MESSAGE = struct.pack(">qiIbb", 0, 14, 0, 1, 0) + b"\0" * 8
 
@@ -30,7 +31,7 @@ def written(folder: Path, partition: str, *contents: bytes) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize(
+@table(
     ("partition", "contents", "highest", "remarks"),
     [
         pytest.param("t-0", [batch(-1)], -1, 0, id="nobody"),
@@ -58,7 +59,7 @@ def flipped(raw: bytes) -> bytes:
     return raw[:43] + bytes([raw[43] ^ 0x10]) + raw[44:]
 
 
-@pytest.mark.parametrize(
+@table(
     ("contents", "said"),
     [
         pytest.param([flipped(batch(7))], "CRC", id="a-flipped-bit-of-the-id"),

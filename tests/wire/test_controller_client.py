@@ -41,6 +41,7 @@ from fencepost.wire.k60_describe_cluster import (
 from fencepost.wire.k67_allocate_producer_ids import ALLOCATE_PRODUCER_IDS
 from fencepost.wire.listener import Listener
 from tests import skipping_loop
+from tests.together import table
 from tests.wire.stage import ASK, Blocks, listening
 
 
@@ -130,7 +131,7 @@ async def quorum(
             await context.__aexit__(None, None, None)
 
 
-@pytest.mark.parametrize("serves", ["cluster quorum", "quorum", ""], ids=["cluster", "quorum", "neither"])
+@table("serves", ["cluster quorum", "quorum", ""], ids=["cluster", "quorum", "neither"])
 def test_the_leader_is_found_and_found_again(serves: str) -> None:
     async def story() -> None:
         async with quorum(serves) as (them, client):

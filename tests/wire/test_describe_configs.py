@@ -11,6 +11,7 @@ from fencepost.wire.dispatch import Api
 from fencepost.wire.k19_create_topics import CREATE_TOPICS
 from fencepost.wire.k20_delete_topics import DELETE_TOPICS
 from fencepost.wire.k32_describe_configs import DESCRIBE_CONFIGS
+from tests.together import table
 from tests.wire.topic_rows import CONFIGS
 
 DESCRIBE = CONFIGS.request
@@ -23,7 +24,7 @@ def test_a_refusal_stands_at_each_resource() -> None:
     assert {each.error_code for each in refused.results} == {ErrorCode.STALE_BROKER_EPOCH}
 
 
-@pytest.mark.parametrize(
+@table(
     ("api", "request_"),
     [
         pytest.param(DESCRIBE_CONFIGS, DESCRIBE, id="DescribeConfigs"),

@@ -1,9 +1,8 @@
 """FindCoordinator of many keys, written by hand: kio reads the same."""
 
-import pytest
-
 from fencepost.controller.errors import ErrorCode
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorAnswer
+from tests.together import table
 from tests.wire.every_api import kios_response
 
 FOUND = FindCoordinatorAnswer(
@@ -16,7 +15,7 @@ FOUND = FindCoordinatorAnswer(
 )
 
 
-@pytest.mark.parametrize("version", [4, 5, 6], ids="v{}".format)
+@table("version", [4, 5, 6], ids="v{}".format)
 def test_it_comes_back_and_kio_reads_it(version: int) -> None:
     response = FIND_COORDINATOR.encode_response(version, FOUND, 7)
     assert FIND_COORDINATOR.decode_response(version, response) == FOUND

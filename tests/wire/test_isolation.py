@@ -7,6 +7,7 @@ import pytest
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.wire.dispatch import Reply, Then
+from tests.together import table
 from tests.wire.stage import allocate
 from tests.wire.test_listener import BLOCK, Later, Stage
 
@@ -34,7 +35,7 @@ def error_code(raw: bytes) -> int:
     return int.from_bytes(raw[13:15], "big", signed=True)
 
 
-@pytest.mark.parametrize("error", FAILURES, ids=by_name)
+@table("error", FAILURES, ids=by_name)
 def test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on(error: Exception) -> None:
     failing = [True]
 
@@ -53,7 +54,7 @@ def test_an_endpoint_that_fails_is_answered_for_and_the_connection_goes_on(error
     assert [event["event"] for event in stage.events] == ["request_failed"]
 
 
-@pytest.mark.parametrize("error", FAILURES, ids=by_name)
+@table("error", FAILURES, ids=by_name)
 def test_an_endpoint_that_fails_after_it_replied_costs_its_connection(error: Exception) -> None:
     def endpoint(_request: Any, _context: Any, reply: Reply[Any]) -> None:
         reply(BLOCK)

@@ -8,6 +8,7 @@ from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 from fencepost.records.invariant import CorruptData
 from fencepost.wire import k27_write_txn_markers as k27
 from fencepost.wire.schema import Message
+from tests.together import table
 from tests.wire import partition_rows
 from tests.wire.every_api import kios_request
 
@@ -44,7 +45,7 @@ def test_kafka_python_skips_the_image_version() -> None:
     assert [each.coordinator_epoch for each in read_by_it.markers] == [6]
 
 
-@pytest.mark.parametrize(
+@table(
     ("tags", "reason"),
     [
         pytest.param(b"\x01\xe8\x07\x04\0\0\0\1", "claims 4 bytes", id="too-short"),

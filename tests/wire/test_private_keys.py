@@ -11,12 +11,13 @@ import pytest
 from fencepost.controller.errors import InvalidRequest
 from fencepost.records.invariant import CorruptData
 from fencepost.wire.private_api import Fields, Json, PrivateApi
+from tests.together import table
 from tests.wire.every_api import PRIVATE_APIS
 from tests.wire.sample_messages import SAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "api-keys.md"
 THROTTLE_MS = 250
-every_private_api = pytest.mark.parametrize("api", PRIVATE_APIS, ids=lambda api: api.name)
+every_private_api = table("api", PRIVATE_APIS, ids=lambda api: api.name)
 
 
 class Vector(NamedTuple):

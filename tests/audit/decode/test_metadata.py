@@ -24,6 +24,7 @@ from fencepost.records.schema import (
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.audit.decode.corpus import NOW_MS, batch_of, tables_of
 from tests.broker.log.builders import compressed
+from tests.together import table
 
 INCARNATION, TOPIC_ID = UUID(int=9), UUID(int=7)
 ENDPOINTS = (
@@ -60,7 +61,7 @@ REGISTERED = ("registered", 2, 5, "AAAAAAAAAAAAAAAAAAAACQ", "10.0.0.1:9092,::1:6
 CHANGE: dict[str, Any] = {"broker_id": BrokerId(2), "broker_epoch": BrokerEpoch(5)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("frame_", "events"),
     [
         pytest.param(encode_frame(register()), [REGISTERED], id="registered"),
@@ -151,7 +152,7 @@ def test_blocks_of_the_usual_shape_and_of_others_are_the_same_rows_in_their_orde
     assert block_rows(one)[1] == (92, "log", 1, 0, NOW_MS, 2, 5, None, 2000)
 
 
-@pytest.mark.parametrize(
+@table(
     ("frame_", "fault", "reason"),
     [
         pytest.param(None, "record", "a metadata record without a value", id="no value"),
@@ -177,7 +178,7 @@ def test_a_metadata_record_that_cannot_be_read_is_a_fault(
     assert only["reason"].startswith(reason)
 
 
-@pytest.mark.parametrize("key", [3, 5, 12, 14, 20, 21, 23, 27, 99, 200])
+@table("key", [3, 5, 12, 14, 20, 21, 23, 27, 99, 200])
 def test_a_metadata_record_of_another_kind_is_no_fault(tmp_path: Path, key: int) -> None:
     name = bytes((key,)) if key < 128 else bytes((key & 127 | 128, key >> 7))
     found = metadata(tmp_path, b"\x01" + name + b"\x05anything", encode_frame(NoOpRecord()))

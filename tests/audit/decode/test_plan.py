@@ -11,6 +11,7 @@ from pyarrow.fs import LocalFileSystem
 from fencepost.audit.decode import plan
 from fencepost.audit.decode.files import ArrowFiles, Entry, LocalFiles, OpenFile
 from fencepost.audit.decode.plan import LogFile, list_files
+from tests.together import table
 
 BASE = "0" * 20
 CHECKPOINT = f"{9:020d}-{2:010d}.checkpoint"
@@ -95,7 +96,7 @@ def test_a_fencepost_cluster_one_of_its_nodes_a_log_and_a_segment(tmp_path: Path
     assert list_files([str(log / f"{BASE}.log"), str(log)]) == everything[3:4]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "node"),
     [
         pytest.param("node.id=3", 3, id="node.id"),
@@ -110,7 +111,7 @@ def test_who_a_directory_belongs_to(tmp_path: Path, text: str, node: int) -> Non
     assert [each.node for each in list_files([str(tmp_path)])] == [node]
 
 
-@pytest.mark.parametrize(
+@table(
     ("suffix", "note"),
     [
         ("delete", "a deleted partition on its way out"),
@@ -193,7 +194,7 @@ def test_a_tree_of_too_many_files_is_a_fault(tmp_path: Path, monkeypatch: pytest
     assert [each.fault for each in list_files([str(tmp_path)])] == ["not entered: too many files"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "expected"),
     [
         pytest.param({"version": 1, "holes": []}, [], id="none"),

@@ -20,6 +20,7 @@ from fencepost.records.frame import encode_frame
 from fencepost.records.schema import AllocateProducerIdsRecord, RegisterBrokerRecord, TopicRecord
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
 from tests.audit.decode.corpus import NOW_MS, laid
+from tests.together import table
 
 OPENING = (SnapshotHeader(last_contained_log_timestamp=5), KRaftVersion(k_raft_version=1))
 HEADER = encode_batch(
@@ -86,7 +87,7 @@ def test_a_checkpoint_by_another_name_has_no_offset(tmp_path: Path) -> None:
 TORN = "the checkpoint is torn: "
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "faults"),
     [
         pytest.param(b"", [(0, TORN + "no footer")], id="empty"),
@@ -156,7 +157,7 @@ def read_export(path: Path) -> dict[str, list[dict[str, Any]]]:
 BLOCK = ZnodeBlock(BrokerId(3), ProducerId(5000), ProducerId(5999))
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "expected"),
     [
         pytest.param(format_block(BLOCK), (3, 5000, 6000), id="a block, its end inclusive"),
@@ -205,7 +206,7 @@ def document(**changes: object) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "reason"),
     [
         pytest.param("{", "the export is not JSON", id="torn"),

@@ -27,6 +27,7 @@ from fencepost.records.transaction_log import (
 from fencepost.records.types import ProducerId
 from tests.audit.decode.corpus import NOW_MS, Record, batch_of, tables_of
 from tests.broker.log.builders import CODECS, compressed, patched, resealed
+from tests.together import table
 
 STATE = TransactionStateRecord(
     transactional_id="payments-1",
@@ -111,7 +112,7 @@ def test_a_log_that_keeps_the_time_of_appending_gives_it_to_its_records(tmp_path
     assert row["timestamp_ms"] == NOW_MS + 5
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@table("codec", CODECS)
 def test_a_compressed_batch_is_opened(tmp_path: Path, codec: str) -> None:
     plain = batch_of((KEY, VALUE), (KEY, None))
     (first, second) = (
@@ -122,7 +123,7 @@ def test_a_compressed_batch_is_opened(tmp_path: Path, codec: str) -> None:
     assert len(first) == 2
 
 
-@pytest.mark.parametrize(
+@table(
     ("record", "fault", "reason"),
     [
         pytest.param((None, VALUE), "record", "a transaction record with key None", id="no key"),
@@ -211,7 +212,7 @@ def test_our_commits_say_who_committed(tmp_path: Path) -> None:
 ASSIGNMENT = struct.pack(">hih5sii", 0, 1, 5, b"input", 1, 6) + b"\xff\xff\xff\xff"
 
 
-@pytest.mark.parametrize(
+@table(
     ("protocol_type", "assignment", "expected"),
     [
         pytest.param("consumer", ASSIGNMENT, [{"topic": "input", "partition": 6}], id="consumer"),
@@ -242,7 +243,7 @@ def test_group_generations(
     assert found["record_faults"] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "fault", "reason"),
     [
         pytest.param(b"\0\x05rest", "version", "group value version 5, expected 0 to 4", id="newer"),
@@ -259,7 +260,7 @@ def test_a_group_that_cannot_be_read_is_a_fault(
     assert reason in only["reason"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("record", "reason"),
     [
         pytest.param((None, b""), "bytes end inside 2 bytes", id="no key"),
@@ -277,8 +278,8 @@ def test_an_offset_commit_that_cannot_be_read_is_a_fault(tmp_path: Path, record:
     assert reason in only["reason"]
 
 
-@pytest.mark.parametrize("topic", ["__cluster_metadata", "__transaction_state", "__consumer_offsets"])
-@pytest.mark.parametrize(
+@table("topic", ["__cluster_metadata", "__transaction_state", "__consumer_offsets"])
+@table(
     ("attributes", "body", "fault"),
     [
         pytest.param(1, b"no gzip", "compression", id="gzip that is none"),

@@ -23,6 +23,7 @@ from fencepost.wire.descriptors import (
     sockets_end,
 )
 from tests.broker.log.builders import NOW_MS, append, batch
+from tests.together import table
 
 SMALL = LogConfig(segment_bytes=300)
 
@@ -172,7 +173,7 @@ def test_a_thread_closes_only_what_it_opened(tmp_path: Path) -> None:
     assert os.pread(descriptor, 4, 0) == content(mine)[:4]
 
 
-@pytest.mark.parametrize(
+@table(
     ("limit", "reserve"), [(256, RESERVE_MIN), (1024, 128), (20_000, RESERVE_MAX), (1_048_576, RESERVE_MAX)]
 )
 def test_sockets_and_segments_leave_a_reserve(limit: int, reserve: int) -> None:

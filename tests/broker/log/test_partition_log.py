@@ -30,6 +30,7 @@ from tests.broker.log.builders import (
     open_log,
     read_all,
 )
+from tests.together import table
 
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_append_time_replaces_the_time_under_the_crc(tmp_path: Path) -> None:
     assert found[:2] == (0, NOW_MS)
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@table("codec", CODECS)
 def test_a_compressed_batch_is_kept_as_it_came(tmp_path: Path, codec: str) -> None:
     log = open_log(tmp_path)
     sent = compressed(encode_batch([(None, b"v", ())] * 40, timestamp_ms=NOW_MS), codec)
@@ -105,7 +106,7 @@ def test_a_compressed_batch_is_kept_as_it_came(tmp_path: Path, codec: str) -> No
 # Reading
 
 
-@pytest.mark.parametrize("bytes_max", [1, 100, 350, 1000, 100_000])
+@table("bytes_max", [1, 100, 350, 1000, 100_000])
 def test_a_consumer_reads_on_and_gets_every_batch_once(tmp_path: Path, bytes_max: int) -> None:
     log = filled(tmp_path)
     assert len(list((tmp_path / "topic-0").glob("*.log"))) > 4

@@ -24,6 +24,7 @@ from tests.broker.log.builders import (
     open_log,
     read_all,
 )
+from tests.together import table
 
 SMALL = LogConfig(verification=False, segment_bytes=1500, index_interval_bytes=200)
 LARGE = LogConfig(verification=False, index_interval_bytes=200)
@@ -205,8 +206,8 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("change", DAMAGE)
-@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "killed"])
+@table("change", DAMAGE)
+@table("is_closed", [True, False], ids=["closed", "killed"])
 def test_producers_without_a_snapshot_are_what_the_log_says(
     tmp_path: Path, change: Callable[[Path], object], is_closed: bool
 ) -> None:
@@ -221,7 +222,7 @@ def test_producers_without_a_snapshot_are_what_the_log_says(
     assert all("snapshot: removed, " in repair for repair in again.repairs)
 
 
-@pytest.mark.parametrize("change", DAMAGE)
+@table("change", DAMAGE)
 def test_the_newest_snapshot_gives_way_to_the_one_before(
     tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
@@ -253,10 +254,10 @@ def test_without_segments_the_log_goes_on_at_the_snapshot(tmp_path: Path) -> Non
     assert any("the segments are gone" in repair for repair in again.repairs)
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-@pytest.mark.parametrize("change", [*DAMAGE[:2], pytest.param(None, id="entries that go back")])
-@pytest.mark.parametrize("number", [0, 1, -1])
-@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "killed"])
+@table("suffix", [".index", ".timeindex", ".txnindex"])
+@table("change", [*DAMAGE[:2], pytest.param(None, id="entries that go back")])
+@table("number", [0, 1, -1])
+@table("is_closed", [True, False], ids=["closed", "killed"])
 def test_an_index_is_made_again(
     tmp_path: Path, suffix: str, change: Callable[[Path], object] | None, number: int, is_closed: bool
 ) -> None:
@@ -298,7 +299,7 @@ def test_an_index_is_made_again_for_a_log_whose_start_is_gone(tmp_path: Path) ->
     assert contents(again) == before, "producer 9, whose record is gone, is in the newest snapshot only"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"0\n5\n1 2\n", b"1\n0\n", b"0\n2\n3 5\n2 9\n", b"\xff"])
+@table("content", [None, b"", b"0\n5\n1 2\n", b"1\n0\n", b"0\n2\n3 5\n2 9\n", b"\xff"])
 def test_leader_epochs_are_made_again(tmp_path: Path, content: bytes | None) -> None:
     log = open_log(tmp_path, SMALL)
     for number in range(40):

@@ -21,6 +21,7 @@ from tests.broker.log.builders import (
     open_log,
     read_all,
 )
+from tests.together import table
 
 
 def test_producers_outlive_their_records(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_snapshots_are_kept_at_segments_and_the_newest(tmp_path: Path) -> None:
     assert len(kept - bases) <= durability.SNAPSHOTS_KEPT
 
 
-@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 59, 60, 61, 118, 119, 120])
+@table("offset", [0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 59, 60, 61, 118, 119, 120])
 def test_truncation_takes_state_back(tmp_path: Path, offset: int) -> None:
     """A log cut at an offset is the log that never went further."""
     log = filled(tmp_path / "cut")

@@ -89,7 +89,7 @@ def in_slices(sent: bytes, config: LogConfig, now_ms: int) -> tuple[BatchHeader,
 
 SIZES = [0, pytest.param(30, marks=pytest.mark.slow), 150]  # of the value of each of many records
 
-CHECKS = pytest.mark.parametrize("check", [check_produced, in_slices])
+CHECKS = table("check", [check_produced, in_slices])
 STEPS = 50
 
 REFUSED = [
@@ -137,7 +137,7 @@ REFUSED = [
 
 
 @CHECKS
-@pytest.mark.parametrize(("sent", "refusal"), REFUSED)
+@table(("sent", "refusal"), REFUSED)
 def test_refused(sent: bytes, refusal: type[ApiError], check: Check) -> None:
     with pytest.raises(refusal) as refused:
         check(sent, CONFIG, NOW_MS)
@@ -159,7 +159,7 @@ TAKEN = [
 
 
 @CHECKS
-@pytest.mark.parametrize("sent", TAKEN)
+@table("sent", TAKEN)
 def test_taken(sent: bytes, check: Check) -> None:
     assert sum(header.size for header in check(sent, CONFIG, NOW_MS)) == len(sent)
 

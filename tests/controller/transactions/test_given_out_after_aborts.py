@@ -9,6 +9,7 @@ from fencepost.controller.errors import ApiError, ConcurrentTransactions, ErrorC
 from fencepost.controller.transactions.states import State
 from tests.controller.transactions.test_given_out import NONE, Pair
 from tests.controller.transactions.worlds import ORDERS, TIMEOUT_MS, Coordinator, partitions, transaction
+from tests.together import table
 
 
 def aborted_by(cause: str) -> Coordinator:
@@ -25,7 +26,7 @@ def aborted_by(cause: str) -> Coordinator:
     return coordinator
 
 
-@pytest.mark.parametrize("cause", ["timeout", "same-instance", "new-instance"])
+@table("cause", ["timeout", "same-instance", "new-instance"])
 def test_the_epoch_of_an_abort_is_refused_until_it_is_given_out(cause: str) -> None:
     asks: tuple[Callable[[Coordinator], Any], ...] = (
         lambda at: at.add(42, 6),
@@ -43,8 +44,8 @@ def test_the_epoch_of_an_abort_is_refused_until_it_is_given_out(cause: str) -> N
         assert coordinator.written == []
 
 
-@pytest.mark.parametrize("given", [(42, 5), (42, 3)], ids=["the-last-epoch", "an-older-one-of-the-instance"])
-@pytest.mark.parametrize("cause", ["timeout", "same-instance"])
+@table("given", [(42, 5), (42, 3)], ids=["the-last-epoch", "an-older-one-of-the-instance"])
+@table("cause", ["timeout", "same-instance"])
 def test_once_asked_for_it_is_the_producers(cause: str, given: Pair) -> None:
     coordinator = aborted_by(cause)
     assert coordinator.init(*given, timeout_ms=7000) == (42, 6)

@@ -32,6 +32,7 @@ from tests.controller.transactions.group_worlds import (
     moved,
 )
 from tests.controller.transactions.worlds import ORDERS, partitions
+from tests.together import table
 
 # -- whom it fences, and when it answers -------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ def test_one_that_knows_no_groups_is_fenced_by_its_pending_offsets_and_waited_fo
     world.check()
 
 
-@pytest.mark.parametrize("ended", [None, True, False], ids=["empty", "committed", "aborted"])
+@table("ended", [None, True, False], ids=["empty", "committed", "aborted"])
 def test_one_without_a_transaction_is_fenced_too(ended: bool | None) -> None:
     world = LoopCoordinator((0, 1), ())
     pair = world.init_for(world.said(0, 1, by=A))

@@ -33,6 +33,7 @@ from tests.controller.transactions.group_worlds import (
     moved,
 )
 from tests.controller.transactions.worlds import ORDERS, partitions
+from tests.together import table
 
 Change = dict[str, Any]
 LONG = tuple(range(ASSIGNED_MAX + 1))
@@ -107,7 +108,7 @@ def test_an_assignment_that_cannot_be_read_is_refused(bytes_: bytes, accepted: b
     assert world.written == before
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "protocol_type", "refusal"),
     [
         pytest.param(GroupState.COMPLETING_REBALANCE, "consumer", RebalanceInProgress, id="not-assigned-yet"),
@@ -151,7 +152,7 @@ def test_a_static_member_that_was_replaced_is_fenced() -> None:
     assert world.init_for(world.said(0, by="i-2", instance_id="i")) == (1000, 0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("more", "refusal"),
     [
         pytest.param({"producer_id": 1000, "producer_epoch": 0}, InvalidRequest, id="a-pair"),

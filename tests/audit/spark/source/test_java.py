@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.audit.source import java
+from tests.together import table
 
 ANSWERS = [
     pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="17"),
@@ -26,7 +27,7 @@ def fake(folder: Path, answer: str) -> Path:
     return program
 
 
-@pytest.mark.parametrize(("answer", "version"), ANSWERS)
+@table(("answer", "version"), ANSWERS)
 def test_version(tmp_path: Path, answer: str, version: int | None) -> None:
     assert java.java_version(fake(tmp_path, answer)) == version
 
