@@ -2,6 +2,7 @@
 // `java -cp JARS TransactionLoad.java`; transaction_java.py says which lines it reads and writes. It ends with its stdin.
 
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -9,11 +10,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.stream.Collectors;
 
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -37,8 +40,12 @@ public final class TransactionLoad {
     public static void main(String[] arguments) throws Exception {
         var load = new TransactionLoad();
         System.out.println("version\t" + AppInfoParser.getVersion());
-        var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        var lines = new LinkedBlockingQueue<String>();
+        var reading = new Thread(() -> read(lines));
+        reading.setDaemon(true);
+        reading.start();
+        while (true) {
+            String line = lines.take();
             String answer;
             try {
                 answer = load.execute(line.split("\t"));
@@ -48,7 +55,19 @@ public final class TransactionLoad {
             }
             System.out.println(answer);
         }
-        Runtime.getRuntime().halt(0); // threads that are left over are of a load that failed
+    }
+
+    /** At the end of stdin all ends at once, a load too: the process that wanted it is gone. */
+    private static void read(BlockingQueue<String> lines) {
+        var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        try {
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                lines.add(line);
+            }
+        } catch (IOException error) {
+            System.err.println(error);
+        }
+        Runtime.getRuntime().halt(0);
     }
 
     private String execute(String[] words) throws Exception {

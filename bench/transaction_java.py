@@ -58,6 +58,11 @@ class Java:
             self.pid = self._popen.pid
             self._answer("version")  # it has been compiled
 
+    @property
+    def is_running(self) -> bool:
+        """It has not ended."""
+        return self._popen.poll() is None
+
     def ask(self, expected: str, *words: object) -> list[str]:
         """The words of the answer after ``expected``. Raises LoadFailed."""
         stdin = self._popen.stdin
@@ -125,8 +130,9 @@ class JavaWriters:
         return [Written(*(_numbers(text) for text in each.split("/"))) for each in written]
 
     def close(self) -> None:
-        """See Writers. After a failure the process is over."""
-        self._java.ask("closed", "close")
+        """See Writers."""
+        if self._java.is_running:
+            self._java.ask("closed", "close")
 
 
 def _numbers(text: str) -> list[int]:

@@ -71,6 +71,20 @@ def test_a_java_that_ends_says_why(program: Path) -> None:
         Java("jars/*")
 
 
+def test_a_java_that_ends_in_the_window_says_why_and_can_be_closed(program: Path) -> None:
+    write(program, """\
+printf 'version\\t4.1.1\\n'
+read -r line; echo opened
+read -r line; echo 'out of memory' >&2; exit 9
+""")  # fmt: skip
+    writers = JavaWriters(load(), 4)
+    writers.open()
+    with pytest.raises(LoadFailed, match="java ended with status 9: out of memory"):
+        writers.write(0, 1)
+    writers.close()
+    java.cache_clear()
+
+
 def test_what_java_needs_is_named_before_anything_starts(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
