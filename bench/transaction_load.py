@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from fencepost.bench.load import cpu_seconds
 from fencepost.bench.loop_load import Create, create_topic
@@ -46,6 +47,13 @@ class Mock(msgspec.Struct, frozen=True, tag="mock"):
     """Start librdkafka's in-memory mock cluster in this process. Answer: its bootstrap servers."""
 
     brokers: int
+
+
+class Delete(msgspec.Struct, frozen=True, tag="delete"):
+    """Delete topics, for the sake of the disk. The response is null."""
+
+    bootstrap: str
+    topics: list[str]
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -136,6 +144,13 @@ def _await_topic(bootstrap: str, topic: str) -> int:
         time.sleep(POLL_SECONDS)
 
 
+def delete_topics(delete: Delete) -> None:
+    """Returns when the cluster has them no more. Raises KafkaException."""
+    admin = AdminClient({"bootstrap.servers": delete.bootstrap, "log_level": 0})
+    for future in admin.delete_topics(delete.topics, operation_timeout=TOPIC_SECONDS_MAX).values():
+        future.result(TOPIC_SECONDS_MAX)
+
+
 def start_mock(mock: Mock) -> tuple[Producer, str]:
     """The client that holds the mock cluster, and the cluster's bootstrap servers."""
     holder = Producer({"test.mock.num.brokers": mock.brokers, "log_level": 0})
@@ -147,15 +162,18 @@ def main() -> None:
     """Execute commands from stdin until its end."""
     mocks: list[Producer] = []
 
-    def execute(command: Mock | Load) -> str | Loaded:
+    def execute(command: Mock | Load | Delete) -> str | Loaded | None:
         if isinstance(command, Load):
             return load_cluster(command)
+        if isinstance(command, Delete):
+            delete_topics(command)
+            return None
         holder, bootstrap = start_mock(command)
         mocks.append(holder)
         return bootstrap
 
     try:
-        serve(Mock | Load, execute)
+        serve(Mock | Load | Delete, execute)
     except (KafkaException, LoadFailed, RuntimeError) as error:
         write_answer(Answer(error=str(error)))
         sys.exit(1)

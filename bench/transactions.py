@@ -5,7 +5,8 @@ Mock      (``test.mock.num.brokers``) is a process of its own, as many brokers, 
           to requests that are newer than librdkafka's, as Metadata 13.
 Peer      another cluster that runs, as Apache Kafka.
 Windows   each row has ``windows`` on each of both, in the order cluster, other, other, cluster, ...; the same
-          processes load both. A window has a topic and producers of its own.
+          processes load both. A window has a topic and producers of its own. Topics are deleted after their
+          row, in which several gigabytes may be written; the mock, in memory, has no DeleteTopics.
 """
 
 import os
@@ -26,7 +27,7 @@ from fencepost.bench.history import percentile
 from fencepost.bench.load import cpu_seconds, machine_cpu_seconds
 from fencepost.bench.own_cluster import own_cluster
 from fencepost.bench.process import Child, child
-from fencepost.bench.transaction_load import CLIENT, CONFLUENT, Loaded, Mock
+from fencepost.bench.transaction_load import CLIENT, CONFLUENT, Delete, Loaded, Mock
 from fencepost.bench.transaction_records import Load
 from fencepost.bench.transaction_subjects import CLUSTER, MOCK, PEER, Subject
 from fencepost.cluster.console import Failed, table
@@ -193,18 +194,23 @@ def _windows(plan: Plan, load: Load, child: Child, subjects: Sequence[Subject], 
         )
         for each in subjects
     ]
+    topics: dict[str, list[str]] = {each.bootstrap: [] for each in loads if each.partitions}
     if plan.warm_up_s:
         for each in loads:
             show(f"{_name(load)}, warm-up")
             topic = f"{each.topic}-warm-up"
             child.ask(structs.replace(each, seconds=plan.warm_up_s, topic=topic, is_verified=False), Loaded)
+            topics.get(each.bootstrap, []).append(topic)
     found = [_Windows() for _ in subjects]
     for window in range(plan.windows):
         order = range(len(subjects))
         for position in order if window % 2 == 0 else reversed(order):
             show(f"{_name(load)}, {subjects[position].name}, window {window + 1} of {plan.windows}")
-            next_load = structs.replace(loads[position], topic=f"{loads[position].topic}-{window}")
-            found[position].add(child.ask(next_load, Loaded), plan.seconds)
+            each = structs.replace(loads[position], topic=f"{loads[position].topic}-{window}")
+            found[position].add(child.ask(each, Loaded), plan.seconds)
+            topics.get(each.bootstrap, []).append(each.topic)
+    for bootstrap, names in topics.items():
+        child.ask(Delete(bootstrap, names), type(None))
     return found
 
 

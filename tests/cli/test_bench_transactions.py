@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from fencepost.bench import transactions
 from fencepost.bench.listeners import pid_listening
 from fencepost.bench.process import Child
-from fencepost.bench.transaction_load import CLIENT, CONFLUENT, FENCEPOST, Loaded
+from fencepost.bench.transaction_load import CLIENT, CONFLUENT, FENCEPOST, Delete, Loaded
 from fencepost.bench.transaction_records import Load
 from fencepost.bench.transaction_subjects import CLUSTER, MOCK, PEER, Subject, found
 from fencepost.bench.transactions import Plan, lines
@@ -35,8 +35,12 @@ class Recorder(Child):
 
     def __init__(self) -> None:
         self.loads: list[Load] = []
+        self.deleted: list[tuple[str, str]] = []
 
     def ask(self, command: Any, result: Any) -> Any:
+        if isinstance(command, Delete):
+            self.deleted += [(command.bootstrap, each) for each in command.topics]
+            return None
         assert isinstance(command, Load)
         self.loads.append(command)
         cpu_s = {"node-1": 0.006, "node-2": 0.004, CLIENT: 0.005}
@@ -74,6 +78,15 @@ def test_a_warm_up_loads_both_and_is_not_counted() -> None:
     assert [each.seconds for each in child.loads] == [7.0, 7.0, 2.0, 2.0]
     assert [each.is_verified for each in child.loads] == [False, False, True, True]
     assert [len(each.latencies_ns) for each in loaded] == [3, 4]  # of the third call and of the fourth
+
+
+def test_what_was_loaded_is_deleted_but_for_the_mock_cluster() -> None:
+    child = Recorder()
+    mock = Subject(name=MOCK, bootstrap="mock")
+    transactions._windows(plan(warm_up_s=1.0, windows=2), load(), child, [OWN, mock], lambda _: None)
+    loaded = [(each.bootstrap, each.topic) for each in child.loads]
+    assert child.deleted == [each for each in loaded if each[0] == "own"]
+    assert len(child.deleted) == 3
 
 
 def test_a_row_has_the_median_of_its_windows_and_the_cpu_time_of_one_transaction() -> None:
@@ -237,6 +250,7 @@ def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> No
             assert all(each["verified"] and len(each["windows"]) == 2 for each in rows)
             assert {each["leader"] for each in rows} == {f"node-{nodes.leader()}"}
             assert all(set(each["cpu_ms"]) == {CLIENT, *NODES} for each in rows)
+        assert [each["name"] for each in nodes.read("topics", "list")] == []
         refused = fencepost(*common, "--client", FENCEPOST, "--protocol", "v1")
         assert refused.status == 2
         assert "transaction.version of the cluster" in refused.stderr
