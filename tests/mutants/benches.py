@@ -38,7 +38,7 @@ BENCHES: Final = (
         "bench/transaction_subjects.py",
         "V2 if client not in V1_ONLY and self",
         "V2 if self",
-        (TRANSACTIONS + "test_a_row_says_which_protocol_its_client_uses[the-client-does-not]",),
+        (TRANSACTIONS + "test_a_row_says_which_protocol_its_client_uses",),
     ),
     Mutant(
         "bench-any-size",
