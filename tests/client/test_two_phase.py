@@ -1,14 +1,15 @@
 """Two-phase commit from the producer's side, and the dual write that stands on it."""
 
-import asyncio
 import random
 from pathlib import Path
 
 import pytest
 
 from fencepost.client import IllegalState, PreparedTxnState, Producer
-from tests.client.dual_write import differences, kill_at_every_step
 from tests.client.test_cluster import fresh, read, run
+from tests.dual_write.databases import database
+from tests.dual_write.kills import APPLICATION, COORDINATOR, Killer
+from tests.harness.nodes import Nodes
 
 pytestmark = pytest.mark.slow
 KILLS = 20
@@ -63,7 +64,9 @@ def test_there_is_nothing_to_complete_where_nothing_is_open(bootstrap: str) -> N
 
 
 @pytest.mark.row("beyond.10")
-def test_a_dual_write_that_is_killed_at_every_step_is_both_or_neither(bootstrap: str, tmp_path: Path) -> None:
-    topic, path = fresh("dual"), str(tmp_path / "orders.sqlite")
-    assert kill_at_every_step(bootstrap, topic, path, KILLS, random.Random(1)) > 2
-    assert asyncio.run(differences(bootstrap, topic, path)) == set()
+def test_a_dual_write_that_is_killed_at_every_step_is_both_or_neither(nodes: Nodes, tmp_path: Path) -> None:
+    with database("sqlite", tmp_path) as store:
+        killer = Killer(nodes, store, fresh("dual"), random.Random(1))
+        killer.run(KILLS, (APPLICATION, APPLICATION, COORDINATOR))
+        assert killer.differences() == set()
+    assert killer.killed.total() == KILLS
