@@ -43,7 +43,7 @@ STATE = TransactionStateRecord(
     client_transaction_version=2,
     next_producer_epoch=0,
     last_producer_epoch=2,
-    fences=tuple(ProducerFence(NOW_MS, cause, ProducerId(7), 2, "client") for cause in range(4)),
+    fences=tuple(ProducerFence(NOW_MS, cause, ProducerId(7), 2, "client") for cause in range(5)),
     timed_out=True,
 )
 KEY, VALUE = encode_transaction(STATE)
@@ -79,7 +79,10 @@ def test_a_transaction_state_is_a_row_with_all_that_it_says(tmp_path: Path) -> N
         ],
         "fences": [
             {"at_ms": NOW_MS, "cause": cause, "producer_id": 7, "producer_epoch": 2, "by": "client"}
-            for cause in ("a new instance", "its timeout", "its own InitProducerId", "cause 3")
+            for cause in (
+                "a new instance", "its timeout", "its own InitProducerId",
+                "another member of its group", "cause 4",
+            )
         ],
     }  # fmt: skip
 
