@@ -91,11 +91,17 @@ def child(name: str, module: str, *arguments: str) -> Iterator[Child]:
         started.end()
 
 
-def serve(commands: Any, execute: Callable[[Any], Any]) -> None:
-    """In a child: execute each line of stdin, one of ``commands`` (a union of Structs), until its end."""
+def serve(commands: Any, execute: Callable[[Any], Any], failures: tuple[type[Exception], ...] = ()) -> None:
+    """In a child: execute each line of stdin, one of ``commands`` (a union of Structs), until its end.
+
+    ``failures`` become an answer's error; what else is raised ends the process.
+    """
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(commands)
     for line in sys.stdin.buffer:
-        write_answer(Answer(execute(decoder.decode(line))))
+        try:
+            write_answer(Answer(execute(decoder.decode(line))))
+        except failures as error:
+            write_answer(Answer(error=str(error)))
 
 
 async def serve_async(

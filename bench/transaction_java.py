@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
@@ -25,6 +24,8 @@ SOURCE: Final = "TransactionLoad.java"  # beside this file
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 END_SECONDS_MAX: Final = 5.0
 SAID_MAX: Final = 500  # characters of what Java writes to stderr
+
+_processes: dict[str, "Java"] = {}  # by class path
 
 
 def why_not(classpath: str | None) -> str:
@@ -99,12 +100,13 @@ class Java:
             self._popen.wait()
 
 
-@cache
 def java(classpath: str) -> Java:
-    """The process, started when it is first needed; it ends with this one. Raises LoadFailed."""
-    started = Java(classpath)
-    atexit.register(started.end)
-    return started
+    """The process that runs, or a new one; it ends with this one. Raises LoadFailed."""
+    current = _processes.get(classpath)
+    if current is None or not current.is_running:
+        current = _processes[classpath] = Java(classpath)
+        atexit.register(current.end)
+    return current
 
 
 class JavaWriters:

@@ -6,7 +6,6 @@ Measured    from before begin_transaction to after commit_transaction, of what l
 CPU         of the cluster's nodes and of the client, from the window's begin to its end: read twice.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.bench.load import cpu_seconds
 from fencepost.bench.loop_load import Create, create_topic
-from fencepost.bench.process import Answer, serve, write_answer
+from fencepost.bench.process import serve
 from fencepost.bench.transaction_aiokafka import AiokafkaProducer
 from fencepost.bench.transaction_java import JavaWriters
 from fencepost.bench.transaction_records import Load, LoadFailed, Writers, difference
@@ -172,11 +171,7 @@ def main() -> None:
         mocks.append(holder)
         return bootstrap
 
-    try:
-        serve(Mock | Load | Delete, execute)
-    except (KafkaException, LoadFailed, RuntimeError) as error:
-        write_answer(Answer(error=str(error)))
-        sys.exit(1)
+    serve(Mock | Load | Delete, execute, (KafkaException, LoadFailed, RuntimeError))
 
 
 if __name__ == "__main__":

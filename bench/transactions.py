@@ -13,7 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -80,8 +80,19 @@ class _Windows:
     faults: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
 
+    def load(self, child: Child, load: Load, *, is_counted: bool) -> bool:
+        """Whether it could be loaded; if not, the reason is among the faults."""
+        try:
+            loaded = child.ask(load, Loaded)
+        except Failed as error:
+            self.faults.append(error.message)
+            return False
+        if is_counted:
+            self.add(loaded, load.seconds)
+        return True
+
     def add(self, loaded: Loaded, seconds: float) -> None:
-        """One window."""
+        """The figures of one window."""
         self.latencies_ns += loaded.latencies_ns
         self.rates.append(len(loaded.latencies_ns) / seconds)
         for name, used_s in loaded.cpu_s.items():
@@ -89,16 +100,14 @@ class _Windows:
         self.pids |= set(loaded.pids)
         if loaded.fault:
             self.faults.append(loaded.fault)
+        if not loaded.latencies_ns:
+            self.faults.append(f"no transaction was begun and committed in {seconds:.1f} s")
 
     def row(self, subject: Subject, load: Load) -> Row:
-        """The figures. Raises Failed: there are none."""
+        """The figures; None for each that there is not."""
         ordered = sorted(self.latencies_ns)
         p50_ns, p99_ns = percentile(ordered, 0.50), percentile(ordered, 0.99)
-        if p50_ns is None or p99_ns is None:
-            raise Failed(
-                f"{subject.name}: {load.producers} producers of {load.messages} messages committed nothing "
-                f"in {load.seconds:.0f} s"
-            )
+        cpu_s = self.cpu_s if ordered else {}
         return {
             "cluster": subject.name,
             "client": load.client,
@@ -106,11 +115,11 @@ class _Windows:
             "producers": load.producers,
             "messages": load.messages,
             "message_bytes": load.message_bytes,
-            "txn_per_s": round(median(self.rates), 1),
+            "txn_per_s": round(median(self.rates), 1) if self.rates else None,
             "windows": [round(each, 1) for each in self.rates],
-            "p50_ms": round(p50_ns / 1e6, 3),
-            "p99_ms": round(p99_ns / 1e6, 3),
-            "cpu_ms": {name: round(used * 1000 / len(ordered), 3) for name, used in self.cpu_s.items()},
+            "p50_ms": None if p50_ns is None else round(p50_ns / 1e6, 3),
+            "p99_ms": None if p99_ns is None else round(p99_ns / 1e6, 3),
+            "cpu_ms": {name: round(used * 1000 / len(ordered), 3) for name, used in cpu_s.items()},
             "leader": subject.leader,
             "verified": not self.faults,
         }
@@ -194,23 +203,25 @@ def _windows(plan: Plan, load: Load, child: Child, subjects: Sequence[Subject], 
         )
         for each in subjects
     ]
+    found = [_Windows() for _ in subjects]
     topics: dict[str, list[str]] = {each.bootstrap: [] for each in loads if each.partitions}
     if plan.warm_up_s:
-        for each in loads:
+        for windows, each in zip(found, loads, strict=True):
             show(f"{_name(load)}, warm-up")
             topic = f"{each.topic}-warm-up"
-            child.ask(structs.replace(each, seconds=plan.warm_up_s, topic=topic, is_verified=False), Loaded)
-            topics.get(each.bootstrap, []).append(topic)
-    found = [_Windows() for _ in subjects]
+            warming = structs.replace(each, seconds=plan.warm_up_s, topic=topic, is_verified=False)
+            if windows.load(child, warming, is_counted=False):
+                topics.get(each.bootstrap, []).append(topic)
     for window in range(plan.windows):
         order = range(len(subjects))
         for position in order if window % 2 == 0 else reversed(order):
             show(f"{_name(load)}, {subjects[position].name}, window {window + 1} of {plan.windows}")
             each = structs.replace(loads[position], topic=f"{loads[position].topic}-{window}")
-            found[position].add(child.ask(each, Loaded), plan.seconds)
-            topics.get(each.bootstrap, []).append(each.topic)
+            if found[position].load(child, each, is_counted=True):
+                topics.get(each.bootstrap, []).append(each.topic)
     for bootstrap, names in topics.items():
-        child.ask(Delete(bootstrap, names), type(None))
+        with suppress(Failed):  # the figures are worth more than topics that stay
+            child.ask(Delete(bootstrap, names), type(None))
     return found
 
 
@@ -243,7 +254,7 @@ def lines(figures: Mapping[str, Sequence[Row]]) -> str:
         line.append("yes" if row["verified"] else "NO")
         beside = baseline.get(_key(row))
         if beside is not None:
-            line.append(f"{row['txn_per_s'] / beside['txn_per_s']:.2f}")
+            line.append(_ratio(row["txn_per_s"], beside["txn_per_s"]))
             line += _measured(beside, with_range=bool(ranges))
         cells.append(line + ["-"] * (len(columns) - len(line)))
     return table(columns, cells)
@@ -255,11 +266,16 @@ def _key(row: Row) -> tuple[str, int, int]:
 
 def _measured(row: Row, *, with_range: bool) -> list[str]:
     """Rate, range of the windows, latencies, and CPU time: the sum over the nodes."""
-    windows = [f"{min(row['windows']):.0f}-{max(row['windows']):.0f}"] if with_range else []
+    windows = row["windows"]
+    ranges = [f"{min(windows):.0f}-{max(windows):.0f}" if windows else "-"] if with_range else []
     nodes_ms = [ms for name, ms in row["cpu_ms"].items() if name != CLIENT]
-    latencies = (f"{row['p50_ms']:.2f}", f"{row['p99_ms']:.2f}")
-    return [f"{row['txn_per_s']:.0f}", *windows, *latencies, _number(sum(nodes_ms) if nodes_ms else None)]
+    latencies = (_number(row["p50_ms"]), _number(row["p99_ms"]))
+    return [_number(row["txn_per_s"], 0), *ranges, *latencies, _number(sum(nodes_ms) if nodes_ms else None)]
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _ratio(rate: float | None, other: float | None) -> str:
+    return f"{rate / other:.2f}" if rate and other else "-"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

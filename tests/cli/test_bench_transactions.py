@@ -17,6 +17,7 @@ from fencepost.bench.transaction_load import CLIENT, CONFLUENT, FENCEPOST, Delet
 from fencepost.bench.transaction_records import Load
 from fencepost.bench.transaction_subjects import CLUSTER, MOCK, PEER, Subject, found
 from fencepost.bench.transactions import Plan, lines
+from fencepost.cluster.console import Failed
 from fencepost.cluster.target import target_at
 from tests.harness.command import fencepost, fencepost_json, here
 from tests.harness.nodes import running, wait_for
@@ -33,7 +34,8 @@ NODES = {"node-1", "node-2", "node-3"}
 class Recorder(Child):
     """Answers each load at once: a transaction of 1 ms per call so far; 10 ms of CPU on two nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, failing: str = "no such topic") -> None:
+        self.failing = failing
         self.loads: list[Load] = []
         self.deleted: list[tuple[str, str]] = []
 
@@ -43,6 +45,8 @@ class Recorder(Child):
             return None
         assert isinstance(command, Load)
         self.loads.append(command)
+        if self.failing in command.topic:
+            raise Failed("the client could not go on")
         cpu_s = {"node-1": 0.006, "node-2": 0.004, CLIENT: 0.005}
         return Loaded([1_000_000] * len(self.loads), cpu_s, "")
 
@@ -98,6 +102,30 @@ def test_a_row_has_the_median_of_its_windows_and_the_cpu_time_of_one_transaction
     assert row["txn_per_s"] == 1.0
     assert row["cpu_ms"] == {"node-1": 3.0, "node-2": 2.0, CLIENT: 2.5}  # of 6 transactions in 3 windows
     assert (row["leader"], row["verified"], row["p50_ms"]) == ("node-2", True, 1.0)
+
+
+def test_a_window_that_fails_is_a_fault_and_the_others_count() -> None:
+    child = Recorder(failing=f"{CLUSTER}-1")
+    (windows,) = transactions._windows(plan(windows=3), load(), child, [OWN], lambda _: None)
+    found = windows.row(OWN, load())
+    assert (found["windows"], found["verified"]) == ([0.5, 1.5], False)
+    assert windows.faults == ["the client could not go on"]
+
+
+def test_a_row_of_windows_that_all_fail_has_no_figures() -> None:
+    child = Recorder(failing="t-")
+    (windows,) = transactions._windows(plan(warm_up_s=1.0, windows=2), load(), child, [OWN], lambda _: None)
+    found = windows.row(OWN, load())
+    assert set(found) == FIELDS
+    assert [found[each] for each in ("txn_per_s", "p50_ms", "p99_ms", "verified")] == [
+        None,
+        None,
+        None,
+        False,
+    ]
+    assert len(windows.faults) == 3  # the warm-up's, too
+    for rows, baseline in (([found], []), ([row()], [found]), ([found], [row(cluster=PEER)])):
+        assert " - " in lines({"rows": rows, "baseline": baseline}).splitlines()[1]
 
 
 def test_a_fault_of_any_window_is_a_fault_of_its_row() -> None:

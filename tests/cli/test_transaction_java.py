@@ -4,10 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from fencepost.bench.process import child
 from fencepost.bench.transaction_java import Java, JavaWriters, java, why_not
-from fencepost.bench.transaction_load import JAVA
+from fencepost.bench.transaction_load import JAVA, Loaded, Mock
 from fencepost.bench.transaction_records import Load, LoadFailed, Written
+from fencepost.bench.transactions import LOAD_MODULE
+from fencepost.cluster.console import Failed
 
 
 @pytest.fixture
@@ -50,7 +54,6 @@ read -r line; echo closed
     assert writers.pids[0] == os.getpid()
     assert len(set(writers.pids)) == 2
     java(load().java_classpath).end()
-    java.cache_clear()
 
 
 def test_what_the_library_says_fails_the_load(program: Path) -> None:
@@ -71,7 +74,7 @@ def test_a_java_that_ends_says_why(program: Path) -> None:
         Java("jars/*")
 
 
-def test_a_java_that_ends_in_the_window_says_why_and_can_be_closed(program: Path) -> None:
+def test_a_java_that_ends_in_the_window_says_why_and_another_one_follows(program: Path) -> None:
     write(program, """\
 printf 'version\\t4.1.1\\n'
 read -r line; echo opened
@@ -82,7 +85,19 @@ read -r line; echo 'out of memory' >&2; exit 9
     with pytest.raises(LoadFailed, match="java ended with status 9: out of memory"):
         writers.write(0, 1)
     writers.close()
-    java.cache_clear()
+    write(program, "printf 'version\\t4.1.1\\n'; read -r line; echo opened; read -r line")
+    again = JavaWriters(load(), 4)
+    again.open()
+    assert again.pids[1] != writers.pids[1]
+    java(load().java_classpath).end()
+
+
+def test_a_load_that_fails_does_not_end_its_process(program: Path, mock_cluster: str) -> None:
+    write(program, "exit 3")
+    with child("load", LOAD_MODULE) as loading:
+        with pytest.raises(Failed, match="load: java ended with status 3"):
+            loading.ask(structs.replace(load(), bootstrap=mock_cluster, topic="failing"), Loaded)
+        assert loading.ask(Mock(1), str)
 
 
 def test_what_java_needs_is_named_before_anything_starts(

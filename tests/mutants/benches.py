@@ -41,6 +41,14 @@ BENCHES: Final = (
         (TRANSACTIONS + "test_a_row_says_which_protocol_its_client_uses",),
     ),
     Mutant(
+        "bench-one-failure-ends-it",
+        "a window that fails harms its row alone: an hour's figures are not lost with it",
+        ROWS,
+        "            self.faults.append(error.message)\n            return False\n",
+        "            self.faults.append(error.message)\n            raise\n",
+        (TRANSACTIONS + "test_a_window_that_fails_is_a_fault_and_the_others_count",),
+    ),
+    Mutant(
         "bench-any-size",
         "what is read back has the size that was to be measured",
         "bench/transaction_records.py",
