@@ -30,6 +30,7 @@ from fencepost.client.producer import Producer
 from fencepost.client.rebalances import RebalanceListener
 from fencepost.client.types import (
     ConsumerRecord,
+    GroupAssignment,
     GroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -48,6 +49,7 @@ __all__ = [
     "ConsumerRecord",
     "DeliveryTimedOut",
     "FatalError",
+    "GroupAssignment",
     "GroupMetadata",
     "IllegalState",
     "InvalidSetting",

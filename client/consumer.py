@@ -24,6 +24,7 @@ from fencepost.client.positions import RESETS, Positions
 from fencepost.client.rebalances import RebalanceListener, Rebalances
 from fencepost.client.types import (
     ConsumerRecord,
+    GroupAssignment,
     GroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -291,6 +292,10 @@ class Consumer:
         if not self._is_subscribed:
             return GroupMetadata(self._group_id)
         return GroupMetadata(self._group_id, membership.generation, membership.member_id, self._instance_id)
+
+    def group_assignment(self) -> GroupAssignment:
+        """What the consumer was assigned in its group's generation, for ``Producer.init_transactions``."""
+        return GroupAssignment(self.group_metadata(), tuple(sorted(self.assignment())))
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
         """Commit the next offsets to read: these, or the positions. Raises CommitFailed, Refused."""

@@ -35,11 +35,15 @@ _LATER: Final = frozenset(
 
 
 class Coordinator:
-    """The coordinator of one key. ``key_type``: GROUP or TRANSACTION of wire/k10_find_coordinator.py."""
+    """The coordinator of one key. ``key_type``: GROUP or TRANSACTION of wire/k10_find_coordinator.py.
 
-    def __init__(self, network: Network, key_type: int, key: str) -> None:
+    ``by_group``   the key is a group's id, and the transactions of its members are meant (KIP-447).
+    """
+
+    def __init__(self, network: Network, key_type: int, key: str, *, by_group: bool = False) -> None:
         self._network = network
         self._key_type = key_type
+        self._by_group = by_group
         self.key = key
         self._node_id: int | None = None
 
@@ -103,7 +107,7 @@ class Coordinator:
     async def _find(self) -> int:
         if self._node_id is not None:
             return self._node_id
-        request = FindCoordinator(self._key_type, (self.key,))
+        request = FindCoordinator(self._key_type, (self.key,), self._by_group)
         answer = await self._network.call_any(FIND_COORDINATOR, request)
         found = answer.coordinators[0]
         if found.error_code != ErrorCode.NONE:

@@ -32,6 +32,7 @@ from fencepost.client.sender import Sender
 from fencepost.client.sender_rules import SenderSettings
 from fencepost.client.transactions import Transactions
 from fencepost.client.types import (
+    GroupAssignment,
     GroupMetadata,
     OffsetAndMetadata,
     PreparedTxnState,
@@ -70,9 +71,14 @@ class Producer:
     ``transactional_id``    who the producer is over restarts: records are then sent in transactions alone.
     ``transaction_timeout_ms``  how long a transaction may be open before the coordinator aborts it.
     ``two_phase``           transactions may be prepared, and never time out (KIP-939).
+    ``group_aware``         for what a consumer is assigned (``init_transactions``) this one alone writes;
+                            ``transactional_id`` may be left out (KIP-447).
     ``keep_prepared``       what another instance left open is kept: ``complete_transaction`` must follow.
     ``sasl``                user and password of SASL PLAIN.
     """
+
+    _sender: Sender | None = None
+    _transactions: Transactions | None = None
 
     def __init__(
         self,
@@ -82,6 +88,7 @@ class Producer:
         transaction_timeout_ms: int = 60_000,
         two_phase: bool = False,
         keep_prepared: bool = False,
+        group_aware: bool = False,
         client_id: str = "fencepost-producer",
         sasl: tuple[str, str] | None = None,
         linger_ms: float = 0.0,
@@ -121,9 +128,7 @@ class Producer:
         self._max_block_s = max_block_ms / 1000
         self._record_bytes_max = max_request_size
         self._sticky = StickyPartitions(self._rng)
-        self._sender: Sender | None = None
-        self._transactions: Transactions | None = None
-        if transactional_id is not None:
+        if transactional_id is not None or group_aware:
             self._transactions = Transactions(
                 self._network,
                 transactional_id,
@@ -131,6 +136,7 @@ class Producer:
                 max_block_s=self._max_block_s,
                 two_phase=two_phase,
                 keep_prepared=keep_prepared,
+                group_aware=group_aware,
             )
         self._rules = self._transactions or Idempotence(self._network, self._max_block_s)
         self._closed = False
@@ -159,7 +165,7 @@ class Producer:
         try:
             if isinstance(self._rules, Idempotence):
                 sender.adopt(await self._rules.new_identity(self._max_block_s))
-            else:
+            elif not self._rules.needs_assignment:
                 await self._rules.init()
         except BaseException:
             await self._network.close()
@@ -241,13 +247,23 @@ class Producer:
 
     # -- transactions ---------------------------------------------------------------------------------------
 
-    async def init_transactions(self) -> None:
+    @property
+    def needs_assignment(self) -> bool:
+        """Group-aware, and not initialized yet, or fenced by another member since: no transaction begins."""
+        return self._transactions is not None and self._transactions.needs_assignment
+
+    async def init_transactions(self, *, group: GroupAssignment | None = None) -> None:
         """Get the next epoch after TransactionTimedOut or another AbortableError; else nothing is done.
 
-        What is open is aborted. ``start`` does it for a new producer. Raises ProducerFenced, RequestTimedOut.
+        ``group``   ``Consumer.group_assignment()``, after every rebalance of a group-aware producer: a new
+                    epoch in any case. Others that write for its partitions are fenced, and what they had open
+                    is aborted, before this returns (KIP-447). CommitFailed: the group has rebalanced again.
+        What is open is aborted. ``start`` does it for a producer that is not group-aware.
+        Raises      ProducerFenced, RequestTimedOut; with a group CommitFailed, Refused.
         """
         self._require_started()
-        await self._require_transactions().init()
+        transactions = self._require_transactions()
+        await (transactions.init() if group is None else transactions.init_for(group))
 
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on is part of it. Raises IllegalState, FatalError."""

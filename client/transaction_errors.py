@@ -17,6 +17,7 @@ from fencepost.client.errors import (
     TransactionTimedOut,
     name_of,
     number_of,
+    refused,
 )
 from fencepost.wire.requests import AddPartitionsToTxnAnswer, ApiError, ErrorCode, PartitionCodes
 
@@ -51,6 +52,14 @@ def from_coordinator(error: ApiError, what: str) -> ClientError:
     if code == ErrorCode.UNKNOWN_PRODUCER_ID:
         return TransactionTimedOut(said, code)
     return AbortableError(said, code) if code in _ABORTABLE else FatalError(said, code)
+
+
+def from_group_init(error: ApiError, what: str) -> ClientError:
+    """The exception of a refused group-aware InitProducerId (KIP-447)."""
+    code = number_of(error)
+    if code in _NOT_A_MEMBER or code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return CommitFailed(f"{what}: {error}", code)
+    return refused(code, f"{what}: {error}")
 
 
 def from_commit(error: ApiError, *, bumps: bool) -> ClientError:

@@ -1,9 +1,9 @@
-"""The requests that add partitions and offsets to a transaction."""
+"""The requests for a pair, and those that add partitions and offsets to a transaction."""
 
 from collections.abc import Iterable, Mapping
 
 from fencepost.client.batches import ProducerIdentity
-from fencepost.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from fencepost.client.types import GroupAssignment, GroupMetadata, OffsetAndMetadata, TopicPartition
 from fencepost.records.types import ProducerId
 from fencepost.wire.cursor import grouped
 from fencepost.wire.requests import (
@@ -11,23 +11,61 @@ from fencepost.wire.requests import (
     AddPartitionsToTxn,
     CommitTransactionOffsets,
     Identity,
+    InitProducerId,
+    MemberAssignment,
     OffsetToCommit,
     TopicPartitions,
 )
+
+
+def pair_request(
+    transactional_id: str,
+    identity: ProducerIdentity,
+    group: GroupAssignment | None = None,
+    *,
+    timeout_ms: int,
+    two_phase: bool,
+    keeps: bool,
+) -> InitProducerId:
+    """InitProducerId. Without a name the coordinator makes one, for what ``group`` was assigned."""
+    return InitProducerId(
+        transactional_id or None,
+        timeout_ms,
+        ProducerId(identity.producer_id),
+        identity.epoch,
+        enables_two_phase=two_phase,
+        keeps_prepared=keeps,
+        member=None if group is None else _member(group),
+    )
+
+
+def _member(assignment: GroupAssignment) -> MemberAssignment:
+    member = assignment.member
+    return MemberAssignment(
+        member.group_id,
+        member.generation,
+        _by_topic(assignment.partitions),
+        member.member_id,
+        member.instance_id,
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
+    topics = grouped(partitions, lambda each: each.topic)
+    return tuple(
+        TopicPartitions(topic, tuple(each.partition for each in rows)) for topic, rows in topics.items()
+    )
 
 
 def additions(
     transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
 ) -> AddPartitionsToTxn:
     """``partitions`` as one request of one transaction, grouped by topic."""
-    topics = grouped(partitions, lambda each: each.topic)
     transaction = AddPartitions(
         transactional_id,
         ProducerId(identity.producer_id),
         identity.epoch,
-        tuple(
-            TopicPartitions(topic, tuple(each.partition for each in rows)) for topic, rows in topics.items()
-        ),
+        _by_topic(partitions),
     )
     return AddPartitionsToTxn((transaction,))
 

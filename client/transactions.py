@@ -5,12 +5,16 @@ Protocols   V2 where the cluster's ``transaction.version`` is 2 as a transaction
             an abort is followed by InitProducerId with the own pair, which gives a new epoch.
 Timed out   the coordinator aborted the transaction: InitProducerId with the own pair gets the epoch that it
             bumped to. The producer is not fenced (KIP-588).
+Groups      a group-aware producer gets a pair for what its consumer was assigned, after each rebalance: no
+            other producer writes for that any more (KIP-447). When another member gets one of its partitions
+            it is fenced, which is no end: CommitFailed, and it is initialized with its next assignment.
 Unknown     a commit without an answer is neither done nor undone: the same request is repeated until it is
             answered. ``commit`` may be called again; nothing else may.
 """
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from fencepost.client.batches import ProducerIdentity
@@ -18,44 +22,50 @@ from fencepost.client.coordinators import Coordinator, cancelled
 from fencepost.client.errors import (
     AbortableError,
     ClientError,
+    CommitFailed,
     FatalError,
     IllegalState,
     NotReachable,
+    ProducerFenced,
     RequestTimedOut,
     TransactionTimedOut,
     number_of,
     refused,
 )
+from fencepost.client.group_calls import GroupCalls
 from fencepost.client.network import Network
 from fencepost.client.phases import OneCall, Phase
 from fencepost.client.sender import Sender
 from fencepost.client.transaction_errors import (
     code_of_additions,
-    code_of_offsets,
     from_commit,
     from_coordinator,
-    from_group,
 )
-from fencepost.client.transaction_requests import additions, offsets_to_commit
-from fencepost.client.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
+from fencepost.client.transaction_requests import additions, offsets_to_commit, pair_request
+from fencepost.client.types import (
+    GroupAssignment,
+    GroupMetadata,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    TopicPartition,
+)
 from fencepost.records.types import ProducerId
-from fencepost.wire.k10_find_coordinator import GROUP, TRANSACTION
+from fencepost.wire.k10_find_coordinator import TRANSACTION
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
-from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
-from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from fencepost.wire.requests import (
-    AddOffsets,
     ApiError,
     EndTxn,
     EndTxnAnswer,
-    InitProducerId,
+    InitProducerIdAnswer,
 )
 
 V2: Final = 2
-GROUPS_MAX: Final = 100
-"""Groups whose coordinators one producer remembers; it commits offsets for one."""
+
+
+_HELD: Final = (Phase.PREPARED, Phase.COMMITTING, Phase.OVER)
+"""Phases in which a producer is not initialized for another assignment: it has something to end first."""
 
 
 class Transactions:
@@ -64,21 +74,23 @@ class Transactions:
     def __init__(
         self,
         network: Network,
-        transactional_id: str,
+        transactional_id: str | None,
         *,
         timeout_ms: int,
         max_block_s: float,
         two_phase: bool = False,
         keep_prepared: bool = False,
+        group_aware: bool = False,
     ) -> None:
-        self.transactional_id: str | None = transactional_id
+        self.transactional_id: str | None = transactional_id or ""
         self.adds_partitions = False
-        self._id = transactional_id
+        self._id = transactional_id or ""  # "": the coordinator makes one
+        self._group_aware = group_aware
         self._network = network
-        self._timeout_ms = timeout_ms
+        self._request = partial(pair_request, timeout_ms=timeout_ms, two_phase=two_phase)
         self._max_block_s = max_block_s
-        self._coordinator = Coordinator(network, TRANSACTION, transactional_id)
-        self._groups: dict[str, Coordinator] = {}
+        self._coordinator = Coordinator(network, TRANSACTION, self._id)
+        self._groups = GroupCalls(network, max_block_s)
         self._sender: Sender | None = None
         self._identity = ProducerIdentity()
         self._two_phase = two_phase
@@ -134,16 +146,39 @@ class Transactions:
             return
         self._require(Phase.OPEN)
 
+    @property
+    def needs_assignment(self) -> bool:
+        """A group-aware producer that was never initialized, or lost a partition to another member."""
+        return self._group_aware and self._phase is Phase.NEW
+
     async def init(self) -> None:
         """Get a pair. With one already, for a transaction that timed out or must abort: the next epoch."""
         self._require(Phase.NEW, Phase.READY, Phase.DOOMED, Phase.ABORTING, Phase.RENEWING)
         if self._phase is Phase.READY:
             return
+        if self.needs_assignment:
+            raise IllegalState("the producer is group-aware: group=consumer.group_assignment() is missing")
         with self._alone:
             if self._phase is not Phase.NEW:
                 await self._settle_batches()
                 self._phase = Phase.RENEWING
             await self._new_epoch()
+
+    async def init_for(self, group: GroupAssignment) -> None:
+        """Get a pair of a new instance, for what a consumer was assigned. What is open is aborted."""
+        if not self._group_aware:
+            raise IllegalState("the producer was not made with group_aware=True")
+        self._require(*(each for each in Phase if each not in _HELD))
+        with self._alone:
+            if self._phase is not Phase.NEW:
+                await self._settle_batches()
+            self._lose()
+            request = self._request(self._id, self._identity, group, keeps=self._keeps)
+            name, answer = await self._groups.init(request, group.member.group_id)
+            if name != self._id:
+                self._id = self.transactional_id = name
+                self._coordinator = Coordinator(self._network, TRANSACTION, name)
+            self._adopt(answer)
 
     def begin(self) -> None:
         """A transaction begins; the coordinator learns of it with its first record."""
@@ -163,19 +198,17 @@ class Transactions:
         if not offsets:
             return
         self._touched = True
+        request = offsets_to_commit(
+            self._id, self._identity, offsets, group, adds_offsets=self.adds_partitions
+        )
         with self._alone:
             try:
                 if not self.adds_partitions:
-                    add = AddOffsets(
-                        self._id, ProducerId(self._identity.producer_id), self._identity.epoch, group.group_id
-                    )
-                    await self._coordinator.call(ADD_OFFSETS_TO_TXN, add, timeout_s=self._max_block_s)
+                    await self._groups.add_offsets(self._coordinator, request)
                     self._opened = True
-            except ApiError as error:
-                raise self._fail(from_coordinator(error, "AddOffsetsToTxn")) from error
-            except (RequestTimedOut, NotReachable) as error:
-                raise self._fail(AbortableError(str(error), error.code)) from error
-            await self._commit_offsets(offsets, group)
+                await self._groups.commit(request)
+            except ClientError as error:
+                raise self._fail(error) from error
 
     async def prepare(self) -> PreparedTxnState:
         """Write what waits; only the end may follow. Returns what ``complete`` is to be given."""
@@ -237,6 +270,9 @@ class Transactions:
                 answer = await self._end_txn(committed=False)
             except ApiError as error:
                 failure = from_coordinator(error, "abort")
+                if self._is_lost(failure):
+                    self._lose()
+                    return
                 if isinstance(failure, FatalError):
                     raise self._fail(failure) from error
             else:
@@ -269,43 +305,45 @@ class Transactions:
         )
         return await self._coordinator.call(END_TXN, request, timeout_s=self._max_block_s)
 
-    def _ended(self, answer: EndTxnAnswer | None) -> None:
+    def _ended(self, answer: EndTxnAnswer | InitProducerIdAnswer | None) -> None:
         if answer is not None and answer.producer_id >= 0:
             self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        self._begin_anew()
+        self._required_sender().adopt(self._identity)
+        self._error, self._phase = None, Phase.READY
+
+    def _is_lost(self, error: ClientError) -> bool:
+        """Another member of the group has a partition of the producer's: the next assignment is awaited."""
+        return self._group_aware and isinstance(error, ProducerFenced)
+
+    def _lose(self) -> None:
+        """The pair is not the producer's any more, and nothing of it is open."""
+        self._identity, self._error, self._phase = ProducerIdentity(), None, Phase.NEW
 
     async def _new_epoch(self) -> None:
         """InitProducerId with the own pair, if there is one. Whatever is open is aborted by it."""
-        request = InitProducerId(
-            self._id,
-            self._timeout_ms,
-            ProducerId(self._identity.producer_id),
-            self._identity.epoch,
-            enables_two_phase=self._two_phase,
-            keeps_prepared=self._keeps,
-        )
+        request = self._request(self._id, self._identity, keeps=self._keeps)
         try:
             answer = await self._coordinator.call(INIT_PRODUCER_ID, request, timeout_s=self._max_block_s)
         except ApiError as error:
             if self._phase is Phase.NEW:
                 raise refused(number_of(error), f"InitProducerId of {self._id!r}: {error}") from error
             failure = from_coordinator(error, "InitProducerId")
+            if self._is_lost(failure):
+                self._lose()
+                return
             raise self._fail(
                 failure if isinstance(failure, FatalError) else FatalError(str(failure))
             ) from error
-        self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        self._begin_anew()
+        self._adopt(answer)
+
+    def _adopt(self, answer: InitProducerIdAnswer) -> None:
+        self._ended(answer)
         if self._keeps:
             self._keeps = False
             self._ongoing = ProducerIdentity(answer.ongoing_producer_id, answer.ongoing_producer_epoch)
             self._touched = self._opened = answer.ongoing_producer_id >= 0
             self.adds_partitions = self._network.transaction_version >= V2
             self._phase = Phase.PREPARED
-
-    def _begin_anew(self) -> None:
-        self._required_sender().adopt(self._identity)
-        self._error = None
-        self._phase = Phase.READY
 
     # -- what is added to a transaction ---------------------------------------------------------------------
 
@@ -329,32 +367,14 @@ class Transactions:
             self._added.update(adding)
             self._required_sender().wake()
 
-    async def _commit_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
-    ) -> None:
-        request = offsets_to_commit(
-            self._id, self._identity, offsets, group, adds_offsets=self.adds_partitions
-        )
-        try:
-            await self._group(group.group_id).call(
-                TXN_OFFSET_COMMIT, request, timeout_s=self._max_block_s, code_of=code_of_offsets
-            )
-        except ApiError as error:
-            raise self._fail(from_group(number_of(error), f"offsets of group {group.group_id!r}")) from error
-        except (RequestTimedOut, NotReachable) as error:
-            raise self._fail(AbortableError(str(error), error.code)) from error
-
-    def _group(self, group_id: str) -> Coordinator:
-        if group_id not in self._groups and len(self._groups) >= GROUPS_MAX:
-            self._groups.clear()
-        return self._groups.setdefault(group_id, Coordinator(self._network, GROUP, group_id))
-
     # -- states ---------------------------------------------------------------------------------------------
 
     def _fail(self, error: ClientError) -> ClientError:
         """The transaction must abort, or the producer is over. Returns the error, to be raised."""
         if self._phase is Phase.OVER:
             return error
+        if self._is_lost(error):
+            error = CommitFailed(str(error), error.code)
         if isinstance(error, FatalError):
             self._error, self._phase = error, Phase.OVER
             self._required_sender().end(error)

@@ -69,6 +69,13 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None = None
 
 
+class GroupAssignment(NamedTuple):
+    """What a consumer was assigned in a generation, for ``Producer.init_transactions`` (KIP-447)."""
+
+    member: GroupMetadata
+    partitions: tuple[TopicPartition, ...]
+
+
 class PreparedTxnState(NamedTuple):
     """Which transaction was prepared: to be kept with what is written beside it (KIP-939).
 

@@ -26,6 +26,7 @@ from fencepost.wire.requests import (
     ErrorCode,
     InitProducerId,
     InitProducerIdAnswer,
+    MemberAssignment,
     PartitionCodes,
 )
 from tests.client.scripted import ScriptedCluster
@@ -41,13 +42,18 @@ class Row:
 
 
 class CoordinatedCluster(ScriptedCluster):
-    """``outcomes``: of every transaction that ended with something in it, in order."""
+    """``outcomes``: of every transaction that ended with something in it, in order.
+
+    ``members``   of every group-aware InitProducerId; without ``knows_groups`` it is answered as by Kafka.
+    """
 
     def __init__(self, transaction_version: int, node_count: int = 2) -> None:
         super().__init__(node_count)
         self.transaction_version = transaction_version
         self.rows: dict[str, Row] = {}
         self.outcomes: list[bool] = []
+        self.members: list[MemberAssignment] = []
+        self.knows_groups = True
         self.rules |= {
             ADD_PARTITIONS_TO_TXN: self._add,
             ADD_OFFSETS_TO_TXN: self._add_offsets,
@@ -76,12 +82,15 @@ class CoordinatedCluster(ScriptedCluster):
         return ProducerFenced("fenced")
 
     def _init_producer_id(self, request: InitProducerId, node_id: int) -> InitProducerIdAnswer | ApiError:
-        if request.transactional_id is None:
+        if request.transactional_id is None and request.member is None:
             return super()._init_producer_id(request, node_id)
-        row = self.rows.get(request.transactional_id)
+        name = request.transactional_id or "made"
+        if request.member is not None:
+            self.members.append(request.member)
+        row = self.rows.get(name)
         if row is None:
             self.next_producer_id += 1
-            row = self.rows[request.transactional_id] = Row(self.next_producer_id)
+            row = self.rows[name] = Row(self.next_producer_id)
         elif request.producer_epoch == row.last_epoch and request.producer_epoch >= 0:
             row.timed_out = False
         elif request.producer_epoch in (-1, row.epoch):
@@ -90,7 +99,8 @@ class CoordinatedCluster(ScriptedCluster):
         else:
             return ProducerFenced("fenced")
         row.outcome = None
-        return InitProducerIdAnswer(ProducerId(row.producer_id), row.epoch)
+        named = name if request.member is not None and self.knows_groups else None
+        return InitProducerIdAnswer(ProducerId(row.producer_id), row.epoch, transactional_id=named)
 
     def _add(self, request: AddPartitionsToTxn, node_id: int) -> AddPartitionsToTxnAnswer:
         (transaction,) = request.transactions

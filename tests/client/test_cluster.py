@@ -44,9 +44,7 @@ async def read(
     async with Consumer(bootstrap, isolation_level=isolation, auto_offset_reset="earliest") as consumer:
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
-        while len(found) < count or [await consumer.position(each) for each in partitions] != list(
-            ends.values()
-        ):
+        while len(found) < count or {each: await consumer.position(each) for each in partitions} != ends:
             found += await consumer.poll(timeout_ms=100)
             ends = await consumer.end_offsets(partitions)
     return found

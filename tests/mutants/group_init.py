@@ -10,6 +10,7 @@ LAW: Final = (
     "tests/controller/transactions/test_group_laws.py::test_a_pair_that_lost_a_partition_writes_nothing_more"
 )
 TAGS: Final = "tests/wire/test_group_init_tags.py::"
+CLIENT: Final = "tests/client/test_group_init.py::"
 SERVED: Final = "tests/coordinator/test_group_init.py::"
 GROUP_FILE: Final = "controller/transactions/group_init.py"
 ASSIGNMENTS_FILE: Final = "controller/transactions/assignments.py"
@@ -177,5 +178,21 @@ GROUP_INIT: Final = (
             PURE + "test_without_a_transactional_id_one_is_made_and_named",
             SERVED + "test_it_is_parked_until_the_last_marker_is_written[in-order-no-id]",
         ),
+    ),
+    Mutant(
+        "group-init-fence-ends-the-client",
+        "a group-aware producer that was fenced goes on with its next assignment",
+        "client/transactions.py",
+        "        return self._group_aware and isinstance(error, ProducerFenced)\n",
+        "        return False\n",
+        (CLIENT + "test_one_that_was_fenced_goes_on_with_its_next_assignment[v2]",),
+    ),
+    Mutant(
+        "group-init-of-any-broker",
+        "brokers that fenced no other producer are not taken for ones that did",
+        "client/group_calls.py",
+        "        if answer.transactional_id is None:\n",
+        "        if False:\n",
+        (CLIENT + "test_brokers_that_know_no_groups_are_refused_for_they_fenced_no_producer[named]",),
     ),
 )
