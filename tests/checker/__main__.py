@@ -16,6 +16,7 @@ from tests.checker.application import PLANTS
 from tests.checker.evidence import events_of, evidence_of
 from tests.checker.findings import Finding, find
 from tests.checker.run import Plan, Run
+from tests.checker.settings import CLIENTS, MIXED
 from tests.checker.summary import summary_of
 from tests.harness.nodes import NO_QUOTA, running
 
@@ -37,6 +38,10 @@ DEFAULT: Final = Plan()
 @click.option("--assignment", type=click.Choice(["group", "static"]), default="group", help="Without groups?")
 @click.option("--static-members", is_flag=True, help="Each application has an instance id.")
 @click.option("--plant", type=click.Choice([*PLANTS]), help="A fault of the applications, to be found.")
+@click.option("--client", type=click.Choice([*CLIENTS, MIXED]), default=DEFAULT.client, show_default=True,
+              help="Of the applications.")  # fmt: skip
+@click.option("--feature-every", default=DEFAULT.feature_every, show_default=True,
+              help="Seconds between changes of transaction.version; 0: none.")  # fmt: skip
 @click.option("--bootstrap-server", help="Another cluster, whose nodes live.")
 @click.option("--again", type=click.Path(path_type=Path), help="Only analyse the history in this folder.")
 @click.option("--keep", is_flag=True, help="Leave the folder, though nothing was found.")

@@ -23,14 +23,22 @@ from tests.checker.history import History
 from tests.checker.library_log import CONSUMER, PRODUCER, LibraryLog, Requests
 from tests.checker.reading import consumer as static_consumer
 from tests.checker.reading import read_to_end
-from tests.checker.settings import CLIENT, OUTPUT, Part, until_terminated
+from tests.checker.settings import (
+    CALL_SECONDS,
+    CALLS_MAX,
+    CLIENT,
+    OUTPUT,
+    POINTS,
+    READ_SECONDS_MAX,
+    RUN_LENGTH,
+    TRANSACTION_TIMEOUT_MS,
+    WANTED,
+    Part,
+    until_terminated,
+)
 from tests.checker.watch import Watch
 
-CALL_SECONDS: Final = 5.0
-CALLS_MAX: Final = 20
 INIT_SECONDS: Final = 15.0
-READ_SECONDS_MAX: Final = 60.0
-TRANSACTION_TIMEOUT_MS: Final = 10_000
 POLL_SECONDS: Final = 0.25
 
 PLANTS: Final = {
@@ -45,11 +53,6 @@ REFUSALS: Final = {
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError._FENCED,
 }
-WANTED: Final = {signal.SIGUSR1: signal.SIGSTOP, signal.SIGUSR2: signal.SIGKILL}
-"""What a process does to itself at a point of its next transaction, by the signal that it is sent."""
-
-POINTS: Final = 5
-RUN_LENGTH: Final = 8  # inputs of a partition whose outputs go to one partition, then to the next
 _PREFIX: Final = b"CGMDv2:"  # of librdkafka's group metadata; the generation follows
 
 

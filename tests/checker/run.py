@@ -14,11 +14,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.checker.evidence import Event, Input, Outcome, Partition, events_of, evidence_of, output_of
+from tests.checker.feature_changes import FeatureChanges
 from tests.checker.findings import Finding, find
 from tests.checker.history import History, Tail
 from tests.checker.node_faults import NodeFaults
 from tests.checker.reading import ASKS_MAX, NotRead, begin_at_zero, committed, consumer, read_to_end
-from tests.checker.settings import OUTPUT, Part
+from tests.checker.settings import CONFLUENT, FENCEPOST, MIXED, OUTPUT, Part
 from tests.checker.slots import Slots, ended, start
 from tests.harness.nodes import Nodes
 
@@ -47,6 +48,8 @@ class Plan:
     with_groups: bool = True
     static_members: bool = False
     plant: str | None = None
+    client: str = CONFLUENT  # or MIXED: of each group's applications every other one
+    feature_every: float = 0.0  # seconds; transaction.version is 0, then 2 again
 
 
 class Run:
@@ -101,7 +104,8 @@ class Run:
         )
         over = time.monotonic() + plan.seconds
         next_trouble = time.monotonic() + plan.trouble_every
-        with faults or nullcontext():
+        versions = FeatureChanges(nodes, self._history, plan.feature_every)
+        with faults or nullcontext(), versions:
             while time.monotonic() < over:
                 slots.tend()
                 self._count()
@@ -111,6 +115,7 @@ class Run:
                 time.sleep(LOOK_SECONDS)
         if faults is not None:
             self._findings += faults.findings
+        self._findings += versions.findings
 
     def _drain(self, slots: Slots, sources: list[Popen[bytes]]) -> None:
         """No trouble any more: every input gets its output."""
@@ -229,13 +234,18 @@ class Run:
         for place, partitions in enumerate(self._topics.values()):
             for number in range(self._plan.applications):
                 name = f"application-{place}-{number}"
+                client = self._plan.client
+                if client == MIXED:
+                    client = (CONFLUENT, FENCEPOST)[number % 2]
                 if self._plan.with_groups:
                     instance_id = name if self._plan.static_members else None
                     found.append(
-                        self._part(name, partitions, group=f"group-{place}", instance_id=instance_id)
+                        self._part(
+                            name, partitions, group=f"group-{place}", instance_id=instance_id, client=client
+                        )
                     )
                 elif own := partitions[number :: self._plan.applications]:
-                    found.append(self._part(name, own))
+                    found.append(self._part(name, own, client=client))
         return found
 
     def _sources(self) -> list[Part]:

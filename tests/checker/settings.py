@@ -17,6 +17,18 @@ CLIENT: Final[dict[str, Any]] = {
     "topic.metadata.refresh.interval.ms": 5_000,
     "log_level": 0,
 }
+CALL_SECONDS: Final = 5.0
+CALLS_MAX: Final = 20
+READ_SECONDS_MAX: Final = 60.0
+TRANSACTION_TIMEOUT_MS: Final = 10_000
+WANTED: Final = {signal.SIGUSR1: signal.SIGSTOP, signal.SIGUSR2: signal.SIGKILL}
+"""What a process does to itself at a point of its next transaction, by the signal that it is sent."""
+
+POINTS: Final = 5
+RUN_LENGTH: Final = 8  # inputs of a partition whose outputs go to one partition, then to the next
+CONFLUENT, FENCEPOST, MIXED = "confluent", "fencepost", "mixed"
+CLIENTS: Final = {CONFLUENT: "application", FENCEPOST: "asyncio_application"}
+"""The module of an application, by its client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,7 @@ class Part:
     abort_rate: float = 0.05
     records_per_second: float = 100.0
     plant: str | None = None
+    client: str = CONFLUENT
 
     @classmethod
     def of_command_line(cls) -> Self:

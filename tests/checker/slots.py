@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.checker.history import History
-from tests.checker.settings import Part
+from tests.checker.settings import CLIENTS, Part
 
 END_SECONDS_MAX: Final = 45.0
 LOOK_SECONDS: Final = 0.1
@@ -123,7 +123,7 @@ class Slots:
         transactional_id = f"{slot.part.name}-{slot.life}"
         seed = self._random.randrange(2**32)
         part = replace(slot.part, name=name, transactional_id=transactional_id, seed=seed)
-        slot.process = start(part, "application")
+        slot.process = start(part, CLIENTS[part.client])
         self._history.write("application_spawned", application=name, pid=slot.process.pid)
 
     def _pause(self, slot: Slot, process: subprocess.Popen[bytes], seconds: float) -> None:

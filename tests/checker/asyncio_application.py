@@ -1,0 +1,257 @@
+"""The application of application.py with ``fencepost.client``: the same loop, events and points.
+
+Protocol   V2 where the cluster's ``transaction.version`` is 2 as a transaction begins, else V1: a run that
+           changes it has both, in one process after the other and in one process.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from fencepost.client import (
+    AbortableError,
+    ClientError,
+    CommitFailed,
+    Consumer,
+    ConsumerRecord,
+    NotReachable,
+    Producer,
+    RequestTimedOut,
+    TopicPartition,
+)
+from tests.checker.evidence import Outcome
+from tests.checker.history import History
+from tests.checker.library_log import Requests
+from tests.checker.reading import read_to_end
+from tests.checker.settings import (
+    CALL_SECONDS,
+    CALLS_MAX,
+    OUTPUT,
+    POINTS,
+    READ_SECONDS_MAX,
+    RUN_LENGTH,
+    TRANSACTION_TIMEOUT_MS,
+    WANTED,
+    Part,
+    until_terminated,
+)
+from tests.checker.watch import Watch
+
+POLL_MS: Final = 250
+
+
+class Ended(Exception):
+    """This process cannot go on; another one takes its place."""
+
+
+class Application:
+    """One process's state. ``is_over``: it is to leave."""
+
+    def __init__(self, part: Part, history: History, *, is_over: Callable[[], bool]) -> None:
+        self._part = part
+        self._history = history
+        self._watch = Watch(Requests(), self._hung)
+        self._is_over = is_over
+        self._random = part.random
+        self._places = {tuple(each): place for place, each in enumerate(part.partitions)}
+        self._number = 0
+        self._batch: list[ConsumerRecord] = []
+        self._wanted: tuple[signal.Signals, int] | None = None
+        for each in WANTED:
+            signal.signal(each, self._want)
+        self._producer = Producer(
+            part.bootstrap,
+            transactional_id=part.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            linger_ms=1,
+            max_block_ms=round(CALL_SECONDS * 1000),
+        )
+        self._consumer = Consumer(
+            part.bootstrap,
+            group_id=part.group,
+            group_instance_id=part.instance_id,
+            isolation_level="read_committed",
+            auto_offset_reset="none",
+            session_timeout_ms=part.session_ms,
+            heartbeat_interval_ms=500,
+            max_poll_interval_ms=max(10_000, part.session_ms),
+            assignors=(part.strategy,),
+        )
+
+    async def run(self) -> None:
+        """To the end. Raises Ended, ClientError."""
+        async with self._consumer, self._producer:
+            self._history.write("application_started", **self._named())
+            if self._part.group is None:
+                await self._assign()
+            else:
+                self._consumer.subscribe(sorted({topic for topic, _ in self._part.partitions}), self)
+            while not self._is_over():
+                self._batch = await self._consumer.poll(timeout_ms=POLL_MS, max_records=self._part.batch_max)
+                if self._batch:
+                    await self._transact()
+        self._history.write("application_left", **self._named())
+
+    # -- one transaction -----------------------------------------------------------------------------------
+
+    async def _transact(self) -> None:
+        self._number += 1
+        named = {**self._named(), "number": self._number}
+        generation = -1 if self._part.group is None else self._consumer.group_metadata().generation
+        sources = [(each.topic, each.partition, each.offset, int(each.value or b"")) for each in self._batch]
+        self._history.write("transaction_began", **named, generation=generation, sources=sources)
+        committing = False
+        outcome = Outcome.ABORTED
+        try:
+            self._point()
+            await self._produce(generation, sources)
+            self._point()
+            await self._send_offsets()
+            self._point()
+            if self._random.random() < self._part.abort_rate:
+                self._history.write("transaction_aborting", **named)
+                await self._call(self._producer.abort_transaction)
+            else:
+                self._history.write("transaction_committing", **named)
+                committing = True
+                self._point()
+                await self._call(self._producer.commit_transaction)
+                outcome = Outcome.COMMITTED
+                self._point()
+        except ClientError as failed:
+            outcome = await self._failed(failed, committing, named)
+        self._history.write("transaction_ended", **named, outcome=outcome)
+        if outcome is not Outcome.COMMITTED:
+            self._rewind()
+
+    async def _produce(self, generation: int, sources: list[tuple[str, int, int, int]]) -> None:
+        self._producer.begin_transaction()
+        for index, source in enumerate(sources):
+            topic, partition, _, number = source
+            value = {
+                "application": self._part.name,
+                "transaction": self._number,
+                "index": index,
+                "size": len(sources),
+                "generation": generation,
+                "source": source,
+            }
+            place = (self._places[topic, partition] + number // RUN_LENGTH) % self._part.output_partitions
+            await self._producer.send(OUTPUT, json.dumps(value).encode(), partition=place)
+
+    async def _send_offsets(self) -> None:
+        if self._part.group is None:
+            return
+        ends = {TopicPartition(each.topic, each.partition): each.offset + 1 for each in self._batch}
+        with self._watch.call("send_offsets_to_transaction", self._number):
+            await self._producer.send_offsets_to_transaction(ends, self._consumer.group_metadata())
+
+    async def _failed(self, error: ClientError, committing: bool, named: dict[str, Any]) -> Outcome:
+        """Abort it. Raises Ended if the producer cannot go on."""
+        self._history.write("transaction_failed", **named, committing=committing, error=repr(error))
+        if isinstance(error, AbortableError):
+            await self._call(self._producer.abort_transaction)
+            return Outcome.REFUSED if isinstance(error, CommitFailed) else Outcome.ABORTED
+        if not committing:
+            self._history.write("transaction_ended", **named, outcome=Outcome.REFUSED)
+        raise Ended(repr(error))
+
+    async def _call(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Again while its outcome is not known. Raises ClientError."""
+        name = getattr(call, "__name__", "")
+        for left in range(CALLS_MAX, 0, -1):
+            try:
+                with self._watch.call(name, self._number):
+                    await call()
+            except (RequestTimedOut, NotReachable) as failed:
+                named = {"call": name, "number": self._number, "error": repr(failed)}
+                self._history.write("call_failed", **self._named(), **named)
+                if left == 1:
+                    raise
+            else:
+                return
+
+    def _rewind(self) -> None:
+        firsts: dict[TopicPartition, int] = {}
+        for each in self._batch:
+            firsts.setdefault(TopicPartition(each.topic, each.partition), each.offset)
+        assigned = set(self._consumer.assignment())
+        for partition, offset in firsts.items():
+            if partition in assigned:
+                self._consumer.seek(partition, offset)
+
+    # -- points ---------------------------------------------------------------------------------------------
+
+    def _want(self, number: int, _: object) -> None:
+        self._wanted = WANTED[signal.Signals(number)], self._random.randrange(POINTS)
+
+    def _point(self) -> None:
+        if self._wanted is None:
+            return
+        deed, left = self._wanted
+        self._wanted = (deed, left - 1) if left else None
+        if not left:
+            self._history.write("application_at_point", **self._named(), number=self._number, deed=deed.name)
+            os.kill(os.getpid(), deed)
+
+    # -- positions ----------------------------------------------------------------------------------------
+
+    async def _assign(self) -> None:
+        """Behind the last output of each partition. InitProducerId has ended what was open."""
+        ends = {(each[0], each[1]): 0 for each in self._part.partitions}
+        outputs = range(self._part.output_partitions)
+        rows = await asyncio.to_thread(
+            lambda: [*read_to_end(self._part.bootstrap, OUTPUT, outputs, READ_SECONDS_MAX)]
+        )
+        for _, _, value in rows:
+            topic, partition, offset, _ = json.loads(value)["source"]
+            if (topic, partition) in ends:
+                ends[topic, partition] = max(ends[topic, partition], offset + 1)
+        self._consumer.assign([TopicPartition(*each) for each in ends])
+        for each, offset in ends.items():
+            self._consumer.seek(TopicPartition(*each), offset)
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+        generation = self._consumer.group_metadata().generation
+        self._history.write(
+            "partitions_assigned", **self._named(), generation=generation, partitions=_named(partitions)
+        )
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+        self._history.write("partitions_revoked", **self._named(), partitions=_named(partitions))
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Implements RebalanceListener."""
+        await self.on_revoked(partitions)
+
+    def _hung(self, event: str, **fields: Any) -> None:
+        self._history.write(event, **self._named(), **fields, transactional_id=self._part.transactional_id)
+
+    def _named(self) -> dict[str, Any]:
+        return {"application": self._part.name, "group": self._part.group}
+
+
+def _named(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+    return [(each.topic, each.partition) for each in partitions]
+
+
+def main() -> None:
+    """Exit status: 0 it was to leave, 1 it could not go on."""
+    part = Part.of_command_line()
+    history = History(part.path, part.name)
+    over = until_terminated()
+    try:
+        asyncio.run(Application(part, history, is_over=over.is_set).run())
+    except (Ended, ClientError) as failed:
+        history.write("application_failed", application=part.name, group=part.group, error=repr(failed))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
