@@ -5,6 +5,7 @@ Source   the row and its history of fences; nothing is guessed that they do not 
 
 from typing import Final
 
+from fencepost.controller.transactions.fencing import is_held
 from fencepost.controller.transactions.pairs import client_pair, has_two
 from fencepost.controller.transactions.states import (
     CLIENT_EPOCH_MAX,
@@ -74,6 +75,8 @@ def _pairs(row: Transaction) -> list[str]:
 def _standing(row: Transaction, now_ms: int, refusing: tuple[Refusing, ...]) -> str:
     since = _span(now_ms - row.updated_ms)
     who = f"producer {row.producer_id}, epoch {row.producer_epoch}"
+    if row.state is State.EMPTY and not is_held(row):
+        return f"no instance has {who}: the next InitProducerId begins a new one"
     if row.state is State.EMPTY:
         return f"{who} began {since} ago and has opened no transaction yet"
     if row.state is State.ONGOING:

@@ -5,6 +5,7 @@ import pytest
 from fencepost.controller.errors import ConcurrentTransactions
 from fencepost.controller.transactions.explain import NAMED_MAX, explain
 from fencepost.controller.transactions.states import State
+from tests.controller.transactions.group_worlds import PRODUCER_A, PRODUCER_B, A, B, LoopCoordinator
 from tests.controller.transactions.worlds import TIMEOUT_MS, Coordinator, transaction
 from tests.controller.transactions.worlds import opened as of_two_phase
 
@@ -162,3 +163,26 @@ def test_three_producer_ids_at_once() -> None:
         "2 partitions; it was ended with producer id 1000; its next transaction has producer id 1001, "
         "epoch 0."
     )
+
+
+@pytest.mark.parametrize("has_written", [False, True], ids=["idle", "open"])
+def test_fenced_by_another_member_of_its_group(has_written: bool) -> None:
+    world = LoopCoordinator((0, 1), ())
+    pair = world.init_for(world.said(0, 1, by=A))
+    if has_written:
+        world.add(*pair, of=PRODUCER_A)
+    world.rebalance((0,), (1,))
+    with pytest.raises(ConcurrentTransactions):
+        world.init_for(world.said(1, by=B), of=PRODUCER_B, client_id="next")
+    said = explain(world.row(PRODUCER_A), world.now_ms)
+    by = "another member of its group (client id 'next')"
+    if has_written:
+        assert said == (
+            f"the transaction was aborted 0.0 s ago because {by} took its epoch 0 away; "
+            "markers are being written to 1 partition."
+        )
+    else:
+        assert said == (
+            "no instance has producer 1000, epoch 1: the next InitProducerId begins a new one; "
+            f"epoch 0 of producer 1000 was fenced by {by} 0.0 s ago."
+        )
