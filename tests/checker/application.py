@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tests.checker.evidence import Outcome
 from tests.checker.history import History
 from tests.checker.library_log import CONSUMER, PRODUCER, LibraryLog, Requests
+from tests.checker.outputs import outputs
 from tests.checker.reading import consumer as static_consumer
 from tests.checker.reading import read_to_end
 from tests.checker.settings import (
@@ -30,7 +31,6 @@ from tests.checker.settings import (
     OUTPUT,
     POINTS,
     READ_SECONDS_MAX,
-    RUN_LENGTH,
     TRANSACTION_TIMEOUT_MS,
     WANTED,
     Part,
@@ -71,7 +71,6 @@ class Application:
         self._watch = Watch(requests, self._hung)
         self._is_over = is_over
         self._random = part.random
-        self._places = {tuple(each): place for place, each in enumerate(part.partitions)}
         self._number = 0
         self._batch: list[Any] = []
         self._wanted: tuple[signal.Signals, int] | None = None  # and how many points before it
@@ -177,18 +176,8 @@ class Application:
     def _produce(self, generation: int, sources: list[tuple[str, int, int, int]]) -> None:
         if self._part.plant != "no-transaction":
             self._producer.begin_transaction()
-        for index, source in enumerate(sources):
-            topic, partition, _, number = source
-            value = {
-                "application": self._part.name,
-                "transaction": self._number,
-                "index": index,
-                "size": len(sources),
-                "generation": generation,
-                "source": source,
-            }
-            place = (self._places[topic, partition] + number // RUN_LENGTH) % self._part.output_partitions
-            self._producer.produce(OUTPUT, json.dumps(value).encode(), partition=place)
+        for place, value in outputs(self._part, self._number, generation, sources):
+            self._producer.produce(OUTPUT, value, partition=place)
         if self._part.plant == "no-transaction":
             self._producer.flush(CALL_SECONDS)
 

@@ -26,6 +26,7 @@ from fencepost.client import (
 from tests.checker.evidence import Outcome
 from tests.checker.history import History
 from tests.checker.library_log import Requests
+from tests.checker.outputs import outputs
 from tests.checker.reading import read_to_end
 from tests.checker.settings import (
     CALL_SECONDS,
@@ -33,7 +34,6 @@ from tests.checker.settings import (
     OUTPUT,
     POINTS,
     READ_SECONDS_MAX,
-    RUN_LENGTH,
     TRANSACTION_TIMEOUT_MS,
     WANTED,
     Part,
@@ -57,7 +57,6 @@ class Application:
         self._watch = Watch(Requests(), self._hung)
         self._is_over = is_over
         self._random = part.random
-        self._places = {tuple(each): place for place, each in enumerate(part.partitions)}
         self._number = 0
         self._batch: list[ConsumerRecord] = []
         self._wanted: tuple[signal.Signals, int] | None = None
@@ -130,18 +129,8 @@ class Application:
 
     async def _produce(self, generation: int, sources: list[tuple[str, int, int, int]]) -> None:
         self._producer.begin_transaction()
-        for index, source in enumerate(sources):
-            topic, partition, _, number = source
-            value = {
-                "application": self._part.name,
-                "transaction": self._number,
-                "index": index,
-                "size": len(sources),
-                "generation": generation,
-                "source": source,
-            }
-            place = (self._places[topic, partition] + number // RUN_LENGTH) % self._part.output_partitions
-            await self._producer.send(OUTPUT, json.dumps(value).encode(), partition=place)
+        for place, value in outputs(self._part, self._number, generation, sources):
+            await self._producer.send(OUTPUT, value, partition=place)
 
     async def _send_offsets(self) -> None:
         if self._part.group is None:
