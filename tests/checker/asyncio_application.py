@@ -2,6 +2,7 @@
 
 Protocol   V2 where the cluster's ``transaction.version`` is 2 as a transaction begins, else V1: a run that
            changes it has both, in one process after the other and in one process.
+Group      aware (KIP-447): the producer has no name, and is initialized with each assignment of the consumer.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from fencepost.client import (
     CommitFailed,
     Consumer,
     ConsumerRecord,
+    GroupMetadata,
     NotReachable,
     Producer,
     RequestTimedOut,
@@ -31,6 +33,7 @@ from tests.checker.reading import read_to_end
 from tests.checker.settings import (
     CALL_SECONDS,
     CALLS_MAX,
+    GROUP_AWARE,
     OUTPUT,
     POINTS,
     READ_SECONDS_MAX,
@@ -57,6 +60,8 @@ class Application:
         self._watch = Watch(Requests(), self._hung)
         self._is_over = is_over
         self._random = part.random
+        self._is_group_aware = part.client == GROUP_AWARE
+        self._initialized_for: GroupMetadata | None = None
         self._number = 0
         self._batch: list[ConsumerRecord] = []
         self._wanted: tuple[signal.Signals, int] | None = None
@@ -64,7 +69,8 @@ class Application:
             signal.signal(each, self._want)
         self._producer = Producer(
             part.bootstrap,
-            transactional_id=part.transactional_id,
+            transactional_id=None if self._is_group_aware else part.transactional_id,
+            group_aware=self._is_group_aware,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             linger_ms=1,
             max_block_ms=round(CALL_SECONDS * 1000),
@@ -91,6 +97,8 @@ class Application:
                 self._consumer.subscribe(sorted({topic for topic, _ in self._part.partitions}), self)
             while not self._is_over():
                 self._batch = await self._consumer.poll(timeout_ms=POLL_MS, max_records=self._part.batch_max)
+                if self._is_group_aware and not await self._is_initialized():
+                    continue
                 if self._batch:
                     await self._transact()
         self._history.write("application_left", **self._named())
@@ -127,6 +135,24 @@ class Application:
         if outcome is not Outcome.COMMITTED:
             self._rewind()
 
+    async def _is_initialized(self) -> bool:
+        """For what the consumer has in this generation. If not, what was read is read again once it is."""
+        assignment = self._consumer.group_assignment()
+        if not self._producer.needs_assignment and self._initialized_for == assignment.member:
+            return True
+        if not assignment.partitions:
+            return False
+        try:
+            with self._watch.call("init_transactions", self._number):
+                await self._producer.init_transactions(group=assignment)
+            for partition, offset in (await self._consumer.committed(assignment.partitions)).items():
+                self._consumer.seek(partition, offset.offset)
+        except CommitFailed as failed:
+            self._history.write("initialization_refused", **self._named(), error=repr(failed))
+            return False
+        self._initialized_for = assignment.member
+        return False
+
     async def _produce(self, generation: int, sources: list[tuple[str, int, int, int]]) -> None:
         self._producer.begin_transaction()
         for place, value in outputs(self._part, self._number, generation, sources):
@@ -143,7 +169,8 @@ class Application:
         """Abort it. Raises Ended if the producer cannot go on."""
         self._history.write("transaction_failed", **named, committing=committing, error=repr(error))
         if isinstance(error, AbortableError):
-            await self._call(self._producer.abort_transaction)
+            if not self._producer.needs_assignment:
+                await self._call(self._producer.abort_transaction)
             return Outcome.REFUSED if isinstance(error, CommitFailed) else Outcome.ABORTED
         if not committing:
             self._history.write("transaction_ended", **named, outcome=Outcome.REFUSED)

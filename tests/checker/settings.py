@@ -26,8 +26,12 @@ WANTED: Final = {signal.SIGUSR1: signal.SIGSTOP, signal.SIGUSR2: signal.SIGKILL}
 
 POINTS: Final = 5
 RUN_LENGTH: Final = 8  # inputs of a partition whose outputs go to one partition, then to the next
-CONFLUENT, FENCEPOST, MIXED = "confluent", "fencepost", "mixed"
-CLIENTS: Final = {CONFLUENT: "application", FENCEPOST: "asyncio_application"}
+CONFLUENT, FENCEPOST, GROUP_AWARE, MIXED = "confluent", "fencepost", "group-aware", "mixed"
+CLIENTS: Final = {
+    CONFLUENT: "application",
+    FENCEPOST: "asyncio_application",
+    GROUP_AWARE: "asyncio_application",
+}
 """The module of an application, by its client."""
 
 
