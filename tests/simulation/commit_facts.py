@@ -6,6 +6,8 @@ Fenced     of two owners of a partition only the later generation commits: an ol
            more once the later one has read a stable offset.
 Pending    from its answer on the offset of a transaction is pending until it ends, and then committed: a
            reader of stable offsets finds neither an older one nor none in between.
+Aborted    what owners before have pending for a partition when a group-aware InitProducerId for it is
+           answered is never committed (KIP-447).
 """
 
 from collections.abc import Callable
@@ -37,6 +39,7 @@ class Commit:
     """A value that a member wanted committed. Times are counts of events, ``inf`` for never."""
 
     value: int
+    partition: int
     generation: int
     sent: int
     may_count: bool  # it may be committed: a plain one, or the end of its transaction was requested
@@ -81,7 +84,7 @@ class CommitFacts(GroupFacts):
         if isinstance(request, CommitOffsets | CommitTransactionOffsets):
             each = request.offsets[0]
             in_transaction = isinstance(request, CommitTransactionOffsets)
-            commit = Commit(each.offset, request.identity.generation, now, not in_transaction)
+            commit = Commit(each.offset, each.partition, request.identity.generation, now, not in_transaction)
             self._commits.setdefault(each.partition, {})[each.offset] = commit
             if isinstance(request, CommitTransactionOffsets):
                 commit.open_until_s = self._began_s[request.transactional_id] + self._timeout_s * SURELY_OPEN
@@ -95,6 +98,8 @@ class CommitFacts(GroupFacts):
                 commit.may_count = commit.may_count or commits
             if isinstance(request, InitProducerId):
                 self._open.pop(str(request.transactional_id), None)
+                for commit in self._of_owners_before(request):
+                    commit.ending = True
         return now
 
     def answered(self, sent: int, instance_id: str | None, request: Any, answer: Any) -> None:
@@ -109,8 +114,22 @@ class CommitFacts(GroupFacts):
             for commit in self._open.pop(request.transactional_id, ()):
                 if request.committed and commit.accepted < inf:
                     commit.done = min(commit.done, self._now)
+        elif isinstance(request, InitProducerId) and request.member is not None:
+            self.counts["group-aware"] += 1
+            over = [each for each in self._of_owners_before(request) if not each.may_count]
+            self.counts["fenced for a group"] += len(over)
+            for name, commits in self._open.items():
+                self._open[name] = [each for each in commits if each not in over]
         elif isinstance(request, FetchOffsets):
             self._fetched(sent, request, answer.groups[0].offsets)
+
+    def _of_owners_before(self, request: InitProducerId) -> list[Commit]:
+        """What may be open of earlier generations for the partitions of a group-aware request."""
+        if request.member is None:
+            return []
+        wanted, generation = {index for _, _, index in request.member.keys}, request.member.generation
+        commits = [each for of_id in self._open.values() for each in of_id]
+        return [each for each in commits if each.partition in wanted and each.generation < generation]
 
     def _committed(
         self, sent: int, request: CommitOffsets | CommitTransactionOffsets, answer: PartitionCodes

@@ -6,16 +6,34 @@ Fences       who left, was replaced or is of an older generation is answered no 
              later; nor to one that was fenced; and no process is fenced in favour of one replaced before.
 """
 
+import struct
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.groups.assigned_partitions import partitions_in
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.joining import JoinGroupAnswer
 from fencepost.controller.groups.leaving import LeaveGroup, LeaveGroupAnswer
-from fencepost.controller.groups.syncing import EMPTY_ASSIGNMENT, SyncGroup, SyncGroupAnswer
+from fencepost.controller.groups.syncing import SyncGroup, SyncGroupAnswer
 from tests.simulation.invariants import require
+
+TOPIC: Final = "numbers"
+
+
+def consumers_assignment(partitions: Iterable[int]) -> bytes:
+    """Partitions of TOPIC as Kafka's ConsumerProtocolAssignment, version 0."""
+    numbers, name = list(partitions), TOPIC.encode()
+    head = struct.pack(">hih", 0, 1, len(name)) + name
+    return head + struct.pack(f">i{len(numbers)}ii", len(numbers), *numbers, -1)
+
+
+def numbers_in(assignment: bytes) -> bytes:
+    """The partitions of an assignment, one byte each."""
+    found = partitions_in(assignment)
+    require(found is not None, "an assignment is no consumer's", assignment=assignment)
+    return bytes(sorted(index for _, index in found or ()))
 
 
 class GroupFacts:
@@ -92,7 +110,7 @@ class GroupFacts:
         generation = request.generation
         self._current(sent, request.member_id, generation, "a sync")
         key = self._keys.get(request.member_id, request.member_id)
-        assignment = b"" if answer.assignment == EMPTY_ASSIGNMENT else answer.assignment
+        assignment = numbers_in(answer.assignment)
         known = self._assigned.setdefault((generation, key), assignment)
         require(known == assignment, "a member has two assignments in a generation", generation=generation)
         for partition in assignment:

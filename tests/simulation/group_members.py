@@ -25,7 +25,7 @@ from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.types import NodeId
 from tests.simulation.agenda import Agenda
-from tests.simulation.group_facts import GroupFacts
+from tests.simulation.group_facts import GroupFacts, consumers_assignment, numbers_in
 from tests.simulation.post import Post
 
 GROUP: Final = "readers"
@@ -204,7 +204,7 @@ class Instance:
             return False
         if not isinstance(synced, SyncGroupAnswer):
             return True
-        self.assignment = synced.assignment
+        self.assignment = numbers_in(synced.assignment)
         while True:
             yield Pause(self._rng.uniform(*HEARTBEAT_S))
             whims = self._world.whims
@@ -279,7 +279,7 @@ class Instance:
             self.generation,
             self.member_id,
             self._seat.instance_id,
-            assignments=tuple((member_id, bytes(each)) for member_id, each in assignments.items()),
+            assignments=tuple((name, consumers_assignment(each)) for name, each in assignments.items()),
         )
 
     def _heartbeat(self) -> HeartbeatGroup:

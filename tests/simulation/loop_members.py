@@ -1,8 +1,9 @@
-"""Members that read, process and write: they commit what they own, plainly or in transactions, with identity.
+"""Members that read, process and write: they commit what they own, plainly or in transactions, as members.
 
-Each process has a transactional id of its own, as one producer per thread has (KIP-447): nothing but the
-group's generation fences the owner before. A member reads stable offsets of what it is assigned, and waits
-while they are pending; then it commits one value after the other.
+Each process has a transactional id of its own, as one producer per thread has (KIP-447). Some are
+group-aware, and abort what the owner before has open; for the others nothing but the group's generation
+fences it. A member reads stable offsets of what it is assigned, and waits while they are pending; then it
+commits one value after the other.
 """
 
 from collections.abc import Generator
@@ -19,17 +20,24 @@ from fencepost.controller.groups.offset_messages import (
     OffsetToCommit,
     PartitionCodes,
 )
-from fencepost.controller.groups.syncing import EMPTY_ASSIGNMENT
 from fencepost.controller.transactions.end_txn import EndTxn
+from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
+from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from tests.simulation.commit_facts import CommitFacts
+from tests.simulation.group_facts import TOPIC
 from tests.simulation.group_members import GROUP, Instance, Pause, Seat, Steps
 
-TOPIC: Final = "numbers"
 TIMEOUT_MS: Final = 1_500
 READS_ALL: Final = 0.3  # share of reads that name no partition
 ABORTS: Final = 0.2
+GROUP_AWARE: Final = 0.5  # share of processes whose producers are initialized for what they own (KIP-447)
+NOT_A_MEMBER: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
 LINGERS: Final = 0.5  # share of transactions that stay open for a while
 LINGER_S: Final = (0.01, 0.2)
 
@@ -48,11 +56,13 @@ class LoopMember(Instance):
     def __init__(self, seat: Seat, number: int) -> None:
         super().__init__(seat, number)
         self._in_transactions = seat.name[-1] in "02"
+        self._is_group_aware = self._rng.random() < GROUP_AWARE
         self._pair: tuple[ProducerId, int] | None = None
+        self._pair_in = -1  # the generation of that pair
         self._read_in = -1  # the generation in which it has read what it owns
 
     def _work(self) -> Steps:
-        owned = () if self.assignment in (None, EMPTY_ASSIGNMENT) else tuple(self.assignment or b"")
+        owned = tuple(self.assignment or b"")
         if self._read_in != self.generation:
             yield from self._find_positions(owned)
         elif owned:
@@ -83,12 +93,13 @@ class LoopMember(Instance):
 
     def _transact(self, partition: int) -> Generator[Any, Any, ApiError | None]:
         """One transaction; whatever fails in it, the next begins with another epoch."""
-        if self._pair is None:
-            answer = yield InitProducerId(self._name, TIMEOUT_MS)
+        if self._pair is None or (self._is_group_aware and self._pair_in != self.generation):
+            answer = yield InitProducerId(self._name, TIMEOUT_MS, init_version=6, member=self._member())
             if not isinstance(answer, InitProducerIdAnswer):
-                self._may_go_on(answer)
-                return None
-            self._pair = answer.producer_id, answer.producer_epoch
+                went_on = self._may_go_on(answer)
+                left = not went_on and isinstance(answer, ApiError) and answer.code in NOT_A_MEMBER
+                return answer if left else None
+            self._pair, self._pair_in = (answer.producer_id, answer.producer_epoch), self.generation
         pair, self._pair = self._pair, None
         added = yield AddOffsets(self._name, *pair, GROUP)
         if added is not None:
@@ -107,6 +118,13 @@ class LoopMember(Instance):
         else:
             self._may_go_on(ended)
         return None
+
+    def _member(self) -> MemberAssignment | None:
+        """Group-aware producers say what they own, and for which generation."""
+        if not self._is_group_aware:
+            return None
+        owned = (TopicPartitions(TOPIC, tuple(self.assignment or b"")),)
+        return MemberAssignment(GROUP, self.generation, owned, self.member_id, self._seat.instance_id)
 
     def _next_value(self) -> int:
         facts = self._world.facts

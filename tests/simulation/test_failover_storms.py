@@ -17,12 +17,13 @@ def test_failovers(seed: int) -> None:
         counts
     )
     assert min(counts["FENCED_INSTANCE_ID"], counts["read UNSTABLE_OFFSET_COMMIT"]) > 0, counts
+    assert counts["group-aware"] > 20, counts
 
 
 def test_the_coordinator_dies_while_members_join_and_commit() -> None:
     """A dozen deaths, each at a step of a request."""
     with GroupLoops(3, ways=(DIES,)) as sim:
-        sim.run_through(10.0)
+        sim.run_through(12.0)
         sim.heal()
         sim.demand_stability()
         sim.demand_commits()
