@@ -26,7 +26,7 @@ help:
 	@echo "make audit-kafka  a real Apache Kafka under real clients writes logs; the audit finds nothing in them"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
-	@echo "make check      lint, types, import rules, fast tests: about three minutes"
+	@echo "make check      lint, types, import rules, fast tests: about 90 seconds"
 	@echo "make test       every test, real processes, clients and Spark included"
 	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
