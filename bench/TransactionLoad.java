@@ -34,6 +34,7 @@ public final class TransactionLoad {
             int partitions, boolean aborts) {
     }
 
+    private static final int CAUSES_MAX = 5;
     private final List<Writer> writers = new ArrayList<>();
     private ExecutorService threads;
 
@@ -50,11 +51,21 @@ public final class TransactionLoad {
             try {
                 answer = load.execute(line.split("\t"));
             } catch (Exception error) {
-                var cause = error instanceof ExecutionException ? error.getCause() : error;
-                answer = "error\t" + cause.toString().replaceAll("\\s+", " ");
+                answer = "error\t" + explained(error).replaceAll("\\s+", " ");
             }
             System.out.println(answer);
         }
+    }
+
+    /** The error, and what it was caused by: "in an error state" says nothing of itself. */
+    private static String explained(Throwable error) {
+        var causes = new ArrayList<String>();
+        for (var each = error; each != null && causes.size() < CAUSES_MAX; each = each.getCause()) {
+            if (!(each instanceof ExecutionException)) {
+                causes.add(each.toString());
+            }
+        }
+        return String.join("; caused by ", causes);
     }
 
     /** At the end of stdin all ends at once, a load too: the process that wanted it is gone. */
@@ -168,6 +179,8 @@ public final class TransactionLoad {
             try {
                 producer.beginTransaction();
                 records.forEach(producer::send);
+                // Else its sender, if held up between two steps, may send EndTxn before the records (docs/clients.md).
+                producer.flush();
                 producer.commitTransaction();
                 return true;
             } catch (ProducerFencedException | OutOfOrderSequenceException | AuthorizationException
