@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         yield started
 
 
-@pytest.mark.row("360.3")
+@pytest.mark.row("360.3", "beyond.4")
 def test_a_retry_that_spans_a_failover_is_answered_and_not_fenced(cluster: Nodes) -> None:
     first = outcome_of(cluster, "retries", INIT_PRODUCER_ID, init(of="retries"))
     again = init(first.producer_id, first.producer_epoch, of="retries")
