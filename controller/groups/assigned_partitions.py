@@ -6,29 +6,46 @@ Source   Kafka ConsumerProtocolAssignment.json.
 """
 
 import struct
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Final
 
-ASSIGNMENTS_CACHED_MAX: Final = 1_000  # assignments of members, decoded
+# What one decision reads: a thousand topics with the longest names fit; the loop is held for 20 ms at most.
+READ_BYTES_MAX: Final = 256 * 1024
+READ_TOPICS_MAX: Final = 10_000
 
 _HEAD: Final = struct.Struct(">hi")  # version | count
 _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 
 
-@lru_cache(ASSIGNMENTS_CACHED_MAX)
-def partitions_in(assignment: bytes) -> frozenset[tuple[str, int]] | None:
-    """(topic, partition) of all that an assignment holds; None if it is not a consumer's.
+class TooLarge(Exception):
+    """An assignment has more than READ_BYTES_MAX bytes or READ_TOPICS_MAX topics."""
+
+
+def topics_in(assignment: bytes) -> int:
+    """How many topics an assignment says that it has, whether it is a consumer's or not; 0 or more."""
+    return max(0, _HEAD.unpack_from(assignment)[1]) if len(assignment) >= _HEAD.size else 0
+
+
+def partitions_in(assignment: bytes) -> Mapping[str, set[int]] | None:
+    """The partitions of each topic in an assignment; None if it is not a consumer's.
 
     A member that the leader left out has an empty one, which holds none.
+
+    Raises   TooLarge before anything of it is read.
     """
+    if len(assignment) > READ_BYTES_MAX:
+        raise TooLarge(f"{len(assignment)} bytes; at most {READ_BYTES_MAX} are read")
+    found: defaultdict[str, set[int]] = defaultdict(set)
     if not assignment:
-        return frozenset()
-    found: set[tuple[str, int]] = set()
+        return found
     try:
         version, count = _HEAD.unpack_from(assignment)
         if version < 0 or not 0 <= count <= len(assignment):
             return None
+        if count > READ_TOPICS_MAX:
+            raise TooLarge(f"{count} topics; at most {READ_TOPICS_MAX} are read")
         at = _HEAD.size
         for _ in range(count):
             size = _LENGTH.unpack_from(assignment, at)[0]
@@ -41,9 +58,8 @@ def partitions_in(assignment: bytes) -> frozenset[tuple[str, int]] | None:
             at += _COUNT.size
             if not 0 <= partition_count <= (len(assignment) - at) // 4:
                 return None
-            indexes = struct.unpack_from(f">{partition_count}i", assignment, at)
+            found[topic].update(struct.unpack_from(f">{partition_count}i", assignment, at))
             at += 4 * partition_count
-            found.update([(topic, index) for index in indexes])
     except (struct.error, UnicodeDecodeError):
         return None
-    return frozenset(found)
+    return found

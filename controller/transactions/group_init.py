@@ -29,9 +29,11 @@ Refused      with nothing written, in this order:
              the group has no members                                25
              the group's leader has not assigned yet                 27
              a group whose assignments are no consumer's             42
+             an assignment too large to be read in one decision      42
              a partition that the member was not assigned            42
 
-Member       a request without a member id is of any member that was assigned all of the partitions.
+Member       a request without a member id is of any member that was assigned all of the partitions. In a
+             group whose assignments have more than SEARCHED_BYTES_MAX bytes it is refused (42).
 Source       KIP-447 as proposed. What shipped instead, generations in TxnOffsetCommit, is checked as well;
              docs/kafka-notes.md B12.
 """
@@ -44,7 +46,13 @@ from fencepost.controller import levels
 from fencepost.controller.errors import ConcurrentTransactions, InvalidRequest
 from fencepost.controller.group_errors import GroupIdNotFound, RebalanceInProgress, UnknownMemberId
 from fencepost.controller.groups import tables
-from fencepost.controller.groups.assigned_partitions import partitions_in
+from fencepost.controller.groups.assigned_partitions import (
+    READ_BYTES_MAX,
+    READ_TOPICS_MAX,
+    TooLarge,
+    partitions_in,
+    topics_in,
+)
 from fencepost.controller.groups.identity import NO_MEMBER, require_generation, require_member
 from fencepost.controller.groups.joining import require_group_id
 from fencepost.controller.groups.offset_tables import PRODUCERS, WAITING, OffsetKey, key_of
@@ -67,6 +75,8 @@ from fencepost.records.logged import ROW_COST, StateRecord, cost_of, encode_reco
 from fencepost.records.transaction_log import GroupAssignment, TopicPartitions
 
 ASSIGNED_MAX: Final = 1_000  # partitions of one request: some rows of the image for each
+SEARCHED_BYTES_MAX: Final = 2 * READ_BYTES_MAX  # assignments of all members, where the request names none
+SEARCHED_TOPICS_MAX: Final = 2 * READ_TOPICS_MAX
 RIVALS_MAX: Final = 100  # ids that one decision fences; the request is decided again for more
 
 
@@ -135,13 +145,12 @@ def require_assigned(view: View, said: MemberAssignment) -> None:
         raise InvalidRequest(
             f"group {said.group_id!r} is of protocol type {group.protocol_type!r}: its assignments are opaque"
         )
-    candidates = tables.members(view, said.group_id) if member is None else (member,)
-    wanted = frozenset([key[1:] for key in said.keys])
-    if not any(_holds(each, wanted) for each in candidates):
+    candidates = _candidates(view, said.group_id) if member is None else (member,)
+    if not any(_holds(each, said) for each in candidates):
         who = f"not {said.member_id!r}" if is_named else "no single member"
         raise InvalidRequest(
-            f"{len(wanted)} partitions of group {said.group_id!r} in generation {said.generation}: {who} was "
-            "assigned all of them"
+            f"{len(said.keys)} partitions of group {said.group_id!r} in generation {said.generation}: "
+            f"{who} was assigned all of them"
         )
 
 
@@ -155,14 +164,30 @@ def _require_nameable(said: MemberAssignment) -> None:
                 raise InvalidRequest(f"no topic has a partition {each.topic!r}-{index}")
 
 
-def _holds(member: GroupMember, wanted: frozenset[tuple[str, int]]) -> bool:
-    """The member was assigned all of these. Raises InvalidRequest if its assignment is no consumer's."""
-    found = partitions_in(member.assignment)
+def _candidates(view: View, group_id: str) -> tuple[GroupMember, ...]:
+    """All members, if one decision may read all of their assignments."""
+    members = tables.members(view, group_id)
+    size = sum([len(each.assignment) for each in members])
+    topics = sum([topics_in(each.assignment) for each in members])
+    if size > SEARCHED_BYTES_MAX or topics > SEARCHED_TOPICS_MAX:
+        raise InvalidRequest(
+            f"the members of group {group_id!r} were assigned {topics} topics in {size} bytes; at most "
+            f"{SEARCHED_TOPICS_MAX} in {SEARCHED_BYTES_MAX} are searched: name the member id"
+        )
+    return members
+
+
+def _holds(member: GroupMember, said: MemberAssignment) -> bool:
+    """The member was assigned all of it. Raises InvalidRequest if its assignment cannot be read."""
+    try:
+        found = partitions_in(member.assignment)
+    except TooLarge as error:
+        raise InvalidRequest(f"the assignment of member {member.member_id!r} has {error}") from error
     if found is None:
         raise InvalidRequest(
             f"the assignment of member {member.member_id!r} cannot be read: it is no consumer's"
         )
-    return wanted <= found
+    return all(found.get(each.topic, set()).issuperset(each.partition_ids) for each in said.partitions)
 
 
 # -- whom it fences ----------------------------------------------------------------------------------------

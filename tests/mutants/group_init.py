@@ -100,8 +100,8 @@ GROUP_INIT: Final = (
         "group-init-any-partition",
         "a member fences no producer of a partition that it was not assigned",
         GROUP_FILE,
-        "    return wanted <= found\n",
-        "    return True\n",
+        "    return all(found.get(each.topic, set()).issuperset(each.partition_ids) for each in",
+        "    return all(True for each in",
         (REFUSED + "test_what_is_not_so_is_refused_and_aborts_nothing[another-members-partition]",),
     ),
     Mutant(
@@ -194,5 +194,21 @@ GROUP_INIT: Final = (
         "        if answer.transactional_id is None:\n",
         "        if False:\n",
         (CLIENT + "test_brokers_that_know_no_groups_are_refused_for_they_fenced_no_producer[named]",),
+    ),
+    Mutant(
+        "group-init-reads-any-assignment",
+        "an assignment is not read if reading it would hold the loop",
+        "controller/groups/assigned_partitions.py",
+        "    if len(assignment) > READ_BYTES_MAX:\n",
+        "    if len(assignment) > 4 * READ_BYTES_MAX:\n",
+        (REFUSED + "test_one_decision_reads_assignments_up_to_a_bound",),
+    ),
+    Mutant(
+        "group-init-searches-any-group",
+        "a request that names no member is refused if all members' assignments are too much to read",
+        GROUP_FILE,
+        "    if size > SEARCHED_BYTES_MAX or topics > SEARCHED_TOPICS_MAX:\n",
+        "    if size > SEARCHED_BYTES_MAX:\n",
+        (REFUSED + "test_one_decision_reads_assignments_up_to_a_bound",),
     ),
 )

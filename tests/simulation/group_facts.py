@@ -33,7 +33,7 @@ def numbers_in(assignment: bytes) -> bytes:
     """The partitions of an assignment, one byte each."""
     found = partitions_in(assignment)
     require(found is not None, "an assignment is no consumer's", assignment=assignment)
-    return bytes(sorted(index for _, index in found or ()))
+    return bytes(sorted((found or {}).get(TOPIC, ())))
 
 
 class GroupFacts:

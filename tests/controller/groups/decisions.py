@@ -88,7 +88,7 @@ def assigned_partitions(view: View, group_id: str, member_id: str) -> tuple[Topi
     """What the member was given; nothing before it was."""
     row = tables.member(view, group_id, member_id)
     found = None if row is None else partitions_in(row.assignment)
-    return tuple([TopicPartitions(topic, (index,)) for topic, index in sorted(found or ())])
+    return tuple([TopicPartitions(topic, tuple(sorted(indexes))) for topic, indexes in (found or {}).items()])
 
 
 def assigns(group_id: str, view: View, now_ms: int) -> Decision[Any]:

@@ -1,5 +1,6 @@
 """Group-aware InitProducerId: what is refused, with nothing written and nothing aborted (KIP-447)."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -18,7 +19,14 @@ from fencepost.controller.group_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from fencepost.controller.transactions.group_init import ASSIGNED_MAX, MemberAssignment, RivalsEnding
+from fencepost.controller.groups.assigned_partitions import READ_BYTES_MAX, READ_TOPICS_MAX
+from fencepost.controller.transactions.group_init import (
+    ASSIGNED_MAX,
+    SEARCHED_BYTES_MAX,
+    SEARCHED_TOPICS_MAX,
+    MemberAssignment,
+    RivalsEnding,
+)
 from fencepost.records.group_metadata import GroupState
 from fencepost.records.levels import TWO_PHASE_COMMIT
 from tests.controller.groups.worlds import GROUP, group, member
@@ -106,6 +114,70 @@ def test_an_assignment_that_cannot_be_read_is_refused(bytes_: bytes, accepted: b
     with pytest.raises(InvalidRequest):
         world.init_for(world.said(1, by=who), of=PRODUCER_B)
     assert world.written == before
+
+
+def _of_topics(*topics: bytes) -> bytes:
+    """A consumer's assignment of partition 0 of each."""
+    named = [struct.pack(">h", len(each)) + each + struct.pack(">ii", 1, 0) for each in topics]
+    return struct.pack(">hi", 0, len(topics)) + b"".join(named)
+
+
+LONGEST = [str(number).encode().rjust(249, b"t") for number in range(ASSIGNED_MAX)]
+
+
+@pytest.mark.row("447.8")
+@table(
+    ("mine", "others", "who", "refusal"),
+    [
+        pytest.param(_of_topics(*LONGEST), b"", B, None, id="the-most-that-one-request-names"),
+        pytest.param(_of_topics(*LONGEST), b"", "", None, id="the-same-without-a-member"),
+        pytest.param(_of_topics(LONGEST[0]).ljust(READ_BYTES_MAX), b"", B, None, id="the-most-bytes"),
+        pytest.param(
+            _of_topics(LONGEST[0]).ljust(READ_BYTES_MAX + 1), b"", B, "at most 262144", id="a-byte-more"
+        ),
+        pytest.param(
+            _of_topics(*LONGEST[:1] * READ_TOPICS_MAX)[:READ_BYTES_MAX],
+            b"",
+            B,
+            "no consumer's",
+            id="the-most-topics-cut-short",
+        ),
+        pytest.param(_of_topics(b"t", *[b""] * READ_TOPICS_MAX), b"", B, "10001 topics", id="a-topic-more"),
+        pytest.param(
+            _of_topics(LONGEST[0]), bytes(SEARCHED_BYTES_MAX), B, None, id="a-member-beside-a-large-one"
+        ),
+        pytest.param(
+            _of_topics(LONGEST[0]),
+            bytes(SEARCHED_BYTES_MAX),
+            "",
+            "name the member id",
+            id="too-much-to-search",
+        ),
+        pytest.param(
+            _of_topics(LONGEST[0]),
+            struct.pack(">hi", 0, SEARCHED_TOPICS_MAX),
+            "",
+            "name the member id",
+            id="too-many-topics-to-search",
+        ),
+    ],
+)
+def test_one_decision_reads_assignments_up_to_a_bound(
+    mine: bytes, others: bytes, who: str, refusal: str | None
+) -> None:
+    world = LoopCoordinator((0,), ())
+    world.generation += 1
+    members = (member(B, assignment=mine), member(A, assignment=others))
+    world.write(group(*members, generation=world.generation))
+    count = ASSIGNED_MAX if mine == _of_topics(*LONGEST) else 1
+    named = tuple([partitions(each.decode(), 0) for each in LONGEST[:count]])
+    said = MemberAssignment(GROUP, world.generation, named, who)
+    if refusal is None:
+        assert world.init_for(said) == (1000, 0)
+        return
+    with pytest.raises(InvalidRequest, match=refusal):
+        world.init_for(said)
+    assert world.written == []
 
 
 @table(
