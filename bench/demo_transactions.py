@@ -65,11 +65,12 @@ class Writers:
     target: Target
     outcomes: dict[Name, Outcome] = field(default_factory=dict)
     _failures: list[ClientError] = field(default_factory=list)
+    _crash: Exception | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._work()), daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         return self
 
@@ -77,18 +78,26 @@ class Writers:
         self._ended.set()
 
     def stop(self) -> None:
-        """Raises Failed: a producer could not go on."""
+        """Raises Failed if a producer could not go on; what ended the thread, if it is no refusal."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(END_SECONDS_MAX)
             if self._thread.is_alive():
                 raise Failed(f"a transaction did not end in {END_SECONDS_MAX:.0f} s")
+        if self._crash is not None:
+            raise self._crash
         if self._failures:
             raise explained(self._failures[0], self.target)
 
     def count(self) -> Counter[Outcome]:
         """How many transactions ended how, so far."""
         return Counter(list(self.outcomes.values()))
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._work())
+        except Exception as error:  # noqa: BLE001 - stop() raises it; else the run would seem complete
+            self._crash = error
 
     async def _work(self) -> None:
         await asyncio.gather(*(self._write(number) for number in range(PRODUCERS)))

@@ -1,12 +1,14 @@
 """The demo: what it counts as torn, and that it ends well."""
 
 import re
+import threading
 
 import pytest
 
-from fencepost.bench.demo_transactions import RECORDS, Name, _records, judge
+from fencepost.bench.demo_transactions import RECORDS, Name, Writers, _records, judge
 from fencepost.client.read_back import Seen
 from fencepost.client.transactional_producer import Outcome
+from fencepost.cluster.target import Target
 from tests.harness.command import fencepost
 from tests.together import table
 
@@ -37,6 +39,24 @@ def test_what_is_seen_is_held_against_how_it_ended(outcome: Outcome, seen: list[
 
 def test_a_transaction_that_nobody_began_is_a_fault() -> None:
     assert judge({}, WHOLE, hidden=0).faults == ["transaction 7 of producer 0 is seen, and never ended"]
+
+
+class Broken(Target):
+    """Whose name cannot be had."""
+
+    looked_at = threading.Event()
+
+    @property
+    def name(self) -> str:
+        self.looked_at.set()
+        raise ZeroDivisionError
+
+
+def test_writers_that_end_by_a_bug_are_no_complete_run() -> None:
+    with Writers(Broken(addresses=())) as writers:
+        assert Broken.looked_at.wait(60)
+        with pytest.raises(ZeroDivisionError):
+            writers.stop()
 
 
 def test_records_lie_on_two_partitions() -> None:
