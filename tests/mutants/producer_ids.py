@@ -12,7 +12,7 @@ WRITTEN: Final = (
     '            if isinstance(outcome, Written):\n                self._reach("allocate:range-written")\n'
 )
 UPGRADE_STORM: Final = "tests/simulation/test_upgrade_storms.py::test_upgrade"
-TOLD: Final = "tests/cli/test_commands.py::test_a_block_that_only_the_best_journal_has_was_given_out_too"
+GIVEN_OUT: Final = "tests/cli/test_commands.py::test_a_block_that_only_the_best_journal_has_was_given_out_too"
 
 PRODUCER_IDS: Final = (
     # -- producer ids ----------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ PRODUCER_IDS: Final = (
         "cli/images.py",
         "        if command[:1] != NO_OP:\n",
         "        if False:\n",
-        (TOLD,),
+        (GIVEN_OUT,),
     ),
     Mutant(
         "longest-journal-is-best",
@@ -46,7 +46,7 @@ PRODUCER_IDS: Final = (
         "cli/images.py",
         "    return term, index, reader.header.version\n",
         "    return index, term, reader.header.version\n",
-        (TOLD,),
+        (GIVEN_OUT,),
     ),
     # -- the upgrade from ZooKeeper --------------------------------------------------------------------------
     Mutant(

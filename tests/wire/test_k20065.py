@@ -27,7 +27,7 @@ ID_BYTES_MAX = 2**15 - 1  # of a length of 16 bits
 WEDGE = SetAside(
     kind=WEDGED, concern="marker", key="tx", reason="why", since_ms=5, partition="orders-0", code=47
 )
-TOLD = Explanation(
+EXPLAINED = Explanation(
     "It is open.", (FenceExplained(1_760_000_000_000, "new instance", 42, 3, "orders-2"),), (WEDGE,)
 )
 DOCUMENT = {
@@ -45,7 +45,7 @@ DOCUMENT = {
 
 def test_the_bytes_are_as_documented() -> None:
     assert API.encode_request(0, ExplainTransaction("tx")) == b"\0\2tx"
-    raw = API.encode_response(0, TOLD, 7)
+    raw = API.encode_response(0, EXPLAINED, 7)
     assert struct.unpack_from(">ihhi", raw) == (7, 0, 0, len(raw) - 12)
     assert json.loads(raw[12:]) == DOCUMENT
 
@@ -57,26 +57,26 @@ def test_a_request_comes_back(transactional_id: str) -> None:
 
 
 def test_an_answer_comes_back() -> None:
-    assert API.decode_response(0, API.encode_response(0, TOLD, 0)) == TOLD
+    assert API.decode_response(0, API.encode_response(0, EXPLAINED, 0)) == EXPLAINED
 
 
 def test_pending_offsets_come_back_and_are_absent_where_there_are_none() -> None:
     pending = PendingOffsets((PendingOffset("readers", "orders", 0, 7),), 1)
-    answer = msgspec.structs.replace(TOLD, pending=pending)
+    answer = msgspec.structs.replace(EXPLAINED, pending=pending)
     raw = API.encode_response(0, answer, 0)
     listed = {"group_id": "readers", "topic": "orders", "partition": 0, "offset": 7}
     assert json.loads(raw[12:]) == DOCUMENT | {"pending": {"offsets": [listed], "count": 1}}
     assert API.decode_response(0, raw) == answer
-    assert b"pending" not in API.encode_response(0, TOLD, 0), "as older nodes answer"
+    assert b"pending" not in API.encode_response(0, EXPLAINED, 0), "as older nodes answer"
 
 
 def test_assignments_come_back_and_are_absent_where_there_are_none() -> None:
-    answer = msgspec.structs.replace(TOLD, assignments=(Assignment("readers", 7, ("orders-0",), 3),))
+    answer = msgspec.structs.replace(EXPLAINED, assignments=(Assignment("readers", 7, ("orders-0",), 3),))
     raw = API.encode_response(0, answer, 0)
     listed = {"group_id": "readers", "generation": 7, "partitions": ["orders-0"], "count": 3}
     assert json.loads(raw[12:]) == DOCUMENT | {"assignments": [listed]}
     assert API.decode_response(0, raw) == answer
-    assert b"assignments" not in API.encode_response(0, TOLD, 0), "as older nodes answer"
+    assert b"assignments" not in API.encode_response(0, EXPLAINED, 0), "as older nodes answer"
 
 
 def test_a_refusal_comes_back_with_its_words() -> None:
