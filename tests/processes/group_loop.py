@@ -30,7 +30,7 @@ from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
 from tests.harness.nodes import Nodes
 from tests.processes.test_transactions_v2 import connected
-from tests.processes.test_two_phase import Client
+from tests.processes.txn_client import Client
 
 SESSION_MS: Final = 45_000
 TIMEOUT_MS: Final = 60_000
