@@ -22,6 +22,7 @@ from fencepost.controller.errors import (
     NotCoordinator,
     RequestTimedOut,
 )
+from fencepost.controller.transactions.group_init import MemberAssignment
 from fencepost.records.types import ProducerId
 from fencepost.wire.errors import SaslAuthenticationFailed
 from fencepost.wire.k03_metadata import METADATA, BrokerNode, Metadata, TopicQuery
@@ -37,6 +38,7 @@ from tests.broker.whole_broker import DIRECTORY_ID, Stage, config_for, stage
 from tests.secret_files import write_secret
 from tests.together import table
 
+MEMBER = MemberAssignment("bill", generation=3)
 IDEMPOTENT = InitProducerId(transactional_id=None, transaction_timeout_ms=-1)
 
 
@@ -110,6 +112,9 @@ def test_without_a_block_init_producer_id_answers_14_at_once() -> None:
 
 REFUSED_INITS = [
     pytest.param(InitProducerId("orders", 60_000), NotCoordinator, id="no-coordinator-is-mounted"),
+    pytest.param(
+        InitProducerId(None, 60_000, member=MEMBER), NotCoordinator, id="a-groups-member-without-an-id"
+    ),
     pytest.param(InitProducerId(None, -1, ProducerId(7), -1), InvalidRequest, id="an-id-without-an-epoch"),
     pytest.param(InitProducerId(None, -1, ProducerId(-1), 3), InvalidRequest, id="an-epoch-without-an-id"),
 ]

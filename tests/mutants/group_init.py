@@ -12,6 +12,7 @@ LAW: Final = (
 TAGS: Final = "tests/wire/test_group_init_tags.py::"
 CLIENT: Final = "tests/client/test_group_init.py::"
 SERVED: Final = "tests/coordinator/test_group_init.py::"
+FIND: Final = "tests/broker/test_find_coordinator.py::"
 GROUP_FILE: Final = "controller/transactions/group_init.py"
 ASSIGNMENTS_FILE: Final = "controller/transactions/assignments.py"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
@@ -210,5 +211,29 @@ GROUP_INIT: Final = (
         "    if size > SEARCHED_BYTES_MAX or topics > SEARCHED_TOPICS_MAX:\n",
         "    if size > SEARCHED_BYTES_MAX:\n",
         (REFUSED + "test_one_decision_reads_assignments_up_to_a_bound",),
+    ),
+    Mutant(
+        "group-init-of-no-id-is-a-brokers",
+        "a member without a transactional id is served by the coordinator, not from the broker's block",
+        "broker/server.py",
+        "        if request.transactional_id is not None or request.member is not None:\n",
+        "        if request.transactional_id is not None:\n",
+        ("tests/broker/test_broker.py::test_init_producer_id_refuses[a-groups-member-without-an-id]",),
+    ),
+    Mutant(
+        "group-init-finds-any-groups-coordinator",
+        "what cannot be a group's id is refused where its transactions' coordinator is looked for",
+        "broker/server.py",
+        "    if not is_key(key):\n        return Coordinator(key, error_code=ErrorCode.INVALID_GROUP_ID",
+        "    if False:\n        return Coordinator(key, error_code=ErrorCode.INVALID_GROUP_ID",
+        (FIND + "test_the_coordinator_of_a_groups_transactions_is_that_of_all_others",),
+    ),
+    Mutant(
+        "group-init-finds-by-any-key-type",
+        "transactions of groups are found with the key type of transactions alone",
+        "broker/server.py",
+        "        if request.key_type != TRANSACTION:\n",
+        "        if False:\n",
+        (FIND + "test_other_key_types_have_no_transactions_of_groups",),
     ),
 )
