@@ -80,20 +80,19 @@ CONSUMER_SETTINGS: Final[Mapping[str, Setting]] = {
 
 def producer_of(target: Target, settings: Mapping[str, str]) -> Producer:
     """A producer that is not started. Raises WrongUsage, which names the setting."""
-    found = {"client_id": CLIENT_ID, "max_block_ms": round(CALL_SECONDS * 1000)}
-    arguments: dict[str, Any] = found | _arguments(settings, PRODUCER_SETTINGS)
-    try:
-        return Producer(target.name, sasl=target.sasl, **arguments)
-    except InvalidSetting as error:
-        raise WrongUsage(str(error)) from error
+    return _client(Producer, target, _arguments(settings, PRODUCER_SETTINGS), "max_block_ms")
 
 
 def consumer_of(target: Target, settings: Mapping[str, str]) -> Consumer:
     """A consumer that is not started. Raises WrongUsage, which names the setting."""
-    found = {"client_id": CLIENT_ID, "api_timeout_ms": round(CALL_SECONDS * 1000)}
-    arguments: dict[str, Any] = found | _arguments(settings, CONSUMER_SETTINGS)
+    return _client(Consumer, target, _arguments(settings, CONSUMER_SETTINGS), "api_timeout_ms")
+
+
+def _client(kind: Callable[..., T], target: Target, arguments: dict[str, Any], longest: str) -> T:
+    """``longest`` is the setting of how long a call may take; ``arguments`` go before it."""
+    usual = {"client_id": CLIENT_ID, longest: round(CALL_SECONDS * 1000)}
     try:
-        return Consumer(target.name, sasl=target.sasl, **arguments)
+        return kind(target.name, sasl=target.sasl, **(usual | arguments))
     except InvalidSetting as error:
         raise WrongUsage(str(error)) from error
 
