@@ -23,7 +23,7 @@ class TooLarge(Exception):
     """An assignment has more than READ_BYTES_MAX bytes or READ_TOPICS_MAX topics."""
 
 
-def topics_in(assignment: bytes) -> int:
+def topic_count(assignment: bytes) -> int:
     """How many topics an assignment says that it has, whether it is a consumer's or not; 0 or more."""
     return max(0, _HEAD.unpack_from(assignment)[1]) if len(assignment) >= _HEAD.size else 0
 

@@ -51,7 +51,7 @@ from fencepost.controller.groups.assigned_partitions import (
     READ_TOPICS_MAX,
     TooLarge,
     partitions_in,
-    topics_in,
+    topic_count,
 )
 from fencepost.controller.groups.identity import NO_MEMBER, require_generation, require_member
 from fencepost.controller.groups.joining import require_group_id
@@ -168,7 +168,7 @@ def _candidates(view: View, group_id: str) -> tuple[GroupMember, ...]:
     """All members, if one decision may read all of their assignments."""
     members = tables.members(view, group_id)
     size = sum([len(each.assignment) for each in members])
-    topics = sum([topics_in(each.assignment) for each in members])
+    topics = sum([topic_count(each.assignment) for each in members])
     if size > SEARCHED_BYTES_MAX or topics > SEARCHED_TOPICS_MAX:
         raise InvalidRequest(
             f"the members of group {group_id!r} were assigned {topics} topics in {size} bytes; at most "
