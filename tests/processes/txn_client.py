@@ -61,9 +61,9 @@ class Client:
         pair = (answer.producer_id, answer.producer_epoch)
         return pair, (answer.ongoing_producer_id, answer.ongoing_producer_epoch)
 
-    def crash_until(self, epoch: int, *, keep: bool) -> None:
+    def crash_until(self, epoch: int, *, keep: bool, two_phase: bool = True) -> None:
         """Instance after instance, until one has that epoch. None of them looks at its answer."""
-        asyncio.run(self._crash_until(epoch, keep))
+        asyncio.run(self._crash_until(epoch, self._init(keep, two_phase)))
 
     def end(self, pair: Pair, *, committed: bool = True, v2: bool = True) -> Pair | None:
         """EndTxn; with V2 the next pair."""
@@ -127,10 +127,10 @@ class Client:
             keeps_prepared=keep,
         )
 
-    async def _crash_until(self, epoch: int, keep: bool) -> None:
+    async def _crash_until(self, epoch: int, request: InitProducerId) -> None:
         address = await self._address()
         connections = [await Connection.open(*address) for _ in range(TOGETHER)]
-        reached, request = -1, self._init(keep, True)
+        reached = -1
         try:
             while reached < epoch:
                 some = connections[: 1 if reached < 0 else epoch - reached]

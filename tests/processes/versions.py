@@ -27,7 +27,9 @@ BEFORE_ONE_NAME: Final = "9c40f5a"
 
 BEFORE_GROUPS: Final = "a06c184"
 """The last commit whose nodes read log levels up to 1: it writes nothing of ``__consumer_offsets``."""
-LEVEL_OF: Final = {BEFORE_LEVELS: 0, BEFORE_ONE_NAME: 1, BEFORE_GROUPS: 1}
+BEFORE_TRANSACTIONS_V2: Final = "b39ea28"
+"""The last commit whose nodes read log levels up to 2: no client learns of transactions V2 from it."""
+LEVEL_OF: Final = {BEFORE_LEVELS: 0, BEFORE_ONE_NAME: 1, BEFORE_GROUPS: 1, BEFORE_TRANSACTIONS_V2: 2}
 """At which log level a cluster of such nodes is."""
 
 _MODULES: Final = "cli.main quorum.handshake records.control controller.voters"
