@@ -17,6 +17,7 @@ ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 GROUP_ID: Final = "fencepost-cli"
 ASK_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.05
+AGAIN_SECONDS: Final = 0.2
 FETCH_WAIT_MS: Final = 50  # a consumer that waits for the end fetches often
 BATCH_MAX: Final = 10_000
 PASSING: Final = frozenset(  # a broker that is gone may come back before the time is up
@@ -24,6 +25,8 @@ PASSING: Final = frozenset(  # a broker that is gone may come back before the ti
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
+        KafkaError._DESTROY_BROKER,  # librdkafka gave up a connection that it no longer needs
+        KafkaError._UNKNOWN_PARTITION,  # what a partition without a leader is to librdkafka
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
     )
@@ -66,13 +69,13 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int]:
 
 def read_topic(bootstrap: str, topic: str, isolation: str, *, timeout_s: float) -> Iterator[Seen]:
     """Every record up to the end, partition by partition in order. Raises NotReadToEnd, KafkaException."""
-    ends = _ends(bootstrap, topic)
+    deadline = time.monotonic() + timeout_s
+    ends = _ends(bootstrap, topic, deadline)
     consumer = Consumer(consumer_settings(bootstrap, isolation))
     try:
         # Assigned before it knows the leaders, the library asks again half a second later.
         partitions_of(consumer, topic)
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in ends])
-        deadline = time.monotonic() + timeout_s
         while ends:
             if time.monotonic() > deadline:
                 raise NotReadToEnd(f"{topic}: not read to {ends} (partition: end) in {timeout_s:.0f} s")
@@ -89,14 +92,25 @@ def read_topic(bootstrap: str, topic: str, isolation: str, *, timeout_s: float) 
         consumer.close()
 
 
-def _ends(bootstrap: str, topic: str) -> dict[int, int]:
+def _ends(bootstrap: str, topic: str, deadline: float) -> dict[int, int]:
     """The high watermarks, open transactions and markers included; empty partitions are left out."""
     consumer = Consumer(consumer_settings(bootstrap, READ_UNCOMMITTED))
     try:
         watermarks = {
-            each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=ASK_SECONDS)
+            each: _watermarks(consumer, TopicPartition(topic, each), deadline)
             for each in partitions_of(consumer, topic)
         }
     finally:
         consumer.close()
     return {each: high for each, (low, high) in watermarks.items() if high > low}
+
+
+def _watermarks(consumer: Consumer, partition: TopicPartition, deadline: float) -> tuple[int, int]:
+    """(low, high), once the partition has a leader. Raises KafkaException."""
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=ASK_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_SECONDS)

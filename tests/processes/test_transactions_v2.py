@@ -14,7 +14,7 @@ from fencepost.client.read_back import READ_COMMITTED, read_topic
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.records.types import ProducerId
-from fencepost.wire.connection import SOFTWARE, Connection, ConnectionLost, RequestTimeout
+from fencepost.wire.connection import SOFTWARE, Connection, ConnectionLost, NotConnected, RequestTimeout
 from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
 from fencepost.wire.k18_api_versions import API_VERSIONS, FinalizedFeature
@@ -141,7 +141,12 @@ def finalized(nodes: Nodes) -> tuple[FinalizedFeature, ...]:
 
 
 def says(nodes: Nodes, level: int) -> bool:
-    return {each.name: each.level for each in finalized(nodes)}.get("transaction.version", 0) == level
+    """Whether a node tells clients that level; not before its listener for them is open."""
+    try:
+        found = finalized(nodes)
+    except NotConnected:
+        return False
+    return {each.name: each.level for each in found}.get("transaction.version", 0) == level
 
 
 @pytest.mark.row("939.10")
