@@ -48,7 +48,8 @@ class Api(Generic[Q, R]):
     decode_response   (version, body) -> response; raises CorruptData, and the ApiError it carries.
     frame_response    (version, correlation id, response, throttle_ms) -> the whole frame, where that is
                       worth a codec of its own; equal to what encode_response and the framing give.
-    encode_steps      as encode_response, where a response may be too large to be written in one step.
+    encode_steps      as encode_response, where a response may be too large to be written in one step: the
+                      pieces of the body, joined with the framing alone.
     decode_steps      as decode_response, likewise.
     newest_for        (request) -> the newest version that means what the request does, where a newer one
                       means more; a client sends none above it.
@@ -68,7 +69,7 @@ class Api(Generic[Q, R]):
     encode_request: Callable[[int, Q], bytes]
     decode_response: Callable[[int, Buffer], R]
     frame_response: Callable[[int, int, R, int], bytes] | None = None
-    encode_steps: Callable[[int, R, int], Steps[bytes]] | None = None
+    encode_steps: Callable[[int, R, int], Steps[list[bytes]]] | None = None
     decode_steps: Callable[[int, Buffer], Steps[R]] | None = None
     newest_for: Callable[[Q], int] | None = None
     served_from: int = 0

@@ -157,10 +157,10 @@ def _encode_request(version: int, request: Metadata) -> bytes:
 
 
 def _encode_response(version: int, answer: MetadataAnswer, throttle_ms: int) -> bytes:
-    return completed(_encode_steps(version, answer, throttle_ms))
+    return b"".join(completed(_encode_steps(version, answer, throttle_ms)))
 
 
-def _encode_steps(version: int, answer: MetadataAnswer, throttle_ms: int) -> Steps[bytes]:
+def _encode_steps(version: int, answer: MetadataAnswer, throttle_ms: int) -> Steps[list[bytes]]:
     return _encode(version, answer, throttle_ms, error_code=answer.error_code)
 
 
@@ -171,11 +171,13 @@ def _refusal(version: int, request: Metadata | None, error: ApiError, throttle_m
         TopicMetadata(name=each.name or "", topic_id=each.topic_id, error_code=error.code) for each in queries
     )
     answer = MetadataAnswer(cluster_id=None, topics=topics)
-    return completed(_encode(version, answer, throttle_ms, error_code=error.code))
+    return b"".join(completed(_encode(version, answer, throttle_ms, error_code=error.code)))
 
 
-def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_code: int) -> Steps[bytes]:
+def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_code: int) -> Steps[list[bytes]]:
+    """Each step joins what it has written: all at once would be the longest step of all."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    pieces: list[bytes] = []
     if version >= 3:
         writer.int32(throttle_ms)
     writer.count(len(answer.brokers))
@@ -195,6 +197,8 @@ def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_cod
     for topic in answer.topics:
         if rows >= ROWS_AT_ONCE_MAX:
             rows = 0
+            pieces.append(writer.message())
+            writer.parts.clear()
             yield
         _write_topic(version, writer, topic)
         rows += topic.rows
@@ -203,7 +207,7 @@ def _encode(version: int, answer: MetadataAnswer, throttle_ms: int, *, error_cod
     if version >= 13:
         writer.int16(error_code)
     writer.no_tags()
-    return writer.message()
+    return [*pieces, writer.message()]
 
 
 def _write_topic(version: int, writer: Writer, topic: TopicMetadata) -> None:

@@ -39,19 +39,21 @@ def _encode_request(version: int, request: ListGroups) -> bytes:
 
 
 def _encode_response(version: int, answer: ListGroupsAnswer, throttle_ms: int) -> bytes:
-    return completed(_encode_steps(version, answer, throttle_ms))
+    return b"".join(completed(_encode_steps(version, answer, throttle_ms)))
 
 
-def _encode_steps(version: int, answer: ListGroupsAnswer, throttle_ms: int) -> Steps[bytes]:
+def _encode_steps(version: int, answer: ListGroupsAnswer, throttle_ms: int) -> Steps[list[bytes]]:
     return _encode(version, answer, throttle_ms, error_code=0)
 
 
 def _refusal(version: int, request: ListGroups | None, error: ApiError, throttle_ms: int) -> bytes:
     code = 0 if error.code == ErrorCode.NOT_COORDINATOR else int(error.code)
-    return completed(_encode(version, ListGroupsAnswer(()), throttle_ms, error_code=code))
+    return b"".join(completed(_encode(version, ListGroupsAnswer(()), throttle_ms, error_code=code)))
 
 
-def _encode(version: int, answer: ListGroupsAnswer, throttle_ms: int, *, error_code: int) -> Steps[bytes]:
+def _encode(
+    version: int, answer: ListGroupsAnswer, throttle_ms: int, *, error_code: int
+) -> Steps[list[bytes]]:
     """By hand: there may be a hundred thousand rows, so each step joins its own."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     steps: list[bytes] = []
@@ -72,7 +74,7 @@ def _encode(version: int, answer: ListGroupsAnswer, throttle_ms: int, *, error_c
             writer.string(each.group_type)
         writer.no_tags()
     writer.no_tags()
-    return b"".join((*steps, *writer.parts))
+    return [*steps, writer.message()]
 
 
 def _decode_response(version: int, body: Buffer) -> ListGroupsAnswer:

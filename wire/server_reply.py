@@ -92,13 +92,14 @@ class ServerReply:
             return
         connection.answer(framed, throttle_ms)
 
-    def _advance(self, encoding: Steps[bytes], throttle_ms: int) -> None:
+    def _advance(self, encoding: Steps[list[bytes]], throttle_ms: int) -> None:
         """Encode up to the next pause; after the last one, send."""
         connection, api = self._connection, self._api
         try:
             next(encoding)
         except StopIteration as ended:
-            framed = self._framed(ended.value)
+            tagged = api.has_tagged_response_header(self.version)
+            framed = framing.response_frame_of(self._correlation_id, ended.value, tagged=tagged)
         except Exception as error:  # noqa: BLE001 - around one request's reply
             self.close(str(connection.isolation.failure(api.name, error)))
             return
@@ -107,7 +108,7 @@ class ServerReply:
             return
         connection.answer(framed, throttle_ms)
 
-    def _go_on(self, encoding: Steps[bytes], throttle_ms: int) -> None:
+    def _go_on(self, encoding: Steps[list[bytes]], throttle_ms: int) -> None:
         begun = self._connection.stalls.begin()
         self._advance(encoding, throttle_ms)
         self._connection.stalls.end(self._api.name, begun)

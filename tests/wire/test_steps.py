@@ -82,7 +82,7 @@ def test_steps_pause_after_so_many_rows_and_make_the_same(
     assert encode is not None
     assert decode is not None
     body = METADATA.encode_response(version, answer, 0)
-    assert completed(encode(version, answer, 0)) == body
+    assert b"".join(completed(encode(version, answer, 0))) == body
     assert completed(decode(version, body)) == METADATA.decode_response(version, body)
     assert (pauses(encode(version, answer, 0)), pauses(decode(version, body))) == (expected, expected)
 
@@ -102,7 +102,7 @@ def test_a_list_of_groups_is_written_in_steps(version: int, count: int, expected
     encode = LIST_GROUPS.encode_steps
     assert encode is not None
     body = LIST_GROUPS.encode_response(version, answer, 0)
-    assert completed(encode(version, answer, 0)) == body
+    assert b"".join(completed(encode(version, answer, 0))) == body
     assert pauses(encode(version, answer, 0)) == expected
     listed = LIST_GROUPS.decode_response(version, body).groups
     assert [each.group_id for each in listed] == [each.group_id for each in answer.groups]
