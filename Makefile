@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-client-kafka  the tests of fencepost.client on Apache Kafka; Maven fetches it, once"
+	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
@@ -115,6 +116,11 @@ test-clients: $(READY)
 test-client-kafka: $(READY)
 	@$(BIN)/python -m tests.clients.kraft sh -c \
 	  'CLIENT_BOOTSTRAP=$$0 exec $(BIN)/pytest -q -m slow -rs tests/client $(ARGS)' '{bootstrap}'
+
+SEED ?= 1
+
+test-client-faults: $(READY)
+	CLIENT_FAULTS=$(SEED) $(BIN)/pytest -q -m slow -rs tests/client $(ARGS)
 
 test-dual-write: $(POSTGRES_READY)
 	@$(BIN)/python -m tests.dual_write --kills 1000 --victim application $(ARGS)

@@ -1,7 +1,8 @@
 """Three nodes for this folder's slow tests, or the cluster that ``CLIENT_BOOTSTRAP`` names.
 
 ``CLIENT_BOOTSTRAP=host:port,.. pytest tests/client`` runs the same tests against another cluster, such as one
-of Apache Kafka (``python -m tests.clients.kraft`` starts one). Tests that kill nodes are skipped there.
+of Apache Kafka (``python -m tests.clients.kraft`` starts one). ``CLIENT_FAULTS=SEED`` kills and stops our
+nodes meanwhile. With either, tests that kill nodes themselves are skipped.
 """
 
 import os
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.client.node_faults import NodeFaults
 from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
 
 SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms=200"
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 BOOTSTRAP = os.environ.get("CLIENT_BOOTSTRAP", "")
+FAULTS = os.environ.get("CLIENT_FAULTS", "")
 
 
 @pytest.fixture(scope="package")
@@ -24,13 +27,29 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes |
         return
     folder = tmp_path_factory.mktemp("client") / "cluster"
     with running(folder, NO_QUOTA, "num.partitions=3", SWEEP, TWO_PHASE) as nodes:
-        yield nodes
+        if not FAULTS:
+            yield nodes
+            return
+        with NodeFaults(nodes, int(FAULTS)) as faults:
+            yield nodes
+    assert faults.failed is None, f"no fault came any more: {faults.failed}"
+    assert faults.kills, "no node was killed"
 
 
 @pytest.fixture
 def bootstrap(shared_cluster: Nodes | None) -> str:
     """The bootstrap servers of a whole cluster."""
-    return BOOTSTRAP if shared_cluster is None else revive(shared_cluster).bootstrap
+    if shared_cluster is None:
+        return BOOTSTRAP
+    return shared_cluster.bootstrap if FAULTS else revive(shared_cluster).bootstrap
+
+
+@pytest.fixture
+def ours(bootstrap: str) -> str:
+    """The same of a fencepost cluster, for what Apache Kafka does not have."""
+    if BOOTSTRAP:
+        pytest.skip("Apache Kafka does not have it")
+    return bootstrap
 
 
 @pytest.fixture
@@ -38,4 +57,6 @@ def nodes(shared_cluster: Nodes | None) -> Nodes:
     """The nodes, to be killed."""
     if shared_cluster is None:
         pytest.skip("the nodes of another cluster are not ours to kill")
+    if FAULTS:
+        pytest.skip("it kills nodes itself")
     return revive(shared_cluster)

@@ -15,7 +15,6 @@ from fencepost.client import (
     UnknownTopic,
 )
 from tests.client.test_cluster import fresh, run
-from tests.harness.nodes import Nodes
 
 pytestmark = pytest.mark.slow
 
@@ -80,13 +79,13 @@ def test_groups_are_listed_described_and_deleted(bootstrap: str) -> None:
 
 @pytest.mark.row("939.8")
 @pytest.mark.row("beyond.5")
-def test_a_transaction_is_terminated_and_its_fence_is_remembered(nodes: Nodes) -> None:
+def test_a_transaction_is_terminated_and_its_fence_is_remembered(ours: str) -> None:
     topic = fresh("terminate")
 
     async def story() -> None:
         async with (
-            Admin(nodes.bootstrap) as admin,
-            Producer(nodes.bootstrap, transactional_id=topic) as producer,
+            Admin(ours) as admin,
+            Producer(ours, transactional_id=topic) as producer,
         ):
             producer.begin_transaction()
             await producer.send_and_wait(topic, b"x")

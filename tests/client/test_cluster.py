@@ -115,14 +115,14 @@ def test_what_aborts_is_seen_by_none_that_reads_committed(bootstrap: str) -> Non
 
 @pytest.mark.row("588.3")
 @pytest.mark.parametrize("first", ["commit", "abort", "produce"])
-def test_a_timed_out_producer_goes_on(nodes: Nodes, first: str) -> None:
+def test_a_timed_out_producer_goes_on(ours: str, first: str) -> None:
     topic = fresh("late")
 
     async def story() -> None:
-        async with Producer(nodes.bootstrap, transactional_id=topic, transaction_timeout_ms=500) as producer:
+        async with Producer(ours, transactional_id=topic, transaction_timeout_ms=500) as producer:
             producer.begin_transaction()
             await producer.send_and_wait(topic, b"late")
-            while await asyncio.to_thread(_state, nodes, topic) != "CompleteAbort":
+            while await _state(ours, topic) != "CompleteAbort":
                 await asyncio.sleep(0.1)
             if first == "commit":
                 with pytest.raises(TransactionTimedOut):
@@ -133,16 +133,14 @@ def test_a_timed_out_producer_goes_on(nodes: Nodes, first: str) -> None:
             await producer.abort_transaction()
             async with producer.transaction():
                 await producer.send(topic, b"next")
-        assert [each.value for each in await read(nodes.bootstrap, topic, 1)] == [b"next"]
+        assert [each.value for each in await read(ours, topic, 1)] == [b"next"]
 
     run(story())
 
 
-def _state(nodes: Nodes, transactional_id: str) -> str:
-    (row,) = [
-        each for each in nodes.read("transactions", "list") if each["TransactionalId"] == transactional_id
-    ]
-    return str(row["TransactionState"])
+async def _state(bootstrap: str, transactional_id: str) -> str:
+    async with Admin(bootstrap) as admin:
+        return (await admin.describe_transaction(transactional_id)).state
 
 
 def test_a_newer_producer_fences_the_older_one(bootstrap: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.client import (
     AbortableError,
+    Admin,
     CommitFailed,
     Consumer,
     GroupAssignment,
@@ -21,7 +22,6 @@ from fencepost.client import (
 )
 from tests.client.test_cluster import fresh, read, run
 from tests.client.test_examples import ended, started
-from tests.harness.nodes import Nodes
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,14 @@ async def filled(bootstrap: str, topic: str, count: int, every_s: float = 0.0) -
             await producer.send(topic, b"r%d" % number, partition=number % PARTITIONS)
             if every_s and number % 20 == 19:
                 await asyncio.sleep(20 * every_s)
+
+
+def made(bootstrap: str, topic: str, partitions: int) -> None:
+    async def story() -> None:
+        async with Admin(bootstrap) as admin:
+            await admin.create_topic(topic, partitions=partitions)
+
+    run(story())
 
 
 async def assigned(consumer: Consumer, *others: Consumer) -> None:
@@ -69,18 +77,18 @@ async def refused(call: Coroutine[Any, Any, None]) -> None:
 @pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
 @pytest.mark.parametrize("offsets", [True, False], ids=["with-offsets", "with-outputs-alone"])
 def test_a_zombie_is_fenced_by_the_next_owner_and_goes_on_with_its_next_assignment(
-    bootstrap: str, nodes: Nodes, named: bool, offsets: bool
+    ours: str, named: bool, offsets: bool
 ) -> None:
     source, target, group = fresh("in"), fresh("out"), fresh("group")
-    nodes.run("topics", "create", "--topic", source, "--partitions", 2)
+    made(ours, source, 2)
     names = (fresh("one"), fresh("two")) if named else (None, None)
 
     async def story() -> None:
         async with (
-            member(bootstrap, group) as first,
-            member(bootstrap, group) as second,
-            Producer(bootstrap, transactional_id=names[0], group_aware=True) as zombie,
-            Producer(bootstrap, transactional_id=names[1], group_aware=True) as owner,
+            member(ours, group) as first,
+            member(ours, group) as second,
+            Producer(ours, transactional_id=names[0], group_aware=True) as zombie,
+            Producer(ours, transactional_id=names[1], group_aware=True) as owner,
         ):
             first.subscribe([source])
             await assigned(first)
@@ -118,22 +126,22 @@ def test_a_zombie_is_fenced_by_the_next_owner_and_goes_on_with_its_next_assignme
             await zombie.send(target, b"again")
             await zombie.commit_transaction()
             assert (await second.committed([moved]))[moved].offset == 5
-        seen = await read(bootstrap, target, 2)
+        seen = await read(ours, target, 2)
         assert sorted(each.value or b"" for each in seen) == [b"again", b"owner"]
 
     run(story())
 
 
-def test_what_a_producer_that_knows_groups_is_to_be_given(bootstrap: str) -> None:
+def test_what_a_producer_that_knows_groups_is_to_be_given(ours: str) -> None:
     async def story() -> None:
         group = GroupAssignment(GroupMetadata(fresh("nothing"), 1, "m"), (TopicPartition("t", 0),))
-        async with Producer(bootstrap, group_aware=True) as producer:
+        async with Producer(ours, group_aware=True) as producer:
             with pytest.raises(IllegalState, match="group_assignment"):
                 await producer.init_transactions()
             with pytest.raises(CommitFailed, match="GROUP_ID_NOT_FOUND"):
                 await producer.init_transactions(group=group)
             assert producer.needs_assignment
-        async with Producer(bootstrap, transactional_id=fresh("plain")) as producer:
+        async with Producer(ours, transactional_id=fresh("plain")) as producer:
             with pytest.raises(IllegalState, match="group_aware"):
                 await producer.init_transactions(group=group)
 
@@ -142,19 +150,19 @@ def test_what_a_producer_that_knows_groups_is_to_be_given(bootstrap: str) -> Non
 
 @pytest.mark.row("447.6")
 @pytest.mark.row("447.7")
-def test_the_sample_loop_loses_and_repeats_nothing_under_rebalances(nodes: Nodes, tmp_path: Path) -> None:
+def test_the_sample_loop_loses_and_repeats_nothing_under_rebalances(ours: str, tmp_path: Path) -> None:
     source, target, group = fresh("in"), fresh("out"), fresh("group")
-    nodes.run("topics", "create", "--topic", source, "--partitions", PARTITIONS)
-    nodes.run("topics", "create", "--topic", target, "--partitions", PARTITIONS)
+    made(ours, source, PARTITIONS)
+    made(ours, target, PARTITIONS)
     count = int(REBALANCES_S * RECORDS_EACH_S)
-    where = (nodes.bootstrap, source, target, group, count)
+    where = (ours, source, target, group, count)
     copies = [started("group_aware_loop.py", tmp_path, *where) for _ in range(2)]
     generations: set[int] = set()
 
     async def rebalance() -> None:
         """A member that joins and leaves, once a second."""
         while True:
-            async with member(nodes.bootstrap, group) as visitor:
+            async with member(ours, group) as visitor:
                 visitor.subscribe([source])
                 await assigned(visitor)
                 generations.add(visitor.group_metadata().generation)
@@ -163,7 +171,7 @@ def test_the_sample_loop_loses_and_repeats_nothing_under_rebalances(nodes: Nodes
 
     async def story() -> None:
         rebalancing = asyncio.create_task(rebalance())
-        await filled(nodes.bootstrap, source, count, 1 / RECORDS_EACH_S)
+        await filled(ours, source, count, 1 / RECORDS_EACH_S)
         rebalancing.cancel()
         await asyncio.gather(rebalancing, return_exceptions=True)
 
@@ -173,7 +181,7 @@ def test_the_sample_loop_loses_and_repeats_nothing_under_rebalances(nodes: Nodes
             ended(copy)
     finally:
         end(copies)
-    seen = asyncio.run(read(nodes.bootstrap, target, count))
+    seen = asyncio.run(read(ours, target, count))
     assert sorted(each.value or b"" for each in seen) == sorted(b"R%d" % each for each in range(count))
     assert max(generations) >= REBALANCES_S / 2, "the group rebalanced all the time"
 
