@@ -4,8 +4,10 @@ Installed   with pip into an environment that has the libraries and not this che
 """
 
 import email
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +24,7 @@ import pytest
 import fencepost
 from tests.harness.command import here
 from tests.modules import FOLDERS, LOADED_TWICE
+from tests.ports import cluster_port
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -147,6 +150,20 @@ print([each for each in {FOLDERS} if importlib.util.find_spec(each)])
     assert Path(package).is_relative_to(home)
     assert Path(module).is_relative_to(home)
     assert (twice, found) == ("{}", "[]")
+
+
+@pytest.mark.slow
+def test_installed_a_cluster_and_an_example_run_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    fencepost, port = installed.parent / "fencepost", cluster_port()
+    example = shutil.copy(ROOT / "examples" / "recover_from_timeouts.py", tmp_path)
+    run(fencepost, "up", "--detach", "--port", str(port), cwd=tmp_path)
+    try:
+        said = run(installed, example, f"127.0.0.1:{port}", "topic", "0", cwd=tmp_path)
+        assert said.splitlines() == ["0: committed", "1: committed"]
+        listed = json.loads(run(fencepost, "transactions", "list", "--format", "json", cwd=tmp_path))
+        assert [each["TransactionalId"] for each in listed] == ["topic-writer"]
+    finally:
+        run(fencepost, "down", cwd=tmp_path)
 
 
 @pytest.mark.slow
