@@ -159,7 +159,8 @@ class ProduceEndpoint:
         guard = None
         adds = pending.request.adds_partitions
         if log.config.verification or adds:  # or the coordinator would not know what to end
-            guard = log.verification_guard(producer.producer_id, epoch, sequence, self._clock_ms())
+            now_ms = self._clock_ms()
+            guard = log.verification_guard(producer.producer_id, epoch, sequence, now_ms, adds=adds)
         if guard is None:  # its transaction is open here: the coordinator will end it
             self._append(pending, position, partition, records, None, producer)
             return

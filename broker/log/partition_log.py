@@ -241,10 +241,19 @@ class PartitionLog:
         return self._epochs.end_of(leader_epoch, self._end)
 
     def verification_guard(
-        self, producer_id: ProducerId, producer_epoch: int, base_sequence: int, now_ms: int
+        self,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        base_sequence: int,
+        now_ms: int,
+        *,
+        adds: bool = False,
     ) -> VerificationGuard | None:
-        """Begin to ask the coordinator about a transactional batch; None: its transaction is open here."""
-        return self._states.verification_guard(producer_id, producer_epoch, base_sequence, now_ms)
+        """Begin to ask the coordinator about a transactional batch; None: its transaction is open here.
+
+        ``adds``: it is of a client of transactions V2.
+        """
+        return self._states.verification_guard(producer_id, producer_epoch, base_sequence, now_ms, adds=adds)
 
     def announce(self, producer_id: ProducerId, producer_epoch: int, version: ImageVersion) -> None:
         """The coordinator says unasked that a transaction holds this partition, as of an image version."""

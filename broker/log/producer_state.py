@@ -7,7 +7,8 @@ Duplicate   the same epoch and the very sequences of one of the last 5 batches, 
             neither: answered with its offset.
 Epoch       never goes back; a new one begins with sequence 0 and forgets the batches of the old one.
 Sequence    follows the last one; after 2^31 - 1 comes 0. A producer without state may begin anywhere: its
-            first sequence is verified with the coordinator by the caller (KIP-360).
+            first sequence is verified with the coordinator by the caller (KIP-360). One of transactions V2
+            has an epoch for each transaction, so it begins with 0 there, too: another batch came too early.
 Marker      one with a version is the coordinator's. A version that is not newer than that of the producer's
             last marker is a late duplicate: it can never end a later transaction. With an epoch below the
             known one and nothing open it ends nothing, as nothing of its transaction can come any more; while
@@ -97,13 +98,16 @@ class Ended(NamedTuple):
 class _Verification:
     """A verification that is under way at the coordinator: its epoch, lowest sequence and guard."""
 
-    __slots__ = ("begun_ms", "epoch", "guard", "lowest_sequence")
+    __slots__ = ("adds", "begun_ms", "epoch", "guard", "lowest_sequence")
 
-    def __init__(self, guard: VerificationGuard, epoch: int, sequence: int, begun_ms: int) -> None:
+    def __init__(
+        self, guard: VerificationGuard, epoch: int, sequence: int, begun_ms: int, adds: bool
+    ) -> None:
         self.guard = guard
         self.epoch = epoch
         self.lowest_sequence = sequence
         self.begun_ms = begun_ms
+        self.adds = adds  # of a client of transactions V2
 
 
 class ProducerStates:
@@ -172,10 +176,10 @@ class ProducerStates:
                 raise OutOfOrderSequence(
                     f"producer {producer_id}, epoch {epoch}: sequence {sequence}, expected {expected}"
                 )
-        elif pending is not None and pending.epoch == epoch and _precedes(pending.lowest_sequence, sequence):
-            raise OutOfOrderSequence(
-                f"producer {producer_id} sent sequence {sequence} before {pending.lowest_sequence}"
-            )
+        elif pending is not None and pending.epoch == epoch:
+            first = 0 if pending.adds else pending.lowest_sequence
+            if sequence != first and (pending.adds or _precedes(first, sequence)):
+                raise OutOfOrderSequence(f"producer {producer_id} sent sequence {sequence} before {first}")
         if is_open and not batch.is_transactional:
             raise InvalidTxnState(f"producer {producer_id} has a transaction open, the batch is of none")
         if state is None and len(self._open) >= PRODUCERS_MAX:
@@ -276,11 +280,12 @@ class ProducerStates:
             del self._announced[producer_id]
 
     def verification_guard(
-        self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int
+        self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int, *, adds: bool = False
     ) -> VerificationGuard | None:
         """The guard of the verification under way, or of a new one. None: none is needed.
 
         The transaction is open in this epoch, or in a newer one, and the batch is refused.
+        ``adds``: the client uses transactions V2.
         """
         state = self.table.get(producer_id)
         if state is not None and state.transaction_first != NO_OFFSET and epoch <= state.epoch:
@@ -290,10 +295,10 @@ class ProducerStates:
             if len(self._verifications) >= VERIFICATIONS_MAX:
                 self._verifications.popitem(last=False)
             self._guards_given += 1
-            pending = _Verification(VerificationGuard(self._guards_given), epoch, sequence, now_ms)
+            pending = _Verification(VerificationGuard(self._guards_given), epoch, sequence, now_ms, adds)
             self._verifications[producer_id] = pending
         elif epoch > pending.epoch:
-            pending.epoch, pending.lowest_sequence = epoch, sequence
+            pending.epoch, pending.lowest_sequence, pending.adds = epoch, sequence, adds
         elif epoch == pending.epoch and _precedes(sequence, pending.lowest_sequence):
             pending.lowest_sequence = sequence
         return pending.guard

@@ -8,6 +8,8 @@ PRODUCER_STATE: Final = "tests/broker/log/test_producer_state.py::"
 STATES_FILE: Final = "broker/log/producer_state.py"
 GIVEN_OUT: Final = "tests/controller/transactions/test_given_out.py::"
 AFTER_ABORTS: Final = "tests/controller/transactions/test_given_out_after_aborts.py::"
+EVERY_PAIR: Final = "tests/controller/transactions/test_every_pair.py::test_every_pair_in_every_row"
+EVERY_BATCH: Final = "tests/broker/log/test_every_batch.py::test_every_batch_in_every_state"
 LAW: Final = GIVEN_OUT + "test_only_pairs_that_were_given_out_are_accepted[from-seed-0]"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
@@ -173,8 +175,49 @@ EPOCHS: Final = (
         "lowest-question-rules",
         "the next sequence in line is taken, whatever was verified before",
         STATES_FILE,
-        "        elif pending is not None and pending.epoch == epoch and _precedes(",
-        "        if pending is not None and pending.epoch == epoch and _precedes(",
+        "        elif pending is not None and pending.epoch == epoch:\n",
+        "        if pending is not None and pending.epoch == epoch:\n",
         (PRODUCER_STATE + "test_a_sequence_that_can_never_come_blocks_no_batch_that_is_expected",),
+    ),
+    Mutant(
+        "v2-begins-anywhere",
+        "a transaction of V2 begins with sequence 0 on a partition that knows nothing of its producer",
+        STATES_FILE,
+        "            first = 0 if pending.adds else pending.lowest_sequence\n",
+        "            first = pending.lowest_sequence\n",
+        (EVERY_BATCH,),
+    ),
+    # -- every pair in every row -----------------------------------------------------------------------------
+    Mutant(
+        "no-producer-is-remembered",
+        "producer id -1 is unknown, as in Kafka, not fenced",
+        FENCING_FILE,
+        "    if producer_id == NO_PRODUCER_ID:\n        return False\n",
+        "",
+        (EVERY_PAIR + "[AddPartitionsToTxn v5]", EVERY_PAIR + "[EndTxn v0 to v4]"),
+    ),
+    Mutant(
+        "kafkas-row-is-fenced-by-its-rotation",
+        "who ended Kafka's transaction at 32766 goes on with the pair that it was answered",
+        "controller/transactions/end_txn.py",
+        "client.producer_id == before or row.instance_epoch == NO_EPOCH",
+        "client.producer_id == before",
+        (EVERY_PAIR + "[InitProducerId v6]", EVERY_PAIR + "[AddPartitionsToTxn v5]"),
+    ),
+    Mutant(
+        "kafkas-row-forgets-who-aborted",
+        "who aborted Kafka's open transaction by InitProducerId is known by its pair",
+        INIT_FILE,
+        "client_pair(row).epoch if was_given_out else",
+        "client_pair(row).epoch if is_given_out(row) else",
+        (EVERY_PAIR + "[EndTxn v5]",),
+    ),
+    Mutant(
+        "late-past-its-next-pair",
+        "who went on after its timeout is not late any more, across a rotation too",
+        INIT_FILE,
+        "        timed_out=row.timed_out and given and not is_given_out(row),",
+        "        timed_out=row.timed_out and given,",
+        (AFTER_ABORTS + "test_who_went_on_after_its_timeout_is_not_late_any_more",),
     ),
 )

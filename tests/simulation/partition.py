@@ -88,7 +88,7 @@ class Partition:
 
     def guard(self, batch: Batch, now_ms: int) -> VerificationGuard | None:
         """None: the transaction is open here, nobody needs to be asked."""
-        return self._states.verification_guard(*batch.pair, batch.sequence, now_ms)
+        return self._states.verification_guard(*batch.pair, batch.sequence, now_ms, adds=batch.adds)
 
     def announce(self, producer_id: ProducerId, epoch: int, version: ImageVersion) -> None:
         """The coordinator says unasked that a transaction holds this partition."""
