@@ -238,6 +238,7 @@ def completed(view: View, row: Transaction, now_ms: int) -> Transaction:
     if not has_two(row):
         return done
     client, before = client_pair(row), client_id_before(row)
+    is_same = client.producer_id == before or row.instance_epoch == NO_EPOCH  # Kafka's row: not known
     kept_timeout_ms = view.get(KEPT_TIMEOUTS, row.transactional_id)
     return msgspec.structs.replace(
         done,
@@ -246,6 +247,6 @@ def completed(view: View, row: Transaction, now_ms: int) -> Transaction:
         previous_producer_id=before,
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_EPOCH,
-        instance_epoch=row.instance_epoch if client.producer_id == before else client.epoch,
+        instance_epoch=row.instance_epoch if is_same else client.epoch,
         transaction_timeout_ms=row.transaction_timeout_ms if kept_timeout_ms is None else kept_timeout_ms,
     )

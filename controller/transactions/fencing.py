@@ -126,7 +126,9 @@ def _may_recover(row: Transaction) -> bool:
 
 
 def was_of(row: Transaction, producer_id: ProducerId) -> bool:
-    """The producer id is, or is remembered to have been, this transactional id's."""
+    """The producer id is, or is remembered to have been, this transactional id's. -1 is no producer's."""
+    if producer_id == NO_PRODUCER_ID:
+        return False
     if producer_id in (row.producer_id, row.previous_producer_id, row.next_producer_id):
         return True
     return any(fence.producer_id == producer_id for fence in row.fences)

@@ -308,7 +308,7 @@ def _rotated(row: Transaction, request: InitProducerId, fresh: ProducerId, now_m
         producer_epoch=0,
         previous_producer_id=row.producer_id,
         last_producer_epoch=CLIENT_EPOCH_MAX if given else NO_EPOCH,
-        timed_out=row.timed_out and given,
+        timed_out=row.timed_out and given and not is_given_out(row),  # else the instance bumps past it
         fences=row.fences if given else _taken_over(row, request, now_ms),
     )
     return _instance(rotated, request, now_ms)
@@ -316,13 +316,13 @@ def _rotated(row: Transaction, request: InitProducerId, fresh: ProducerId, now_m
 
 def _aborting(row: Transaction, request: InitProducerId, now_ms: int) -> Transaction:
     """PrepareAbort at the next epoch, which no producer has yet. Without a given one an instance begins."""
-    given = request.producer_id != NO_PRODUCER_ID
+    given, was_given_out = request.producer_id != NO_PRODUCER_ID, is_given_out(row)
     row = of_known_instance(row)
     if not given:
         return fenced_open(row, FenceCause.NEW_INSTANCE, now_ms, request.client_id)
     return msgspec.structs.replace(
         fenced_open(row, FenceCause.SAME_INSTANCE, now_ms, request.client_id),
-        last_producer_epoch=client_pair(row).epoch if is_given_out(row) else row.last_producer_epoch,
+        last_producer_epoch=client_pair(row).epoch if was_given_out else row.last_producer_epoch,
         instance_epoch=row.instance_epoch,
     )
 

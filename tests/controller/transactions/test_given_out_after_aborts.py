@@ -1,11 +1,12 @@
 """The epoch of an abort that was not the producer's own: refused until it is given out."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
-from fencepost.controller.errors import ApiError, ConcurrentTransactions, ErrorCode
+from fencepost.controller.errors import ApiError, ConcurrentTransactions, ErrorCode, ProducerFenced
 from fencepost.controller.transactions.states import State
 from tests.controller.transactions.test_given_out import NONE, Pair
 from tests.controller.transactions.worlds import ORDERS, TIMEOUT_MS, Coordinator, partitions, transaction
@@ -105,3 +106,16 @@ def test_kafkas_own_row_counts_as_given_out_until_its_transaction_times_out() ->
         coordinator.add(42, 6)
     assert coordinator.init(42, 5) == (42, 6)
     coordinator.add(42, 6)
+
+
+@pytest.mark.parametrize(("epoch", "then"), [(5, (42, 7)), (32765, (1000, 0))])
+def test_who_went_on_after_its_timeout_is_not_late_any_more(epoch: int, then: tuple[int, int]) -> None:
+    """Past the pair that it was given its earlier ones are stale: 59 and a retry are for the first."""
+    coordinator = Coordinator(transaction(State.ONGOING, epoch=epoch))
+    coordinator.time_out(TIMEOUT_MS)
+    coordinator.complete()
+    assert coordinator.init(42, epoch) == (42, epoch + 1)
+    assert coordinator.init(42, epoch + 1) == then
+    for committed, bumps_epoch in product((True, False), repeat=2):
+        with pytest.raises(ProducerFenced):
+            coordinator.end(42, epoch + 1, committed=committed, bumps_epoch=bumps_epoch)
