@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -35,6 +36,30 @@ def test_no_message_of_a_newest_version_imports_anything() -> None:
     script = [sys.executable, "-c", IMPORTED_LATER]
     ended = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+NODE_IMPORTED = """
+import gc, sys
+collections = []
+gc.callbacks.append(lambda phase, collection: collections.append(phase))
+from fencepost.cli.main import main
+before = len(collections)
+try:
+    main(["node", "--config", sys.argv[1]])
+except SystemExit:
+    print([each for each in ("rich", "hypothesis") if sys.modules.get(each)])
+    print(len(collections) - before, gc.isenabled(), gc.get_freeze_count() > 10_000)
+"""
+
+
+def test_a_node_imports_no_more_than_it_runs_and_collects_no_garbage_meanwhile(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", NODE_IMPORTED, str(tmp_path / "none.properties")]
+    ended = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    loaded, collected = ended.stdout.splitlines()
+    assert loaded == "[]"
+    count, enabled, frozen = collected.split()
+    assert int(count) < 10  # of what the command itself makes; an import of 500 modules has hundreds
+    assert (enabled, frozen) == ("True", "True")
 
 
 class Part:
