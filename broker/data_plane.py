@@ -67,7 +67,12 @@ class DataPlane:
         self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)
         self._flusher = Flusher(self._partitions)
         self._maintenance = LogMaintenance(
-            self._partitions, self._flusher, config.log_retention_check_ms, clock_ms=_wall_ms, log=log
+            self._partitions,
+            self._flusher,
+            config.log_retention_check_ms,
+            config.producer_id_expiration_check_ms,
+            clock_ms=_wall_ms,
+            log=log,
         )
         self._checks = Checks(stalls)
         self._produce = ProduceEndpoint(

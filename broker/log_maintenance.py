@@ -1,7 +1,8 @@
 """The log cleaner: retention, expiry of producers and flushes, in slices that hold the loop only briefly.
 
 Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``.
-Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRODUCERS_MAX at a time.
+Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRODUCERS_MAX at a time, every
+            ``producer.id.expiration.check.interval.ms``.
 Flush       of full segments and of producer snapshots, within FLUSH_S, off the loop.
 Source      Kafka LogManager, ProducerStateManager.removeExpiredProducers.
 """
@@ -17,7 +18,6 @@ from fencepost.broker.partitions import Partition, Partitions
 
 FLUSH_S: Final = 2.0
 PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a millisecond
-EXPIRY_S: Final = 600.0  # Kafka's producer.id.expiration.check.interval.ms
 
 
 class LogMaintenance:
@@ -28,6 +28,7 @@ class LogMaintenance:
         partitions: Partitions,
         flusher: Flusher,
         retention_check_ms: int,
+        expiration_check_ms: int,
         *,
         clock_ms: Callable[[], int],
         log: FilteringBoundLogger,
@@ -35,6 +36,7 @@ class LogMaintenance:
         self._partitions = partitions
         self._flusher = flusher
         self._retention_check_s = retention_check_ms / 1000
+        self._expiration_check_s = expiration_check_ms / 1000
         self._clock_ms = clock_ms
         self._log = log
 
@@ -49,7 +51,7 @@ class LogMaintenance:
     async def expire_producers(self) -> None:
         """Forget producers that have not written for long; forever."""
         while True:
-            await asyncio.sleep(EXPIRY_S)
+            await asyncio.sleep(self._expiration_check_s)
             await self.expire_once()
 
     async def expire_once(self) -> None:

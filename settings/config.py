@@ -16,6 +16,7 @@ from fencepost.settings.config_values import (
     BOOLEAN,
     BYTES,
     CONTROLLER_LISTENER,
+    DAY_MS,
     INT32_MAX,
     INT64_MAX,
     ITEMS_MAX,
@@ -26,6 +27,7 @@ from fencepost.settings.config_values import (
     PORT,
     PRINCIPAL,
     PROTOCOL,
+    REPLICATION_FACTOR_MAX,
     SASL_PLAINTEXT,
     TEXT,
     VOTER,
@@ -38,7 +40,7 @@ from fencepost.settings.config_values import (
     list_of,
     number,
 )
-from fencepost.settings.group_config import GroupConfig
+from fencepost.settings.transaction_config import TransactionConfig
 from fencepost.wire.frame import FRAME_BYTES_MAX
 from fencepost.wire.limits import (
     CONNECTIONS_IDLE_MS_MAX,
@@ -65,8 +67,6 @@ EVERY_NODE_PROVES: Final = (
 )
 
 VOTERS_MAX: Final = 15  # a majority of more costs every commit, and no proposal needs it
-DAY_MS: Final = 24 * 3_600_000
-REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
 SEGMENT_BYTES_MIN: Final = 14  # Kafka's
 
 
@@ -75,7 +75,7 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig(GroupConfig):
+class NodeConfig(TransactionConfig):
     """The configuration of one node. A field's ``key`` is its name in the file; None = the key is absent.
 
     Raises ConfigError when two settings contradict each other.
@@ -151,35 +151,6 @@ class NodeConfig(GroupConfig):
     )
     message_bytes_max: int = field(  # of one record batch
         default=1_048_588, metadata=keyed("message.max.bytes", integer(0, INT32_MAX))
-    )
-
-    transaction_timeout_ms_max: int = field(
-        default=900_000, metadata=keyed("transaction.max.timeout.ms", MILLISECONDS)
-    )
-    two_phase: bool = field(default=False, metadata=keyed("transaction.two.phase.commit.enable", BOOLEAN))
-    transactional_id_expiration_ms: int = field(
-        default=7 * DAY_MS, metadata=keyed("transactional.id.expiration.ms", MILLISECONDS)
-    )
-    transaction_timeouts_interval_ms: int = field(  # Kafka's default is 10000
-        default=1000,
-        metadata=keyed("transaction.abort.timed.out.transaction.cleanup.interval.ms", MILLISECONDS),
-    )
-    transactional_id_expiry_interval_ms: int = field(
-        default=3_600_000,
-        metadata=keyed("transaction.remove.expired.transaction.cleanup.interval.ms", MILLISECONDS),
-    )
-    transaction_log_replication_factor: int | None = field(  # None: the quorum's voters, whatever they are
-        default=None,
-        metadata=keyed("transaction.state.log.replication.factor", integer(1, REPLICATION_FACTOR_MAX)),
-    )
-    transaction_log_isr_min: int | None = field(  # None: the quorum's majority
-        default=None, metadata=keyed("transaction.state.log.min.isr", integer(1, REPLICATION_FACTOR_MAX))
-    )
-    partition_verification: bool = field(
-        default=True, metadata=keyed("transaction.partition.verification.enable", BOOLEAN)
-    )
-    producer_id_expiration_ms: int = field(
-        default=DAY_MS, metadata=keyed("producer.id.expiration.ms", MILLISECONDS)
     )
 
     acls_file: Path | None = field(default=None, metadata=keyed("authorizer.acls.file", PATH))

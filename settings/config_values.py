@@ -17,6 +17,8 @@ CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+DAY_MS: Final = 24 * 3_600_000
+REPLICATION_FACTOR_MAX: Final = 2**15 - 1  # an int16 on the wire
 ITEMS_MAX: Final = 1_000  # of a list in one value
 
 

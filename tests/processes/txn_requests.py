@@ -17,11 +17,11 @@ Pair = tuple[int, int]
 NONE: Pair = (-1, -1)
 
 
-def init(transactional_id: str, pair: Pair = NONE, *, timeout_ms: int, version: int = 4) -> Any:
+def init(transactional_id: str | None, pair: Pair = NONE, *, timeout_ms: int, version: int = 4) -> Any:
     """InitProducerId; versions 3 to 5 name a pair."""
     module = importlib.import_module(f"kio.schema.init_producer_id.v{version}.request")
     fields: dict[str, Any] = {
-        "transactional_id": TransactionalId(transactional_id),
+        "transactional_id": None if transactional_id is None else TransactionalId(transactional_id),
         "transaction_timeout": i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
     }
     if version >= 3:
@@ -63,12 +63,18 @@ def end(transactional_id: str, pair: Pair, committed: bool) -> EndTxnRequest:
 
 
 def write(
-    transactional_id: str | None, pair: Pair, topic: str, index: int, sequence: int, value: str
+    transactional_id: str | None,
+    pair: Pair,
+    topic: str,
+    index: int,
+    sequence: int,
+    value: str,
+    timestamp_ms: int = 1,
 ) -> produce.ProduceRequest:
     """Produce of one record, in a transaction if an id is given."""
     batch = encode_batch(
         [(None, value.encode(), ())],
-        timestamp_ms=1,
+        timestamp_ms=timestamp_ms,
         producer_id=pair[0],
         producer_epoch=pair[1],
         base_sequence=sequence,
