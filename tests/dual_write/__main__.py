@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from fencepost.cluster.console import progress
 from tests.dual_write.databases import KINDS, database
 from tests.dual_write.kills import VICTIMS, Killer
 from tests.dual_write.player import STEPS
@@ -29,7 +30,8 @@ def main(kind: str, kills: int, victims: tuple[str, ...], seed: int) -> None:
         with running(folder / "cluster", TWO_PHASE, NO_QUOTA) as nodes, database(kind, folder) as store:
             began = time.monotonic()
             killer = Killer(nodes, store, "orders", random.Random(seed))
-            killer.run(kills, chosen)
+            with progress() as show:
+                killer.run(kills, chosen, show)
             found = killer.differences()
             took_s = time.monotonic() - began
     for victim in chosen:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy import select
@@ -29,6 +30,10 @@ ROWS_AFTER: Final = 2  # orders that a run still writes after its kill, if it su
 REPEATED: Final = STEPS[STEPS.index("sent") :]  # a step of each order
 
 
+def _nothing(text: str) -> None:
+    """Show nothing."""
+
+
 class Killer:
     """Runs of the example against one cluster and one database."""
 
@@ -39,11 +44,15 @@ class Killer:
         self._rng = rng
         self.killed: Counter[tuple[str, str]] = Counter()  # victim and step
 
-    def run(self, kills: int, victims: tuple[str, ...] = VICTIMS) -> None:
+    def run(
+        self, kills: int, victims: tuple[str, ...] = VICTIMS, show: Callable[[str], None] = _nothing
+    ) -> None:
         """So many runs: each victim at each step in turn. Then one without a kill."""
         for number in range(kills):
             step = STEPS[number % len(STEPS)]
-            self._run(victims[number // len(STEPS) % len(victims)], step)
+            victim = victims[number // len(STEPS) % len(victims)]
+            show(f"kill {number + 1} of {kills}: {victim}, at {step}")
+            self._run(victim, step)
         assert self._end(self._started("", 0, ROWS_AFTER)) == 0
 
     def differences(self) -> set[int]:
