@@ -105,12 +105,7 @@ class Client:
     def records(self) -> list[TransactionStateRecord]:
         """All that the archive of the node that leads holds of the id."""
         folder = self.nodes.home(self.nodes.leader()) / "archive" / "__transaction_state-0"
-        found = (decode_transaction(*each) for each in pairs_in(folder))
-        return [
-            each
-            for each in found
-            if isinstance(each, TransactionStateRecord) and each.transactional_id == self.name
-        ]
+        return [each for each in records_in(folder) if each.transactional_id == self.name]
 
     def completed(self, state: str) -> Stored:
         """The record after the markers."""
@@ -128,6 +123,13 @@ class Client:
         )
 
     async def _crash_until(self, epoch: int, request: InitProducerId) -> None:
+        async def once() -> bool:
+            return await self._bump(epoch, request) == epoch
+
+        await until(f"{self.name} has epoch {epoch}", once)
+
+    async def _bump(self, epoch: int, request: InitProducerId) -> int:
+        """From whatever epoch it has; the first answer says which."""
         address = await self._address()
         connections = [await Connection.open(*address) for _ in range(TOGETHER)]
         reached = -1
@@ -139,7 +141,7 @@ class Client:
         finally:
             for each in connections:
                 each.close()
-        assert reached == epoch
+        return reached
 
     async def _address(self) -> tuple[str, int]:
         found: list[tuple[str, int]] = []
@@ -199,23 +201,24 @@ class Client:
         return codes[-1]
 
 
-def pairs_in(folder: Path) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Key and value of each record of a log's segments."""
+def records_in(folder: Path) -> Iterator[TransactionStateRecord]:
+    """Each record of a log's segments but for tombstones."""
     for segment in sorted(folder.glob("*.log")):
         content, position = segment.read_bytes(), 0
         while position + 12 < len(content):
             size = 12 + int.from_bytes(content[position + 8 : position + 12], "big")
             if size <= 12 or position + size > len(content):
                 return  # its end is being written
-            yield from _pairs_of_batch(content[position : position + size])
+            yield from _records_of(content[position : position + size])
             position += size
 
 
 @functools.cache
-def _pairs_of_batch(content: bytes) -> tuple[tuple[bytes | None, bytes | None], ...]:
-    """A log of ten thousands of epochs is read again and again."""
-    whole, _ = read_batch(content, 0)
-    return tuple((record.key, record.value) for record in whole.records)
+def _records_of(batch: bytes) -> tuple[TransactionStateRecord, ...]:
+    """A log of ten thousands of epochs is read again and again; it is the same on every node."""
+    whole, _ = read_batch(batch, 0)
+    found = (decode_transaction(record.key, record.value) for record in whole.records)
+    return tuple(each for each in found if isinstance(each, TransactionStateRecord))
 
 
 def client(nodes: Nodes, name: str, partitions: int = 2) -> Client:
