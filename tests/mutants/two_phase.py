@@ -15,6 +15,12 @@ STORM: Final = (
     "tests/simulation/test_transaction_storms.py::"
     "test_instances_that_keep_what_is_open_beside_those_that_do_not[0]"
 )
+ROTATIONS: Final = (
+    "tests/simulation/test_transaction_storms.py::test_whose_answer_was_lost_at_a_rotation_goes_on[{}]"
+)
+LAST_EPOCHS: Final = (
+    "tests/simulation/test_transaction_storms.py::test_the_last_epochs_of_ids_with_clients_of_both_kinds[{}]"
+)
 PAIRS_FILE: Final = "controller/transactions/pairs.py"
 FENCING_FILE: Final = "controller/transactions/fencing.py"
 INIT_FILE: Final = "controller/transactions/init_producer_id.py"
@@ -35,7 +41,7 @@ TWO_PHASE: Final = (
         PAIRS_FILE,
         "Pair(client_id_before(row) if rotated else client.producer_id, row.last_producer_epoch)\n",
         "Pair(client.producer_id, row.last_producer_epoch)\n",
-        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2"),
+        (SECOND, TWO_PHASE_TESTS + "test_an_end_of_v2", ROTATIONS.format(2)),
     ),
     Mutant(
         "previous-id-is-the-transactions",
@@ -52,6 +58,14 @@ TWO_PHASE: Final = (
         "Pair(client.producer_id, client.epoch + 1)\n",
         "Pair(client.producer_id, client.epoch)\n",
         (SECOND, TWO_PHASE_TESTS + "test_each_new_instance_has_a_pair_of_its_own[5]"),
+    ),
+    Mutant(
+        "end-gives-32767",
+        "an end past 32766 gives a new producer id",
+        END_FILE,
+        "    if client.epoch >= CLIENT_EPOCH_MAX:\n        bumped",
+        "    if client.epoch > CLIENT_EPOCH_MAX:\n        bumped",
+        (SECOND, LAST_EPOCHS.format(0)),
     ),
     Mutant(
         "kept-gives-32767",
@@ -99,7 +113,10 @@ TWO_PHASE: Final = (
         END_FILE,
         "                producer_epoch=min(row.producer_epoch + 1, EPOCH_MAX),\n                previous",
         "                previous",
-        (TWO_PHASE_TESTS + "test_an_end_of_v1_leaves_the_clients_pair_as_it_is[5-client0-commit]",),
+        (
+            TWO_PHASE_TESTS + "test_an_end_of_v1_leaves_the_clients_pair_as_it_is[5-client0-commit]",
+            LAST_EPOCHS.format(0),
+        ),
     ),
     Mutant(
         "abort-of-kept-leaves-the-client",

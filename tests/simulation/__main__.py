@@ -2,8 +2,9 @@
 
 ``make simulate SEEDS=1000 FROM=0``, or ``python -m tests.simulation --seeds 1000 --from 0``; with
 ``--upgrade`` the clusters upgrade from ZooKeeper meanwhile, with ``--transactions`` producers and brokers
-are around them, with ``--groups`` members of a group, whose coordinator fails at every step of what they
-request (``--seconds`` bounds that).
+are around them (``--mixed``: of transactions V1 and V2, which keep what others left open, at the last epochs
+in every second seed), with ``--groups`` members of a group, whose coordinator fails at every step of what
+they request (``--seconds`` bounds that).
 Exit status: 0 every invariant held and every storm was survived, 1 not.
 """
 
@@ -33,6 +34,7 @@ from tests.simulation.upgrade import UpgradeSimulation
 @click.option("--seconds", type=float, help="Virtual seconds of storm.  [default: 10, --groups: 300]")
 @click.option("--upgrade", is_flag=True, help="Clusters that upgrade from ZooKeeper.")
 @click.option("--transactions", is_flag=True, help="Clusters with transactional producers.")
+@click.option("--mixed", is_flag=True, help="With --transactions: V1, V2 and two-phase commit.")
 @click.option("--groups", is_flag=True, help="Clusters with a group whose coordinator fails.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
 def main(
@@ -41,6 +43,7 @@ def main(
     seconds: float | None,
     upgrade: bool,
     transactions: bool,
+    mixed: bool,
     groups: bool,
     quiet: bool,
 ) -> None:
@@ -52,7 +55,7 @@ def main(
             if groups:
                 sim: Simulation = weather_the_failovers(seed, seconds or FAILOVERS_S_MAX)
             else:
-                sim = _weather(seed, seconds or STORM_S, upgrade, transactions)
+                sim = _weather(seed, seconds or STORM_S, upgrade, transactions, mixed)
         except Failed as failure:
             failed.append(seed)
             click.echo(f"seed {seed} {Storm.of(seed).name} FAILED\n{failure}\n")
@@ -68,7 +71,16 @@ def main(
     sys.exit(1 if failed else 0)
 
 
-def _weather(seed: int, seconds: float, upgrade: bool, transactions: bool) -> Simulation:
+def _weather(seed: int, seconds: float, upgrade: bool, transactions: bool, mixed: bool) -> Simulation:
+    if transactions and mixed:
+        return weather_the_transactions(
+            seed,
+            seconds,
+            transactions_v2=0.5,
+            keeps=0.5,
+            at_overflow=seed % 2 == 1,
+            loses_answers=seed % 4 >= 2,
+        )
     if transactions:
         return weather_the_transactions(seed, seconds)
     return weather_the_upgrade(seed, seconds) if upgrade else weather_the_storm(seed, seconds)[1]

@@ -61,6 +61,7 @@ class Coordinator(Process):
             background=lambda work, done: self._carry_out(driver.background(work, done)),
             clock=self.clock,
             log=self._log,
+            serves_two_phase=True,
         )
         self.server.allocate_producer_id = self.fresh
         return (*super()._services(life), self.server)

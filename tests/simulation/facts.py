@@ -65,6 +65,20 @@ class Identified(NamedTuple):
     ongoing: ProducerId = NO_PRODUCER_ID
 
 
+class Given(NamedTuple):
+    """An EndTxn of transactions V2 was answered with the pair of the next transaction."""
+
+    transactional_id: str
+    pair: Pair
+
+
+class Refused(NamedTuple):
+    """The coordinator said that a pair is fenced or unknown: the newest that its instance was answered."""
+
+    transactional_id: str
+    pair: Pair
+
+
 class Asked(NamedTuple):
     """A client is about to end a transaction so."""
 
@@ -87,7 +101,9 @@ class Acknowledged(NamedTuple):
     number: int
 
 
-Fact = Wrote | Marked | PassedOver | MarkedByHand | Identified | Asked | Ended | Acknowledged
+Fact = (
+    Wrote | Marked | PassedOver | MarkedByHand | Identified | Given | Refused | Asked | Ended | Acknowledged
+)
 
 
 class Prepared(NamedTuple):
@@ -106,6 +122,8 @@ class TransactionFacts:
     left: dict[str, set[Pair]] = field(default_factory=dict)
     owners: dict[ProducerId, str] = field(default_factory=dict)
     floors: dict[ProducerId, tuple[str, int]] = field(default_factory=dict)  # below it everything is fenced
+    taken_over: dict[str, Pair] = field(default_factory=dict)  # the newest pair that another instance fenced
+    open: dict[str, Pair] = field(default_factory=dict)  # the transaction's pair, while one is open
     preparing: dict[str, Prepared] = field(default_factory=dict)
     prepared: dict[tuple[ProducerId, ImageVersion], Prepared] = field(default_factory=dict)
     marked: set[tuple[Place, ProducerId, ImageVersion]] = field(default_factory=set)

@@ -19,6 +19,7 @@ class PostWeather:
     lost: float = 0.02
     late: float = 0.03
     late_s: tuple[float, float] = (0.05, 3.0)
+    lost_outcomes: float = 0.0  # of answers to EndTxn and InitProducerId, beside ``lost``
     twice: float = 0.03  # and the second copy is late
     broker_deaths: float = 0.15
     broker_downtime_s: tuple[float, float] = (0.05, 2.0)
@@ -34,6 +35,7 @@ class PostWeather:
         return replace(
             self,
             lost=0.0,
+            lost_outcomes=0.0,
             late=0.0,
             twice=0.0,
             broker_deaths=0.0,

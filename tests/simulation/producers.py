@@ -13,8 +13,7 @@ Known hole  of the protocol: a delayed EndTxn of V1 ends a *later* transaction o
             one times out, a repeated EndTxn of the first is told so. ``keep_late_adds`` False takes it off.
 """
 
-import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator
 from typing import Any, Final, NamedTuple
 
 from fencepost.controller.errors import ApiError, ErrorCode
@@ -27,19 +26,30 @@ from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
 from fencepost.records.types import NodeId
-from tests.simulation.agenda import Agenda
-from tests.simulation.broker import TOPIC, Broker
+from tests.simulation.broker import TOPIC
 from tests.simulation.coordinator import Coordinator, Request
-from tests.simulation.facts import Acknowledged, Asked, Ended, Identified, Pair, Place, Purpose
-from tests.simulation.ledger import Ledger
+from tests.simulation.facts import (
+    Acknowledged,
+    Asked,
+    Ended,
+    Given,
+    Identified,
+    Pair,
+    Place,
+    Purpose,
+    Refused,
+)
 from tests.simulation.partition import Batch
-from tests.simulation.post import Post
+from tests.simulation.producer_world import World
 
 PATIENCE_S: Final = (0.2, 1.5)
 PAUSE_S: Final = (0.0005, 0.012)
 RESTART_S: Final = (0.01, 0.6)
 NAP_S: Final = 6.0
 TIMEOUT_MS: Final = (800, 2_500)
+SWITCHES: Final = (
+    0.1  # a client learns of another transaction.version, and uses it from its next transaction on
+)
 PRODUCE_TRIES_MAX: Final = 6  # then it aborts, and asks for another epoch
 
 RETRIED: Final = frozenset(
@@ -52,6 +62,8 @@ RETRIED: Final = frozenset(
     }
 )
 RECOVERABLE: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID})
+FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+NO_PAIR: Final[Pair] = (NO_PRODUCER_ID, NO_EPOCH)
 ABORTABLE: Final = frozenset(  # of a Produce (docs/kafka-notes.md E3, conf)
     {
         ErrorCode.INVALID_TXN_STATE,
@@ -93,31 +105,6 @@ class Recover(Exception):
     """The transaction is gone, the instance goes on with a new epoch."""
 
 
-class World:
-    """What all producers share."""
-
-    def __init__(
-        self,
-        agenda: Agenda,
-        rng: random.Random,
-        ledger: Ledger,
-        post: Post,
-        voters: Mapping[NodeId, Coordinator],
-        brokers: Mapping[Place, Broker],
-        numbers: Callable[[], int],
-    ) -> None:
-        self.agenda = agenda
-        self.rng = rng
-        self.ledger = ledger
-        self.post = post
-        self.voters = voters
-        self.brokers = brokers
-        self.numbers = numbers
-        self.keep_late_ends = False
-        self.keep_late_adds = True
-        self.closing = False  # no further transaction begins
-
-
 class Producer:
     """One transactional id, and whoever uses it. At least one instance lives or is about to."""
 
@@ -138,7 +125,7 @@ class Producer:
     def ended(self, instance: "Instance") -> None:
         """It is fenced, dead, or done."""
         self.instances.remove(instance)
-        if not self.instances and not self._world.closing:
+        if not self.instances and not (self._world.closing and instance.is_done):
             self._world.agenda.after(self._world.rng.uniform(*RESTART_S), self._restart)
 
     def _restart(self) -> None:
@@ -157,13 +144,16 @@ class Instance:
         self._timeout_ms = self._rng.randint(*TIMEOUT_MS)
         share = world.post.weather.transactions_v2
         self._is_v2 = bool(share) and self._rng.random() < share  # no draw where there are none
+        self._switches = SWITCHES if share else 0.0
         keeps = world.post.weather.keeps
         self._keeps = bool(keeps) and self._rng.random() < keeps
-        self._pair: Pair = (NO_PRODUCER_ID, NO_EPOCH)
+        self._is_two_phase = self._keeps and self._rng.random() < 0.5
+        self._pair: Pair = NO_PAIR
         self._sequences: dict[Place, int] = {}
         self._purpose = Purpose(self._id, 0)
         self._is_ending = False
         self._lives = True
+        self.is_done = False  # what is open with two-phase commit ends with the next instance only
         self._leader: NodeId | None = None
         self._steps: Steps = self._live()
 
@@ -183,7 +173,8 @@ class Instance:
             world.agenda.after(self._rng.uniform(*RESTART_S), self._producer.start)
         try:
             step = self._steps.send(answer)
-        except (StopIteration, Fatal):
+        except (StopIteration, Fatal) as end:
+            self.is_done = isinstance(end, StopIteration)
             self._end()
             return
         if isinstance(step, Wait):
@@ -208,6 +199,11 @@ class Instance:
             if isinstance(answer, InitProducerIdAnswer):
                 pair = (answer.producer_id, answer.producer_epoch)
                 world.ledger.fact(Identified(self._id, pair, answer.ongoing_producer_id))
+            if isinstance(step, ToCoordinator):
+                self._note(step.request, answer, is_awaited=waiting[0])
+                share = world.post.weather.lost_outcomes
+                if share and not isinstance(step.request, AddPartitionsToTxn) and self._rng.random() < share:
+                    return
             world.post.carry(lambda: told(answer))
 
         def arrive() -> None:
@@ -227,6 +223,16 @@ class Instance:
         world.agenda.after(self._rng.uniform(*PATIENCE_S), told, SILENCE)
         world.post.carry(arrive)
 
+    def _note(self, request: Request, answer: Any, *, is_awaited: bool) -> None:
+        """What the coordinator says of a pair, when it says so."""
+        world = self._world
+        if isinstance(answer, EndTxnAnswer):
+            world.ledger.fact(Given(self._id, (answer.producer_id, answer.producer_epoch)))
+        code = _code(answer) if hasattr(answer, "results") else getattr(answer, "code", ErrorCode.NONE)
+        is_newest = self._pair != NO_PAIR and _pair_of(request) == self._pair
+        if code in FENCED and self._lives and is_awaited and is_newest:
+            world.ledger.fact(Refused(self._id, self._pair))
+
     def _voter(self) -> Coordinator:
         if self._leader is None:
             self._leader = self._rng.choice(sorted(self._world.voters))
@@ -241,6 +247,7 @@ class Instance:
             yield from self._identify()
         while not self._world.closing:
             try:
+                yield from self._switch()
                 yield from self._transaction()
             except Recover:
                 self._world.ledger.count("recoveries")
@@ -249,11 +256,25 @@ class Instance:
                 yield Wait(NAP_S)
             yield from self._pause()
 
+    def _switch(self) -> Steps:
+        """Between V1 and V2, now and then. To V2 with another epoch: a partition may wait for V1's marker."""
+        if self._switches and self._rng.random() < self._switches:
+            self._is_v2 = not self._is_v2
+            if self._is_v2:
+                yield from self._identify()
+
     def _identify(self) -> Steps:
         """InitProducerId: with the pair if there is one (KIP-360)."""
         keeps = self._keeps and self._pair[1] == NO_EPOCH
         version = 6 if keeps else 4
-        request = InitProducerId(self._id, self._timeout_ms, *self._pair, version, keeps_prepared=keeps)
+        request = InitProducerId(
+            self._id,
+            self._timeout_ms,
+            *self._pair,
+            6 if self._is_two_phase else version,
+            enables_two_phase=self._is_two_phase,
+            keeps_prepared=keeps,
+        )
         answer = yield from self._coordinate(request)
         if not isinstance(answer, InitProducerIdAnswer):
             self._world.ledger.count(f"InitProducerId {answer.code.name}")
@@ -364,6 +385,13 @@ def _code(answer: Any) -> ErrorCode:
     if isinstance(result, AddPartitionsAnswer):
         return result.errors[0][1][0][1]
     return ErrorCode(result)
+
+
+def _pair_of(request: Request) -> Pair:
+    if isinstance(request, AddPartitionsToTxn):
+        (request_,) = request.transactions
+        return request_.producer_id, request_.producer_epoch
+    return request.producer_id, request.producer_epoch
 
 
 def _is_concurrent(answer: Any) -> bool:

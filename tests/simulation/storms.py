@@ -8,13 +8,15 @@ from tests.simulation.group_loops import GroupLoops
 from tests.simulation.levels import LevelSimulation
 from tests.simulation.post import PostWeather
 from tests.simulation.simulation import Simulation
-from tests.simulation.transactions import TransactionSimulation
+from tests.simulation.transactions import PRODUCERS, TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
 from tests.simulation.weather import KINDS, Weather, weather_of
 
 STORM_S: Final = 10.0
 UPGRADE_S: Final = 12.0
 FAILOVERS_S_MAX: Final = 300.0
+OFTEN_LED: Final = Weather(crashes=0.1, hand_overs=0.2, downtime_s=(0.05, 0.5))
+LOST_OFTEN: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +69,31 @@ def weather_the_transactions(
     strangers: float = 0.0,
     transactions_v2: float = 0.0,
     keeps: float = 0.0,
+    at_overflow: bool = False,
+    loses_answers: bool = False,
 ) -> TransactionSimulation:
     """As ``weather_the_storm``, with transactional producers, brokers and partitions around the voters.
 
     ``transactions_v2``   the share of the producers' instances that use them.
-    ``keeps``             the share that begins with KeepPreparedTxn.
+    ``keeps``             the share that begins with KeepPreparedTxn, half of it with two-phase commit.
+    ``loses_answers``     the voters mostly live; many an answer with a pair, or with an outcome, is lost.
+    ``at_overflow``       the transactional ids begin at epochs 32763 to 32767.
     """
     storm = Storm.of(seed)
     post = PostWeather(transactions_v2=transactions_v2, keeps=keeps)
     if keeps:  # more is left open, and what is kept has two instances
         post = replace(post, client_dies=0.06, second_instance=0.03)
+    weather = storm.weather
+    if loses_answers:
+        weather, post = OFTEN_LED, replace(post, lost_outcomes=LOST_OFTEN)
     with TransactionSimulation(
-        seed, storm.node_count, storm.weather, post_weather=post, strangers=strangers
+        seed,
+        storm.node_count,
+        weather,
+        post_weather=post,
+        producers=PRODUCERS * 2 if at_overflow else PRODUCERS,
+        strangers=strangers,
+        at_overflow=at_overflow,
     ) as sim:
         sim.world.keep_late_adds = not transactions_v2
         sim.run(storm_s)

@@ -41,6 +41,29 @@ def test_instances_that_keep_what_is_open_beside_those_that_do_not(seed: int) ->
 
 
 @pytest.mark.slow
+@pytest.mark.row("360.2", "939.10")
+@pytest.mark.parametrize("seed", range(6))
+def test_whose_answer_was_lost_at_a_rotation_goes_on(seed: int) -> None:
+    """Every seventh end rotates, and three answers of ten are lost."""
+    sim = weather_the_transactions(seed, 1.5 * STORM_S, transactions_v2=0.7, keeps=0.3, loses_answers=True)
+    assert sim.ledger.counts["given"] > sim.ledger.counts["pairs of transactions V2"]
+
+
+@pytest.mark.slow
+@pytest.mark.row("360.2", "939.10")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_epochs_of_ids_with_clients_of_both_kinds(seed: int) -> None:
+    """Rotations of ends, of what is kept, and after fences, while answers are lost and others take over."""
+    sim = weather_the_transactions(
+        seed, 1.5 * STORM_S, transactions_v2=0.5, keeps=0.3, at_overflow=True, loses_answers=seed % 2 == 1
+    )
+    counts, owners = sim.ledger.counts, sim.ledger.transactions.owners
+    assert len(owners) >= 2 * len(sim.producers), "each id has had another producer id"
+    assert counts["given"] > 10
+    assert counts["transactions kept"] > 0
+
+
+@pytest.mark.slow
 def test_transactions_among_strangers(stranger_seed: int) -> None:
     weather_the_transactions(stranger_seed, strangers=4.0)
 

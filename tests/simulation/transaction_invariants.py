@@ -1,25 +1,29 @@
 """I6 and I7 of docs/design.md 10, judged after every event.
 
 I6   a (producer id, epoch) that a transactional id once left is never current again; a fenced epoch never
-     writes again.
+     writes again. None is given 32767, and none is fenced unless another instance took over (or the id
+     expired): a client that repeats what was not answered goes on.
 I7   every transaction ends in exactly one outcome, the same on every partition, the one its client asked for
      or was told.
 """
 
-from fencepost.controller.transactions.pairs import client_pair
-from fencepost.controller.transactions.states import PREPARED_STATES, State
+from fencepost.controller.transactions import states
+from fencepost.controller.transactions.pairs import client_pair, transaction_pair
+from fencepost.controller.transactions.states import PREPARED_STATES, FenceCause, State
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import ImageVersion
 from tests.simulation.facts import (
     Acknowledged,
     Asked,
     Ended,
+    Given,
     Identified,
     Marked,
     MarkedByHand,
     Pair,
     PassedOver,
     Prepared,
+    Refused,
     TransactionFacts,
     Wrote,
 )
@@ -45,8 +49,8 @@ def transactions_are_sound(ledger: Ledger, news: News) -> None:
                 _wrote(facts, fact)
             case Marked() | PassedOver() | MarkedByHand():
                 _answered_marker(facts, fact)
-            case Identified():
-                _identified(facts, fact)
+            case Identified() | Given() | Refused():
+                _answered_client(facts, fact)
             case Acknowledged():
                 require((fact.place, fact.number) in facts.written, "acknowledged, not written", fact=fact)
                 facts.acknowledged.setdefault(fact.purpose, set()).add((fact.place, fact.number))
@@ -66,7 +70,11 @@ def _recorded(facts: TransactionFacts, record: TransactionStateRecord, version: 
     owner = facts.owners.setdefault(record.producer_id, transactional_id)
     require(owner == transactional_id, "I6: two ids have one producer id", record=record, owner=owner)
     _leave(facts, transactional_id, pair)
+    for fence in record.fences:
+        if fence.cause == FenceCause.NEW_INSTANCE:
+            _take_over(facts, transactional_id, (fence.producer_id, fence.epoch))
     state = State(record.status)
+    _require_fenced_by_markers(facts, record, state)
     before = facts.preparing.get(transactional_id)
     if state in PREPARED_STATES:
         prepared = Prepared(record, version)
@@ -82,7 +90,24 @@ def _forgotten(facts: TransactionFacts, record: TransactionForgotten) -> None:
     require(transactional_id not in facts.preparing, "I7: forgotten while it ends", record=record)
     pair = facts.current.pop(transactional_id, None)
     if pair is not None:
+        _take_over(facts, transactional_id, pair)
         facts.left.setdefault(transactional_id, set()).add(pair)
+
+
+def _take_over(facts: TransactionFacts, transactional_id: str, pair: Pair) -> None:
+    """Pairs grow: a producer id is newer than all before it."""
+    facts.taken_over[transactional_id] = max(pair, facts.taken_over.get(transactional_id, pair))
+
+
+def _require_fenced_by_markers(facts: TransactionFacts, record: TransactionStateRecord, state: State) -> None:
+    """What an instance keeps was begun by another one, which the markers fence."""
+    transactional_id, pair = record.transactional_id, transaction_pair(record)
+    begun = facts.open.pop(transactional_id, None)
+    if state is State.ONGOING:
+        if client_pair(record) != pair:
+            facts.open[transactional_id] = pair
+    elif state in PREPARED_STATES and begun is not None:
+        require(pair > begun, "I6: markers fence none of what was kept", record=record, begun=begun)
 
 
 def _leave(facts: TransactionFacts, transactional_id: str, pair: Pair) -> None:
@@ -156,6 +181,27 @@ def _marked(facts: TransactionFacts, fact: Marked) -> None:
 
 
 # -- clients ---------------------------------------------------------------------------------------------
+
+
+def _answered_client(facts: TransactionFacts, fact: Identified | Given | Refused) -> None:
+    if isinstance(fact, Refused):
+        _refused(facts, fact)
+        return
+    _given(facts, fact.transactional_id, fact.pair)
+    if isinstance(fact, Identified):
+        _identified(facts, fact)
+
+
+def _given(facts: TransactionFacts, transactional_id: str, pair: Pair) -> None:
+    owner = facts.owners.setdefault(pair[0], transactional_id)
+    require(owner == transactional_id, "I6: two ids have one producer id", pair=pair, owner=owner)
+    require(pair[1] < states.EPOCH_MAX, "I6: the last epoch is given to none", pair=pair)
+
+
+def _refused(facts: TransactionFacts, fact: Refused) -> None:
+    newest = facts.taken_over.get(fact.transactional_id)
+    justified = newest is not None and newest >= fact.pair
+    require(justified, "I6: fenced, and no instance took over", fact=fact, taken_over=newest)
 
 
 def _identified(facts: TransactionFacts, fact: Identified) -> None:

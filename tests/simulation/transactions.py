@@ -4,7 +4,8 @@ Goal      no order of events breaks I6 or I7; once the faults end every producer
           transaction ends, and a read_committed reader sees exactly what was committed.
 Method    the cluster of simulation.py; in each voter the product's transaction server, marker sender and
           timers (coordinator.py); partitions with the product's own rules (partition.py); V1 producers as
-          librdkafka is one (producers.py). Epochs run out after a few bumps, ids expire after seconds.
+          librdkafka is one (producers.py). Epochs run out after a few bumps, ids expire after seconds; or
+          (``at_overflow``) epochs are as they are, and the ids begin at the last of them.
 Replay    pytest tests/simulation -k transaction-seed-17
 """
 
@@ -20,10 +21,17 @@ import fencepost.controller.transactions.init_producer_id
 import fencepost.controller.transactions.states
 import fencepost.coordinator.transaction_timers
 from fencepost.controller.decision import Decision
-from fencepost.controller.transactions.states import EXPIRABLE_STATES, TRANSACTIONS
+from fencepost.controller.transactions.states import (
+    EXPIRABLE_STATES,
+    TRANSACTIONS,
+    State,
+    Transaction,
+    record_of,
+)
 from fencepost.controller.view import View
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.schema import PartitionRecord, TopicRecord
+from fencepost.records.transaction_log import TransactionStateRecord
 from fencepost.records.types import BrokerId, ProducerId
 from tests.simulation.broker import TOPIC, Broker
 from tests.simulation.clients import Ask, Client
@@ -33,7 +41,8 @@ from tests.simulation.invariants import INVARIANTS, Violation, require
 from tests.simulation.partition import Partition
 from tests.simulation.post import Post, PostWeather
 from tests.simulation.process import Process
-from tests.simulation.producers import Producer, World
+from tests.simulation.producer_world import World
+from tests.simulation.producers import Producer
 from tests.simulation.simulation import HEAL_S, Simulation
 from tests.simulation.strangers import Strangers
 from tests.simulation.transaction_invariants import TRANSACTION_INVARIANTS
@@ -45,6 +54,7 @@ CLIENTS: Final = 2  # the brokers as the quorum sees them: clients.py
 QUIET: Final = 0.9  # share of a broker's requests that are heartbeats
 PRODUCERS: Final = 4
 FIRST_PRODUCER_ID: Final = 1_000
+TIMEOUT_MS: Final = 1_000
 EPOCH_MAX: Final = 7  # so that epochs run out
 
 SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
@@ -56,6 +66,8 @@ SCALED: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (fencepost.controller.transactions.end_txn, "CLIENT_EPOCH_MAX", EPOCH_MAX - 1),
     (fencepost.coordinator.transaction_timers, "FIRST_EXPIRY_S_MAX", 1.0),
 )
+LAST_EPOCHS: Final = range(32763, 32768)  # the last of these is a fence, which no producer has
+BEFORE_THE_FIRST_ID: Final = 500
 
 
 class Quiet(Client):
@@ -82,10 +94,13 @@ class TransactionSimulation(Simulation):
         post_weather: PostWeather | None = None,
         producers: int = PRODUCERS,
         strangers: float = 0.0,
+        at_overflow: bool = False,
     ) -> None:
-        self._scaled = [(module, name, getattr(module, name)) for module, name, _ in SCALED]
-        for module, name, value in SCALED:
+        scaled = [each for each in SCALED if not (at_overflow and "EPOCH" in each[1])]
+        self._scaled = [(module, name, getattr(module, name)) for module, name, _ in scaled]
+        for module, name, value in scaled:
             setattr(module, name, value)
+        self._at_overflow = at_overflow
         super().__init__(
             seed,
             node_count,
@@ -139,8 +154,30 @@ class TransactionSimulation(Simulation):
             self.strangers.healed = True
 
     def _activated(self, process: Process, now_ms: int) -> None:
-        """The first leader also makes the topic."""
-        process.submit(lambda view, _now: Decision(_topic_records(view), None), lambda _answer, _ms: None)
+        """The first leader also makes the topic, and the rows of transactional ids near their last epochs."""
+
+        def decide(view: View, _now_ms: int) -> Decision[None]:
+            made = _topic_records(view)
+            return Decision((*made, *self._rows(now_ms)) if made and self._at_overflow else made, None)
+
+        process.submit(decide, lambda _answer, _ms: None)
+
+    def _rows(self, now_ms: int) -> tuple[TransactionStateRecord, ...]:
+        rows = []
+        for number, producer in enumerate(self.producers):
+            epoch = LAST_EPOCHS[(self.seed + number) % len(LAST_EPOCHS)]
+            row = Transaction(
+                producer.transactional_id,
+                ProducerId(BEFORE_THE_FIRST_ID + number),
+                epoch,
+                TIMEOUT_MS,
+                State.EMPTY,
+                updated_ms=now_ms,
+                instance_epoch=epoch,
+                init_version=-1 if epoch == LAST_EPOCHS[-1] else 4,
+            )
+            rows.append(record_of(row))
+        return tuple(rows)
 
     # -- the end ----------------------------------------------------------------------------------
 
