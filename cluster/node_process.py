@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -75,9 +75,18 @@ def start(directory: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     """Run ``fencepost ARGUMENTS`` in a session of its own, its output appended to ``directory``/log.txt."""
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     environment[LOG_FILE_VARIABLE] = str((directory / LOG).absolute())
+    child = spawn([sys.executable, "-P", "-m", MODULE, *arguments], directory, environment)
+    _, start_ticks = _read_stat(child.pid)
+    record = {"pid": child.pid, "start_ticks": start_ticks, "boot_id": _boot_id()}
+    write_durably(directory / RECORD, json.dumps(record) + "\n")
+    return child
+
+
+def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Run a command in ``directory``, in a session of its own, its output appended to log.txt there."""
     with (directory / LOG).open("ab") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", MODULE, *arguments],
+        return subprocess.Popen(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -85,10 +94,6 @@ def start(directory: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
             env=environment,
             start_new_session=True,
         )
-    _, start_ticks = _read_stat(child.pid)
-    record = {"pid": child.pid, "start_ticks": start_ticks, "boot_id": _boot_id()}
-    write_durably(directory / RECORD, json.dumps(record) + "\n")
-    return child
 
 
 def recorded(directory: Path) -> NodeProcess | None:

@@ -21,7 +21,7 @@ from fencepost.cluster.local_cluster import LocalCluster
 from fencepost.wire.connection import Connection
 from fencepost.wire.k03_metadata import METADATA, Metadata
 from tests.harness.command import TIMEOUT_S, command, environment, fencepost, in_process, in_process_json
-from tests.harness.nodes import Nodes, running
+from tests.harness.nodes import Nodes, running_as_typed
 from tests.ports import cluster_port
 
 pytestmark = [
@@ -41,7 +41,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     for name in NAMESAKES:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(f"raise SystemExit('this is not {name}')\n")
-    with running(Path("clusters/one"), cwd=folder) as started:
+    with running_as_typed(Path("clusters/one"), folder) as started:
         yield started
     assert {node["status"] for node in started.read("ps")["nodes"]} == {"down"}
 

@@ -1,4 +1,4 @@
-"""Real nodes: one operating-system process each, started by the command line, killed by pid.
+"""Real nodes: one operating-system process each, started as the command line does, killed by pid.
 
 Waiting     is polling with a deadline, generous because the machine may be busy; nothing here sleeps and
             hopes. What is waited for is an event in a node's log, a metric, or an answer.
@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 from fencepost.cluster import lifecycle, node_process, state
 from fencepost.cluster.console import Failed
-from fencepost.cluster.local_cluster import LocalCluster, LocalNode, open_cluster
+from fencepost.cluster.local_cluster import LocalCluster, LocalNode, create_cluster, open_cluster
 from fencepost.records.types import NodeId
+from tests.harness import forked
 from tests.harness.command import fencepost, in_process, stdout_of
 from tests.ports import cluster_port
 
@@ -130,13 +131,15 @@ class Nodes:
     def start(self, *node_ids: int) -> None:
         """Start dead nodes again; returns when their controller listeners answer."""
         nodes = [self.node(node_id) for node_id in node_ids]
-        children = lifecycle.start_nodes(self.cluster, nodes)
+        with forked.nodes():
+            children = lifecycle.start_nodes(self.cluster, nodes)
         self._children += children.values()
         state.await_answering(nodes, children)
 
     def up(self) -> None:
         """Start what does not run; returns when every broker is live."""
-        self._children += lifecycle.bring_up(self.cluster).values()
+        with forked.nodes():
+            self._children += lifecycle.bring_up(self.cluster).values()
 
     def down(self) -> None:
         """End whatever still runs, stopped processes included, and reap it."""
@@ -297,20 +300,32 @@ def revive(nodes: Nodes) -> Nodes:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *overrides: str, count: int = 3, cwd: Path | None = None) -> Iterator[Nodes]:
-    """A new cluster with these settings, up as a user types it; at the end its logs are clean, it is down."""
-    port = cluster_port()
-    settings = [word for override in (JSON_LOGS, *overrides) for word in ("--override", override)]
-    where = ("--dir", str(directory), "--port", str(port))
-    nodes = None
-    try:
-        stdout_of(fencepost("up", "-n", count, *where, "--detach", *settings, cwd=cwd))
-        nodes = Nodes(open_cluster((cwd or Path()) / directory))
+def running(directory: Path, *overrides: str, count: int = 3) -> Iterator[Nodes]:
+    """A new cluster with these settings, up; at the end its logs are clean, it is down."""
+    nodes = Nodes(create_cluster(directory, count, cluster_port(), (JSON_LOGS, *overrides)))
+    with ended_clean(nodes):
+        nodes.up()
         yield nodes
+
+
+@contextlib.contextmanager
+def running_as_typed(directory: Path, cwd: Path) -> Iterator[Nodes]:
+    """The same by ``fencepost up``, typed in a folder."""
+    where = ("--dir", directory, "--port", cluster_port())
+    stdout_of(fencepost("up", "-n", 3, *where, "--detach", "--override", JSON_LOGS, cwd=cwd))
+    nodes = Nodes(open_cluster(cwd / directory))
+    with ended_clean(nodes):
+        yield nodes
+
+
+@contextlib.contextmanager
+def ended_clean(nodes: Nodes) -> Iterator[None]:
+    """Down at the end, with clean logs unless something else failed."""
+    try:
+        yield
         complaints = nodes.complaints()
     finally:
-        if nodes is not None:
-            nodes.down()
+        nodes.down()
     assert not complaints, "\n".join(complaints)
 
 
@@ -328,7 +343,8 @@ def format_storage(config: Path, cluster_id: str) -> None:
 
 def start_process(folder: Path, config: Path, children: list[Popen[bytes]]) -> Popen[bytes]:
     """``fencepost node --config``, its log in ``folder``; added to those that the caller ends."""
-    child = node_process.start(folder, ["node", "--config", str(config)])
+    with forked.nodes():
+        child = node_process.start(folder, ["node", "--config", str(config)])
     children.append(child)
     return child
 

@@ -1,0 +1,116 @@
+"""Nodes of this tree are forked from a process that has imported them: a fifth of the CPU time of a start.
+
+Same     an operating-system process of its own, with its session, folder, environment and log; signals, ports
+         and files are its own; how it ended is known.
+Not      no new program is executed. Commands in processes of their own (``fencepost up``, benches) do that;
+         so does a node of an earlier version.
+Two      servers fork, each with hashes of its own: what nodes make of sets must be the same all the same.
+"""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+from fencepost.cluster import node_process
+
+PROGRAM: Final = Path(__file__).with_name("fork_server.py")
+SERVERS: Final = 2
+COMMAND: Final = [sys.executable, "-P", "-m", "fencepost.cli.main", "node"]
+POLL_SECONDS: Final = 0.01
+
+
+class Server:
+    """A process that forks nodes."""
+
+    def __init__(self) -> None:
+        self._asked_by_one = threading.Lock()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is the test run's
+        )
+        atexit.register(self._close)
+
+    def ask(self, **request: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._asked_by_one:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        assert answer, "the process that forks nodes has ended"
+        return json.loads(answer)
+
+    def _close(self) -> None:
+        """Its nodes go on."""
+        self._process.communicate()
+
+
+class Forked(subprocess.Popen[bytes]):
+    """A node as the child of a server."""
+
+    def __init__(self, server: Server, arguments: Sequence[str], **where: object) -> None:
+        self._server = server
+        self.args = arguments
+        self.stdin = self.stdout = self.stderr = None
+        self.returncode = None
+        self.pid = server.ask(arguments=arguments, **where)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._server.ask(pid=self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            time.sleep(POLL_SECONDS)
+        return code
+
+    def __del__(self) -> None:
+        """Nothing is left of it in this process."""
+
+
+@functools.cache
+def _server(_number: int) -> Server:
+    return Server()
+
+
+def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """As ``node_process.spawn``; nodes of this tree are forked."""
+    if list(command[: len(COMMAND)]) != COMMAND or "PYTHONPATH" in environment:
+        return _SPAWN(command, directory, environment)
+    servers = [_server(each) for each in range(SERVERS)]
+    server = servers[sum(directory.name.encode()) % SERVERS]
+    return Forked(
+        server,
+        command[len(COMMAND) - 1 :],
+        directory=str(directory.absolute()),
+        log=str((directory / node_process.LOG).absolute()),
+        environment=environment,
+    )
+
+
+_SPAWN: Final = node_process.spawn
+
+
+@contextlib.contextmanager
+def nodes() -> Iterator[None]:
+    """What starts nodes meanwhile, in this process, forks them."""
+    with mock.patch.object(node_process, "spawn", spawn):
+        yield
