@@ -24,6 +24,7 @@ Address: TypeAlias = tuple[str, int]
 CONNECT_TIMEOUT_S: Final = 3.0
 BOOTSTRAP_MAX: Final = 64  # addresses that are given
 TRANSACTION_VERSION: Final = "transaction.version"
+TRANSACTIONS_V2: Final = 2
 
 LOST: Final = (ConnectionLost, RequestTimeout)
 """The answer is missing: the request may have been done, unless it is NotConnected."""
@@ -88,6 +89,11 @@ class Network:
     def transaction_version(self) -> int:
         """The finalized level of ``transaction.version``; 0 if the cluster has none."""
         return self._transaction_version
+
+    @property
+    def uses_transactions_v2(self) -> bool:
+        """A transaction that begins now may be of V2 (KIP-890)."""
+        return self._transaction_version >= TRANSACTIONS_V2
 
     def learn(self, brokers: Iterable[BrokerNode]) -> None:
         """Take over the brokers and their addresses. A connection to an address that is gone ends itself."""

@@ -2,7 +2,9 @@
 
 Protocols   V2 where the cluster's ``transaction.version`` is 2 as a transaction begins: partitions, offsets
             add themselves, each end gives a new epoch (KIP-890). Else V1: they are added by requests, and
-            an abort is followed by InitProducerId with the own pair, which gives a new epoch.
+            an abort is followed by InitProducerId with the own pair, which gives a new epoch. After a commit
+            of V1 a partition may wait for its marker, and takes batches of V2 for that one's: the next
+            transaction is of V1, too, and its end, of V2, gives the new epoch.
 Timed out   the coordinator aborted the transaction: InitProducerId with the own pair gets the epoch that it
             bumped to. The producer is not fenced (KIP-588).
 Groups      a group-aware producer gets a pair for what its consumer was assigned, after each rebalance: no
@@ -61,9 +63,6 @@ from fencepost.wire.requests import (
     InitProducerIdAnswer,
 )
 
-V2: Final = 2
-
-
 _HELD: Final = (Phase.PREPARED, Phase.COMMITTING, Phase.OVER)
 """Phases in which a producer is not initialized for another assignment: it has something to end first."""
 
@@ -84,6 +83,8 @@ class Transactions:
     ) -> None:
         self.transactional_id: str | None = transactional_id or ""
         self.adds_partitions = False
+        self._is_fresh = True  # no transaction of V1 was committed with the pair
+        self._bumps = False  # the end gives a new epoch
         self._id = transactional_id or ""  # "": the coordinator makes one
         self._group_aware = group_aware
         self._network = network
@@ -183,7 +184,7 @@ class Transactions:
     def begin(self) -> None:
         """A transaction begins; the coordinator learns of it with its first record."""
         self._require(Phase.READY)
-        self.adds_partitions = self._network.transaction_version >= V2
+        self.adds_partitions = self._network.uses_transactions_v2 and self._is_fresh
         self._touched = self._opened = False
         self._added.clear()
         self._to_add.clear()
@@ -252,11 +253,13 @@ class Transactions:
                 self._phase = Phase.READY
                 return
             self._phase = Phase.COMMITTING
+            self._bumps = self.adds_partitions or self._network.uses_transactions_v2
         try:
             answer = await self._end_txn(committed=True)
         except ApiError as error:
             self._phase = Phase.OPEN
-            raise self._fail(from_commit(error, bumps=self.adds_partitions)) from error
+            raise self._fail(from_commit(error, bumps=self._bumps)) from error
+        self._is_fresh = self._bumps
         self._ended(answer)
 
     async def _abort(self) -> None:
@@ -266,6 +269,7 @@ class Transactions:
             return
         if self._has_to_end():
             self._phase = Phase.ABORTING
+            self._bumps = self.adds_partitions
             try:
                 answer = await self._end_txn(committed=False)
             except ApiError as error:
@@ -296,18 +300,14 @@ class Transactions:
         await sender.drain()
 
     async def _end_txn(self, *, committed: bool) -> EndTxnAnswer | None:
-        request = EndTxn(
-            self._id,
-            ProducerId(self._identity.producer_id),
-            self._identity.epoch,
-            committed,
-            bumps_epoch=self.adds_partitions,
-        )
+        pair = ProducerId(self._identity.producer_id), self._identity.epoch
+        request = EndTxn(self._id, *pair, committed, bumps_epoch=self._bumps)
         return await self._coordinator.call(END_TXN, request, timeout_s=self._max_block_s)
 
     def _ended(self, answer: EndTxnAnswer | InitProducerIdAnswer | None) -> None:
         if answer is not None and answer.producer_id >= 0:
             self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            self._is_fresh = True
         self._required_sender().adopt(self._identity)
         self._error, self._phase = None, Phase.READY
 
@@ -342,7 +342,7 @@ class Transactions:
             self._keeps = False
             self._ongoing = ProducerIdentity(answer.ongoing_producer_id, answer.ongoing_producer_epoch)
             self._touched = self._opened = answer.ongoing_producer_id >= 0
-            self.adds_partitions = self._network.transaction_version >= V2
+            self.adds_partitions = self._network.uses_transactions_v2
             self._phase = Phase.PREPARED
 
     # -- what is added to a transaction ---------------------------------------------------------------------

@@ -310,13 +310,18 @@ def test_calls_that_the_state_does_not_allow(version: int) -> None:
 
 
 def test_the_protocol_is_chosen_for_each_transaction() -> None:
+    """V2 with an epoch that no transaction of V1 had: a partition may have that one open, its marker late."""
+
     async def story(cluster: CoordinatedCluster, producer: Producer) -> None:
         await write(producer, b"v1")
         producer._network._transaction_version = 2
+        await write(producer, b"v1, and a new epoch")
         await write(producer, b"v2")
         producer._network._transaction_version = 0
         await write(producer, b"v1 again")
 
     cluster = run(0, story)
-    assert [each.bumps_epoch for each in cluster.seen[END]] == [False, True, False]
-    assert cluster.outcomes == [True] * 3
+    assert [each.bumps_epoch for each in cluster.seen[END]] == [False, True, True, False]
+    assert [each.producer_epoch for each in cluster.seen[END]] == [0, 0, 1, 2]
+    assert len(cluster.seen[ADD]) == 3
+    assert cluster.outcomes == [True] * 4

@@ -118,4 +118,12 @@ APPLICATION_CLIENT: Final = (
             "tests/client/test_two_phase.py::test_a_new_instance_ends_what_another_one_prepared[another-state]",
         ),
     ),
+    Mutant(
+        "client-v2-with-the-epoch-of-v1",
+        "a transaction of V2 has an epoch that none of V1 had, whose marker may be late",
+        STATES,
+        "        self.adds_partitions = self._network.uses_transactions_v2 and self._is_fresh\n",
+        "        self.adds_partitions = self._network.uses_transactions_v2\n",
+        (TRANSACTIONS + "test_the_protocol_is_chosen_for_each_transaction",),
+    ),
 )
