@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-client-kafka  the tests of fencepost.client on Apache Kafka; Maven fetches it, once"
 	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"
+	@echo "make test-rebalances  KIP-447's loop while its group rebalances each second for 5 minutes; SECONDS=60 for less"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
 	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
@@ -121,6 +122,12 @@ SEED ?= 1
 
 test-client-faults: $(READY)
 	CLIENT_FAULTS=$(SEED) $(BIN)/pytest -q -m slow -rs tests/client $(ARGS)
+
+SECONDS ?= 300
+
+test-rebalances: $(READY)
+	GROUP_AWARE_SECONDS=$(SECONDS) $(BIN)/pytest -q -m slow -o faulthandler_timeout=0 \
+	  tests/client/test_group_aware.py -k sample_loop $(ARGS)
 
 test-dual-write: $(POSTGRES_READY)
 	@$(BIN)/python -m tests.dual_write --kills 1000 --victim application $(ARGS)
