@@ -1,26 +1,27 @@
 """A program that has imported all that a node runs, and forks a node at each request: see forked.py.
 
+Named   the module of ``fencepost``'s commands, in the tree that is first on PYTHONPATH.
 In      lines of JSON: what to run, or the pid of a child whose end is asked for, or a string.
 Out     lines of JSON: the pid; the return code, null while it runs; the string's hash in this process.
 """
 
 import contextlib
 import gc
+import importlib
 import io
 import json
 import os
 import sys
-from typing import Any
-
-from fencepost.cli.main import main
-from fencepost.wire.registry import load_newest
+from collections.abc import Callable
 
 
-def serve() -> None:
-    """Until standard input ends. Returns in a child too, by SystemExit, when its node ends."""
+def serve(module: str) -> None:
+    """Until standard input ends. Leaves a child too, by SystemExit, when its node ends."""
+    main = importlib.import_module(module).main
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main(["node", "--help"])
-    load_newest()
+    with contextlib.suppress(ImportError, AttributeError):  # an earlier version may not have it
+        importlib.import_module(module.replace("cli.main", "wire.registry")).load_newest()
     gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
@@ -31,7 +32,7 @@ def serve() -> None:
         else:
             answer = os.fork()
             if answer == 0:
-                run(**request)
+                run(main, **request)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
@@ -42,7 +43,13 @@ def ended(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if found else None
 
 
-def run(arguments: list[str], directory: str, log: str, environment: dict[str, str]) -> Any:
+def run(
+    main: Callable[[list[str]], None],
+    arguments: list[str],
+    directory: str,
+    log: str,
+    environment: dict[str, str],
+) -> None:
     """What ``node_process.spawn`` gives its child, but for the new program."""
     os.setsid()
     os.chdir(directory)
@@ -55,4 +62,4 @@ def run(arguments: list[str], directory: str, log: str, environment: dict[str, s
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])

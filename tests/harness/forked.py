@@ -1,10 +1,10 @@
-"""Nodes of this tree are forked from a process that has imported them: a fifth of the CPU time of a start.
+"""Nodes are forked from a process that has imported them: a fifth of the CPU time of a start.
 
 Same     an operating-system process of its own, with its session, folder, environment and log; signals, ports
          and files are its own; how it ended is known.
-Not      no new program is executed. Commands in processes of their own (``fencepost up``, benches) do that;
-         so does a node of an earlier version.
+Not      no new program is executed. Commands in processes of their own (``fencepost up``, benches) do that.
 Two      servers fork, each with hashes of its own: what nodes make of sets must be the same all the same.
+         Each earlier version has two of its own (tests/processes/versions.py).
 """
 
 import atexit
@@ -25,18 +25,20 @@ from fencepost.cluster import node_process
 
 PROGRAM: Final = Path(__file__).with_name("fork_server.py")
 SERVERS: Final = 2
-COMMAND: Final = [sys.executable, "-P", "-m", "fencepost.cli.main", "node"]
+INTERPRETER: Final = [sys.executable, "-P", "-m"]
 POLL_SECONDS: Final = 0.01
 
 
 class Server:
     """A process that forks nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, path: str | None) -> None:
         self._asked_by_one = threading.Lock()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        if path is not None:
+            environment["PYTHONPATH"] = path
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(PROGRAM)],
+            [sys.executable, "-P", str(PROGRAM), module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -87,19 +89,20 @@ class Forked(subprocess.Popen[bytes]):
 
 
 @functools.cache
-def _server(_number: int) -> Server:
-    return Server()
+def servers(module: str = "fencepost.cli.main", path: str | None = None) -> list[Server]:
+    """Of the version that ``module`` has with ``path`` as PYTHONPATH."""
+    return [Server(module, path) for _ in range(SERVERS)]
 
 
 def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """As ``node_process.spawn``; nodes of this tree are forked."""
-    if list(command[: len(COMMAND)]) != COMMAND or "PYTHONPATH" in environment:
+    """As ``node_process.spawn``; nodes are forked."""
+    *interpreter, module, name = command[: len(INTERPRETER) + 2]
+    if interpreter != INTERPRETER or name != "node":
         return _SPAWN(command, directory, environment)
-    servers = [_server(each) for each in range(SERVERS)]
-    server = servers[sum(directory.name.encode()) % SERVERS]
+    server = servers(module, environment.get("PYTHONPATH"))[sum(directory.name.encode()) % SERVERS]
     return Forked(
         server,
-        command[len(COMMAND) - 1 :],
+        command[len(INTERPRETER) + 1 :],
         directory=str(directory.absolute()),
         log=str((directory / node_process.LOG).absolute()),
         environment=environment,

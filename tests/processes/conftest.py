@@ -1,12 +1,13 @@
 """One cluster for the tests that leave it as they found it: three nodes up, no quota."""
 
+import functools
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
-from tests.processes import archive_reader
+from tests.processes import archive_reader, versions
 
 
 @pytest.fixture(scope="package")
@@ -26,6 +27,13 @@ def nodes(shared_cluster: Nodes) -> Nodes:
 def since(nodes: Nodes) -> int:
     """Where the archive ends as the test begins."""
     return min(archive_reader.end_offset(nodes.home(node_id)) for node_id in nodes.node_ids)
+
+
+@pytest.fixture(scope="package")
+def earlier_tree(tmp_path_factory: pytest.TempPathFactory) -> versions.Trees:
+    """The source of a commit: see versions.py. Made once: nodes compile all of it at their first start."""
+    folder = tmp_path_factory.mktemp("earlier")
+    return functools.cache(lambda commit: versions.earlier_tree(folder, commit))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,5 +25,5 @@ def test_how_a_forked_node_ended_is_known_and_its_last_words_are_in_its_log(tmp_
 
 
 def test_the_servers_have_hashes_of_their_own() -> None:
-    hashes = {forked._server(each).ask(hash_of="a node") for each in range(forked.SERVERS)}
+    hashes = {server.ask(hash_of="a node") for server in forked.servers()}
     assert len(hashes) == forked.SERVERS

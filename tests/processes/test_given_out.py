@@ -222,9 +222,11 @@ def test_no_pair_that_was_never_given_out_stops_or_confuses_three_nodes(tmp_path
     sys.stderr.write(f"{summary}\n")
 
 
-def test_a_directory_with_a_transaction_at_32767_starts_and_heals(tmp_path: Path) -> None:
+def test_a_directory_with_a_transaction_at_32767_starts_and_heals(
+    tmp_path: Path, earlier_tree: versions.Trees
+) -> None:
     """The version before accepts 32767, by real requests; its leaders would halt at the timeout."""
-    tree = versions.earlier_tree(tmp_path)
+    tree = earlier_tree(versions.BEFORE_LEVELS)
     with versions.earlier_cluster(tmp_path / "cluster", tree, NO_QUOTA) as nodes:
         world = world_of(nodes)
         bumped_to(world, ["poisoned", "recovers"], 32_766, timeout_ms=TIMEOUT_MS)

@@ -82,8 +82,10 @@ def versions_of_leader_changes(nodes: Nodes) -> list[int]:
 @pytest.mark.parametrize(
     ("commit", "order"), RUNS, ids=lambda each: each if isinstance(each, str) else "-".join(map(str, each))
 )
-def test_upgrade_node_by_node_under_load(tmp_path: Path, commit: str, order: tuple[int, ...]) -> None:
-    earlier, level = versions.earlier_tree(tmp_path, commit), versions.LEVEL_OF[commit]
+def test_upgrade_node_by_node_under_load(
+    tmp_path: Path, earlier_tree: versions.Trees, commit: str, order: tuple[int, ...]
+) -> None:
+    earlier, level = earlier_tree(commit), versions.LEVEL_OF[commit]
     first = {0: 1, 1: 0}[level]  # the version of the LeaderChanges that it writes
     above = ABOVE_IT if level else None
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA, expected=above) as nodes:
@@ -160,9 +162,11 @@ def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
 
 
 @pytest.mark.parametrize("commit", versions.LEVEL_OF)
-def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commit: str) -> None:
+def test_nodes_of_both_versions_have_one_image_and_one_log(
+    tmp_path: Path, earlier_tree: versions.Trees, commit: str
+) -> None:
     """Byte for byte, with one and with two nodes of the newer version, whichever leads."""
-    earlier = versions.earlier_tree(tmp_path, commit)
+    earlier = earlier_tree(commit)
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
         nodes.leader()
         nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
@@ -187,9 +191,11 @@ def test_nodes_of_both_versions_have_one_image_and_one_log(tmp_path: Path, commi
     [(versions.BEFORE_LEVELS, 1), (versions.BEFORE_ONE_NAME, 0), (versions.BEFORE_GROUPS, 0)],
     ids=["levels", "one-name", "groups"],
 )
-def test_a_node_may_go_back_before_the_raise(tmp_path: Path, commit: str, version: int) -> None:
+def test_a_node_may_go_back_before_the_raise(
+    tmp_path: Path, earlier_tree: versions.Trees, commit: str, version: int
+) -> None:
     """A leader, and all of them: the earlier version reads what the newer one wrote, also snapshots."""
-    earlier = versions.earlier_tree(tmp_path, commit)
+    earlier = earlier_tree(commit)
     with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
         with Load(nodes, seed=4, clients=4, pause_s=0.02) as load:
             load.await_done(BLOCKS)

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,12 @@ BEFORE_TRANSACTIONS_V2: Final = "b39ea28"
 LEVEL_OF: Final = {BEFORE_LEVELS: 0, BEFORE_ONE_NAME: 1, BEFORE_GROUPS: 1, BEFORE_TRANSACTIONS_V2: 2}
 """At which log level a cluster of such nodes is."""
 
-_MODULES: Final = "cli.main quorum.handshake records.control controller.voters"
+Trees = Callable[[str], Path]
+"""The source of a commit, made once: see conftest.py."""
+
+_MODULES: Final = (
+    "cli.main quorum.handshake records.control controller.voters cli.node"  # the last: all others
+)
 _LOOK: Final = """
 import importlib, json, sys
 modules = [importlib.import_module(each) for each in sys.argv[1:]]
@@ -47,8 +52,8 @@ create_cluster(Path(sys.argv[2]), 3, int(sys.argv[3]), sys.argv[4:])
 """
 
 
-def earlier_tree(folder: Path, commit: str = BEFORE_LEVELS) -> Path:
-    """The source of a commit. Fails where the repository's history is not there."""
+def earlier_tree(folder: Path, commit: str) -> Path:
+    """The source of a commit, compiled. Fails where the repository's history is not there."""
     tree = folder / commit
     tree.mkdir()
     archive = subprocess.run(
