@@ -1,15 +1,53 @@
 """What ``transactions describe`` and ``force-terminate`` say, as documents and sentences."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+import click
 import msgspec
 
-from fencepost.cli.transaction_calls import Described, Terminated
+from fencepost.cli.output import JSON, echo_json
+from fencepost.cli.transaction_calls import Described, Listed, Terminated
+from fencepost.cluster.console import table
 from fencepost.wire.k20065_explain_transaction import Explanation
 from fencepost.wire.k20066_list_set_aside import WEDGED, SetAside
 
+NONE: Final = "None"  # as Kafka's tool prints what is not there
+LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")  # Kafka's
+LISTED_TWO_PHASE: Final = (*LISTED, "TwoPhaseOpenMs", "IsKept")
 BEYOND_KAFKA: Final = frozenset({"Explanation", "Fences", "SetAside", "PendingOffsets", "Assignments"})
 """The columns of ``description`` that Kafka's ``kafka-transactions describe`` does not have."""
+
+
+def listed(found: Listed) -> dict[str, Any]:
+    """The row of one transactional id: ``LISTED_TWO_PHASE``."""
+    transaction = found.transaction
+    return {
+        "TransactionalId": transaction.transactional_id,
+        "Coordinator": found.coordinator_id,
+        "ProducerId": transaction.producer_id,
+        "TransactionState": transaction.state,
+        "TwoPhaseOpenMs": transaction.two_phase_ms if transaction.two_phase_ms >= 0 else None,
+        "IsKept": transaction.is_kept,
+    }
+
+
+def is_two_phase(found: Listed) -> bool:
+    """It is open, and waits for an external coordinator, or for the instance that keeps it."""
+    return found.transaction.is_kept or found.transaction.two_phase_ms >= 0
+
+
+def print_rows(columns: Sequence[str], rows: list[dict[str, Any]], output_format: str) -> None:
+    """Documents, or a table of these columns."""
+    if output_format == JSON:
+        echo_json(rows)
+    else:
+        click.echo(table(columns, [shown({column: row[column] for column in columns}) for row in rows]))
+
+
+def shown(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row of a table."""
+    return tuple(NONE if value is None else value for value in row.values())
 
 
 def description(described: Described, *, now_ms: int) -> dict[str, Any]:

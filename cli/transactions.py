@@ -23,12 +23,19 @@ from fencepost.cli.transaction_calls import (
     list_transactions,
 )
 from fencepost.cli.transaction_output import (
+    LISTED,
+    LISTED_TWO_PHASE,
+    NONE,
     assignment_lines,
     description,
+    is_two_phase,
+    listed,
     pending_lines,
+    print_rows,
     sentence,
     set_aside_row,
     set_aside_sentence,
+    shown,
     termination,
 )
 from fencepost.cli.transaction_partitions import (
@@ -49,7 +56,6 @@ from fencepost.wire.k20066_list_set_aside import SetAside, SetAsideList
 
 R = TypeVar("R")
 
-NONE: Final = "None"  # as Kafka's tool prints what is not there
 MINUTE_MS: Final = 60_000
 UNLED_NAMED_MAX: Final = 5  # partitions named in one message
 MAX_TRANSACTION_TIMEOUT_MINUTES: Final = 15  # transaction.max.timeout.ms by default
@@ -124,6 +130,11 @@ _dry_run_option: Final = click.option(
 @click.option(
     "--producer-id", "producer_ids", type=int, multiple=True, help="Only this one's; may be repeated."
 )
+@click.option(
+    "--two-phase",
+    is_flag=True,
+    help="Only open transactions of two-phase commit and such as a new instance keeps; and for how long.",
+)
 @_cluster_options
 @format_option
 def list_(
@@ -132,25 +143,24 @@ def list_(
     pattern: str | None,
     states: tuple[str, ...],
     producer_ids: tuple[int, ...],
+    two_phase: bool,
     output_format: str,
 ) -> None:
-    """List transactional ids: their coordinator, producer id and state."""
+    """List transactional ids: their coordinator, producer id and state.
+
+    JSON, and text with --two-phase, has TwoPhaseOpenMs, for how long a transaction of two-phase commit is
+    open, which has no timeout, and IsKept: a new instance is to end what one before it left open. Brokers of
+    Apache Kafka say neither.
+    """
     request = ListTransactions(
         states,
         tuple(ProducerId(each) for each in producer_ids),
         max(duration_ms, EVERY_DURATION),
         pattern,
     )
-    rows = [
-        {
-            "TransactionalId": each.transaction.transactional_id,
-            "Coordinator": each.coordinator_id,
-            "ProducerId": each.transaction.producer_id,
-            "TransactionState": each.transaction.state,
-        }
-        for each in run(target, lambda brokers: list_transactions(brokers, request))
-    ]
-    _print(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows, output_format)
+    found = run(target, lambda brokers: list_transactions(brokers, request))
+    rows = [listed(each) for each in found if not two_phase or is_two_phase(each)]
+    print_rows(LISTED_TWO_PHASE if two_phase else LISTED, rows, output_format)
 
 
 @transactions.command()
@@ -171,7 +181,7 @@ def describe(target: Target, transactional_id: str, output_format: str) -> None:
     pending = row.pop("PendingOffsets")
     assignments = row.pop("Assignments")
     row["TopicPartitions"] = ",".join(row["TopicPartitions"]) if row["TopicPartitions"] else NONE
-    click.echo(table(tuple(row), [_shown(row)]))
+    click.echo(table(tuple(row), [shown(row)]))
     if explanation[0]:
         click.echo(f"\n{transactional_id}: {explanation[0]}")
     for line in (*assignment_lines(assignments), *pending_lines(pending)):
@@ -207,7 +217,7 @@ def describe_producers(
         "LastTimestamp",
         "CurrentTransactionStartOffset",
     )
-    _print(columns, rows, output_format)
+    print_rows(columns, rows, output_format)
 
 
 @transactions.command("find-hanging")
@@ -270,7 +280,7 @@ def find_hanging_(
     if output_format == JSON:
         echo_json([*rows, *map(set_aside_row, aside)])
     else:
-        _print((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
+        print_rows((*columns, "LastTimestamp", "Duration(min)"), rows, output_format)
         for each in aside:
             click.echo(set_aside_sentence(each, now_ms=now_ms))
     _require_all_seen(unled, unanswered)
@@ -379,17 +389,6 @@ def force_terminate_(target: Target, transactional_id: str, dry_run: bool, outpu
         echo_json(termination(terminated))
     else:
         click.echo(sentence(terminated))
-
-
-def _print(columns: Sequence[str], rows: list[dict[str, Any]], output_format: str) -> None:
-    if output_format == JSON:
-        echo_json(rows)
-    else:
-        click.echo(table(columns, [_shown(row) for row in rows]))
-
-
-def _shown(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(NONE if value is None else value for value in row.values())
 
 
 def _or_none(value: int) -> int | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fencepost.controller.transactions.describe import OpenTimes
+
 
 @dataclass(slots=True)
 class TransactionCounts:
@@ -13,7 +15,7 @@ class TransactionCounts:
     parked               requests that wait for a transaction to complete.
     markers_waiting      markers that are not known to be written.
     wedged               markers that a partition refuses.
-    open_ms_max          for how long the oldest open transaction has been open.
+    open_times           for how long the oldest transactions have been open, those of two-phase commit apart.
     """
 
     committed: int = 0
@@ -23,4 +25,4 @@ class TransactionCounts:
     parked: int = 0
     markers_waiting: int = 0
     wedged: int = 0
-    open_ms_max: int = 0
+    open_times: OpenTimes = OpenTimes()

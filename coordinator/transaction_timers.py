@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from fencepost.controller import clocks
 from fencepost.controller.decision import Decision
 from fencepost.controller.transactions import describe, expiry
+from fencepost.controller.transactions.describe import OpenTimes
 from fencepost.controller.transactions.expiry import Due, Expired, TimedOut
 from fencepost.controller.transactions.states import TRANSACTIONS
 from fencepost.controller.view import View
@@ -99,8 +100,8 @@ class TransactionTimers:
     def deposed(self) -> None:
         """The leadership is over. The next one reports what is open."""
         self._begin(0)
-        self._counts.open_ms_max = self._counts.parked = self._counts.markers_waiting = 0
-        self._counts.wedged = 0
+        self._counts.open_times = OpenTimes()
+        self._counts.parked = self._counts.markers_waiting = self._counts.wedged = 0
 
     def maintenance_tick(self, now_ms: int) -> None:
         """Begin what is due and not under way."""
@@ -116,7 +117,7 @@ class TransactionTimers:
             self._markers.walk()
         if now_s >= self._open_due_s and not self._walking:
             self._walking = True
-            self._walk_open(self._leadership, now_ms, None, 0, 0)
+            self._walk_open(self._leadership, now_ms, None, 0, OpenTimes())
 
     # -- timeouts -----------------------------------------------------------------------------------
 
@@ -198,18 +199,18 @@ class TransactionTimers:
     # -- active-transaction-open-time-max -------------------------------------------------------------
 
     def _walk_open(
-        self, leadership: int, now_ms: int, after: tuple[int, str] | None, rows: int, open_ms_max: int
+        self, leadership: int, now_ms: int, after: tuple[int, str] | None, rows: int, times: OpenTimes
     ) -> None:
         if leadership != self._leadership:
             return
-        longest_ms, after = describe.open_time_slice(
-            self._image(), after=after, rows_max=OPEN_ROWS_MAX, now_ms=now_ms
+        times, after = describe.open_time_slice(
+            self._image(), times, after=after, rows_max=OPEN_ROWS_MAX, now_ms=now_ms
         )
-        open_ms_max, rows = max(open_ms_max, longest_ms), rows + OPEN_ROWS_MAX
+        rows += OPEN_ROWS_MAX
         if after is None:
             self._walking = False
-            self._counts.open_ms_max = open_ms_max
+            self._counts.open_times = times
             self._open_due_s = self._clock() + OPEN_WALK_S + rows / OPEN_ROWS_PER_S
             return
-        again = partial(self._walk_open, leadership, now_ms, after, rows, open_ms_max)
+        again = partial(self._walk_open, leadership, now_ms, after, rows, times)
         self._call_later(SLICE_PAUSE_S, again)

@@ -228,6 +228,16 @@ class _TransactionMetrics:
             "For how long the oldest open transaction has been open",
             registry=registry,
         )
+        two_phase = Gauge(
+            "fencepost_two_phase_transactions_open",
+            "Open transactions of two-phase commit, which have no timeout",
+            registry=registry,
+        )
+        two_phase_max = Gauge(
+            "fencepost_two_phase_transaction_open_time_max_seconds",
+            "For how long the oldest of them has been open",
+            registry=registry,
+        )
         parked = Gauge(
             "fencepost_transaction_requests_held",
             "Requests that wait for a transaction to complete",
@@ -239,6 +249,7 @@ class _TransactionMetrics:
             registry=registry,
         )
         self._open_max = _Shown(open_max.set, 0.0)
+        self._two_phase, self._two_phase_max = _Shown(two_phase.set, 0), _Shown(two_phase_max.set, 0.0)
         self._parked, self._markers = _Shown(parked.set, 0), _Shown(markers.set, 0)
 
     def take(self, counts: TransactionCounts) -> None:
@@ -252,7 +263,9 @@ class _TransactionMetrics:
             if count:
                 counter.inc(count)
         counts.committed = counts.aborted = counts.timed_out = counts.fenced = 0
-        self._open_max.set(counts.open_ms_max / 1000)
+        self._open_max.set(counts.open_times.longest_ms / 1000)
+        self._two_phase.set(counts.open_times.two_phase)
+        self._two_phase_max.set(counts.open_times.two_phase_longest_ms / 1000)
         self._parked.set(counts.parked)
         self._markers.set(counts.markers_waiting)
 

@@ -4,9 +4,13 @@
 
 Ours   tagged field 1000, empty: this node coordinates nothing. Admin clients ask every broker and take an
        error of one for that of all: NOT_COORDINATOR is an empty list to them. Our commands tell them apart.
+       In a row: 1000 ``two_phase_ms``, i64: a transaction of two-phase commit (KIP-939), open for so long.
+       1001, empty: a new instance keeps what another one left open. Kafka's list says neither; its
+       DescribeTransactions has 2^31 - 1 as the timeout.
 """
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -16,20 +20,26 @@ from fencepost.controller.transactions.describe import (
     ListTransactions,
     ListTransactionsAnswer,
 )
+from fencepost.records.types import ProducerId
 from fencepost.records.varint import unsigned
-from fencepost.wire.cursor import Writer
+from fencepost.wire.cursor import Reader, Writer, read
 from fencepost.wire.dispatch import BROKER, CONTROLLER, Api
 from fencepost.wire.errors import raise_for
 from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import ANSWER_ELEMENTS_MAX, Buffer, Message
 
 _REQUEST: Final = Message(66, "request")
-_RESPONSE: Final = Message(66, "response", elements_max=ANSWER_ELEMENTS_MAX)
 
 _NO_COORDINATOR_TAG: Final = 1000
 _NO_COORDINATOR: Final = b"".join((b"\1", unsigned(_NO_COORDINATOR_TAG), b"\0"))
 _NO_TAGS: Final = b"\0"
 _THROTTLE_BYTES: Final = 4
+_TWO_PHASE_TAG: Final = 1000  # of a row
+_KEPT_TAG: Final = 1001
+_ROW_TAGS: Final[Mapping[int, Callable[[Reader], Any]]] = {
+    _TWO_PHASE_TAG: Reader.int64,
+    _KEPT_TAG: lambda _: True,
+}
 
 
 def _decode_request(version: int, body: Buffer) -> ListTransactions:
@@ -72,8 +82,20 @@ def encode_rows(transactions: tuple[ListedTransaction, ...]) -> bytes:
         writer.string(each.transactional_id)
         writer.int64(each.producer_id)
         writer.string(each.state)
-        writer.no_tags()
+        if each.two_phase_ms < 0 and not each.is_kept:
+            writer.no_tags()
+        else:
+            writer.parts.append(_tags_of(each))
     return writer.message()
+
+
+def _tags_of(row: ListedTransaction) -> bytes:
+    tags = []
+    if row.two_phase_ms >= 0:
+        tags.append(unsigned(_TWO_PHASE_TAG) + b"\x08" + row.two_phase_ms.to_bytes(8, "big"))
+    if row.is_kept:
+        tags.append(unsigned(_KEPT_TAG) + b"\0")
+    return unsigned(len(tags)) + b"".join(tags)
 
 
 def _encode_response(version: int, answer: ListTransactionsAnswer | EncodedList, throttle_ms: int) -> bytes:
@@ -108,13 +130,26 @@ _NOT_HERE: Final = _encode(_NOTHING, 0, error_code=0, tags=_NO_COORDINATOR)[_THR
 def _decode_response(version: int, body: Buffer) -> ListTransactionsAnswer:
     if body[_THROTTLE_BYTES:] == _NOT_HERE:
         raise NotCoordinator("this broker coordinates no transactions")
-    message = _RESPONSE.decode(version, body)
-    raise_for(message["error_code"])
-    listed = tuple(
-        ListedTransaction(each["transactional_id"], each["producer_id"], each["transaction_state"])
-        for each in message["transaction_states"]
+    reader = Reader(body, flexible=True, elements_max=ANSWER_ELEMENTS_MAX)
+    return read(f"ListTransactions answer v{version}", reader, _read_answer)
+
+
+def _read_answer(reader: Reader) -> ListTransactionsAnswer:
+    reader.int32()
+    raise_for(reader.int16())
+    unknown = tuple(reader.string() for _ in range(reader.count()))
+    listed = tuple(_read_row(reader) for _ in range(reader.count()))
+    reader.skip_tags()
+    reader.finish()
+    return ListTransactionsAnswer(unknown, listed)
+
+
+def _read_row(reader: Reader) -> ListedTransaction:
+    transactional_id, producer_id, state = reader.string(), ProducerId(reader.int64()), reader.string()
+    tags = reader.tags(_ROW_TAGS)
+    return ListedTransaction(
+        transactional_id, producer_id, state, tags.get(_TWO_PHASE_TAG, -1), _KEPT_TAG in tags
     )
-    return ListTransactionsAnswer(message["unknown_state_filters"], listed)
 
 
 LIST_TRANSACTIONS: Final[Api[ListTransactions, ListTransactionsAnswer | EncodedList]] = Api(

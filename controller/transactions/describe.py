@@ -7,15 +7,17 @@ Source      KIP-664, KIP-994, KIP-1152; Kafka DescribeTransactions, ListTransact
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import re2
 
 from fencepost.controller.errors import ErrorCode, InvalidRegularExpression
 from fencepost.controller.transactions.ending import with_markers
+from fencepost.controller.transactions.pairs import has_two
 from fencepost.controller.transactions.states import (
     DEADLINES,
+    NEVER_MS,
     PREPARED_STATES,
     STATE_OF_NAME,
     TRANSACTIONS,
@@ -73,11 +75,17 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
 
 class ListedTransaction(msgspec.Struct, frozen=True):
-    """The row of one transactional id in a list."""
+    """The row of one transactional id in a list.
+
+    ``two_phase_ms``   for how long a transaction of two-phase commit is open; -1: there is none.
+    ``is_kept``        a new instance keeps what another one left open (KIP-939).
+    """
 
     transactional_id: str
     producer_id: ProducerId
     state: str
+    two_phase_ms: int = -1
+    is_kept: bool = False
 
 
 class ListTransactionsAnswer(msgspec.Struct, frozen=True):
@@ -189,19 +197,42 @@ def list_slice(
     for transactional_id, row in islice(view.scan(TRANSACTIONS, after), rows_max):
         last, walked = transactional_id, walked + 1
         if selection.takes(row, now_ms):
-            listed.append(ListedTransaction(transactional_id, row.producer_id, row.state.wire_name))
+            listed.append(_listed(row, now_ms))
     return tuple(listed), last if walked == rows_max else None
 
 
-def open_time_slice(
-    view: View, *, after: tuple[int, str] | None, rows_max: int, now_ms: int
-) -> tuple[int, tuple[int, str] | None]:
-    """How long the longest of the next ``rows_max`` open transactions is open, in ms; and where to go on.
+def _listed(row: Transaction, now_ms: int) -> ListedTransaction:
+    is_open = row.state in OPEN_STATES
+    return ListedTransaction(
+        row.transactional_id,
+        row.producer_id,
+        row.state.wire_name,
+        max(0, now_ms - row.started_ms) if is_open and row.is_two_phase else -1,
+        row.state is State.ONGOING and has_two(row),
+    )
 
-    Row 939.9: the largest of all slices is the metric active-transaction-open-time-max.
+
+class OpenTimes(NamedTuple):
+    """Open transactions: for how long the oldest is open, and those of two-phase commit apart."""
+
+    longest_ms: int = 0
+    two_phase: int = 0
+    two_phase_longest_ms: int = 0
+
+
+def open_time_slice(
+    view: View, so_far: OpenTimes, *, after: tuple[int, str] | None, rows_max: int, now_ms: int
+) -> tuple[OpenTimes, tuple[int, str] | None]:
+    """``so_far`` with the next ``rows_max`` open transactions, and where to go on.
+
+    Row 939.9: after the last slice they are the metrics, active-transaction-open-time-max first.
     """
-    longest_ms, last, walked = 0, None, 0
+    longest_ms, two_phase, two_phase_longest_ms = so_far
+    last, walked = None, 0
     for key, started_ms in islice(view.scan(DEADLINES, after), rows_max):
         last, walked = key, walked + 1
         longest_ms = max(longest_ms, now_ms - started_ms)
-    return longest_ms, last if walked == rows_max else None
+        if key[0] == NEVER_MS:
+            two_phase, two_phase_longest_ms = two_phase + 1, max(two_phase_longest_ms, now_ms - started_ms)
+    times = OpenTimes(longest_ms, two_phase, two_phase_longest_ms)
+    return times, last if walked == rows_max else None

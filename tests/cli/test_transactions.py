@@ -8,6 +8,7 @@ import pytest
 from fencepost.cli.transaction_calls import Described
 from fencepost.cli.transaction_output import (
     BEYOND_KAFKA,
+    LISTED_TWO_PHASE,
     assignment_lines,
     description,
     pending_lines,
@@ -72,13 +73,11 @@ def test_a_list_asks_for_what_its_flags_say(
 ) -> None:
     listed = (
         ListedTransaction("b", ProducerId(2), "Empty"),
-        ListedTransaction("a", ProducerId(1), "Ongoing"),
+        ListedTransaction("a", ProducerId(1), "Ongoing", 12_000, is_kept=True),
     )
     cluster.answers({LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), listed)})
-    assert cluster.document("list", *words) == [
-        {"TransactionalId": "a", "Coordinator": BROKER_ID, "ProducerId": 1, "TransactionState": "Ongoing"},
-        {"TransactionalId": "b", "Coordinator": BROKER_ID, "ProducerId": 2, "TransactionState": "Empty"},
-    ]
+    rows = [("a", BROKER_ID, 1, "Ongoing", 12_000, True), ("b", BROKER_ID, 2, "Empty", None, False)]
+    assert cluster.document("list", *words) == [dict(zip(LISTED_TWO_PHASE, row, strict=True)) for row in rows]
     assert cluster.broker.asked == [asked]
 
 
@@ -86,6 +85,22 @@ def test_a_list_has_the_columns_of_kafka(cluster: Cluster) -> None:
     cluster.answers({LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), ())})
     said = cluster.run("list")
     assert said.stdout.split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
+
+
+def test_a_list_of_two_phase_commit_has_what_is_open_and_for_how_long(cluster: Cluster) -> None:
+    listed = (
+        ListedTransaction("plain", ProducerId(1), "Ongoing"),
+        ListedTransaction("kept", ProducerId(2), "Ongoing", is_kept=True),
+        ListedTransaction("waits", ProducerId(3), "Ongoing", 7),
+    )
+    cluster.answers({LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), listed)})
+    assert [line.split() for line in cluster.run("list", "--two-phase").stdout.splitlines()] == [
+        [*LISTED_TWO_PHASE],
+        ["kept", str(BROKER_ID), "2", "Ongoing", "None", "True"],
+        ["waits", str(BROKER_ID), "3", "Ongoing", "7", "False"],
+    ]
+    assert [each["TransactionalId"] for each in cluster.document("list", "--two-phase")] == ["kept", "waits"]
+    assert "plain" in cluster.run("list").stdout
 
 
 def test_a_list_waits_for_a_coordinator(cluster: Cluster) -> None:

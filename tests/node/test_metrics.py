@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import generate_latest
 
+from fencepost.controller.transactions.describe import OpenTimes
 from fencepost.coordinator.groups.group_counts import GroupCounts
 from fencepost.coordinator.transaction_counts import TransactionCounts
 from fencepost.node.metrics import NodeMetrics, watch_loop
@@ -81,7 +82,7 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
         parked=4,
         markers_waiting=5,
         wedged=6,
-        open_ms_max=61_500,
+        open_times=OpenTimes(61_500, 2, 3_000),
     )
     metrics.transactions(counts)
     metrics.quarantined_rows(7)
@@ -94,6 +95,8 @@ def test_a_scrape_shows_the_coordinators_numbers() -> None:
     assert samples["fencepost_transactions_timed_out_total"] == 1
     assert samples["fencepost_transactions_fenced_total"] == 1
     assert samples["fencepost_active_transaction_open_time_max_seconds"] == 61.5
+    assert samples["fencepost_two_phase_transactions_open"] == 2
+    assert samples["fencepost_two_phase_transaction_open_time_max_seconds"] == 3
     assert samples["fencepost_transaction_requests_held"] == 4
     assert samples["fencepost_transaction_markers_waiting"] == 5
     assert samples['fencepost_set_aside{kind="wedged"}'] == 6

@@ -3,7 +3,12 @@
 import pytest
 
 from fencepost.controller.errors import ErrorCode, NotCoordinator
-from fencepost.controller.transactions.describe import ListTransactions
+from fencepost.controller.transactions.describe import (
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+)
+from fencepost.records.types import ProducerId
 from fencepost.wire.errors import error_for
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.schema import Message
@@ -29,3 +34,18 @@ def test_any_other_refusal_is_an_error_to_all(version: int) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     body = LIST_TRANSACTIONS.refusal(version, ListTransactions(), error_for(code), 0)
     assert kios_response(66, version, body)[0].error_code == code
+
+
+@pytest.mark.row("939.6")
+@table("version", VERSIONS)
+@table(("two_phase_ms", "is_kept"), [(-1, False), (0, False), (2**40, True), (-1, True)])
+def test_a_row_says_what_waits_for_an_external_coordinator(
+    version: int, two_phase_ms: int, is_kept: bool
+) -> None:
+    """In tags of ours; Kafka's readers skip them."""
+    row = ListedTransaction("transfers", ProducerId(77), "Ongoing", two_phase_ms, is_kept)
+    answer = ListTransactionsAnswer((), (row, ListedTransaction("refunds", ProducerId(78), "Empty")))
+    body = LIST_TRANSACTIONS.encode_response(version, answer, 0)
+    assert LIST_TRANSACTIONS.decode_response(version, body) == answer
+    read = Message(66, "response").decode(version, body)
+    assert [each["transactional_id"] for each in read["transaction_states"]] == ["transfers", "refunds"]

@@ -11,6 +11,7 @@ from fencepost.controller.transactions.describe import (
     DescribedTransaction,
     ListedTransaction,
     ListTransactions,
+    OpenTimes,
     Selection,
     describe,
     describe_many,
@@ -184,18 +185,51 @@ def test_a_pattern_that_would_hold_pythons_own_for_ever() -> None:
 def test_the_longest_that_is_open(rows_max: int) -> None:
     """Row 939.9: only Ongoing counts, what is ended is out of its producer's hands."""
     coordinator = Coordinator()
-    longest, after = open_time_slice(coordinator.view, after=None, rows_max=rows_max, now_ms=NOW_MS)
-    assert (longest, after) == (0, None)
+    times, after = open_time_slice(
+        coordinator.view, OpenTimes(), after=None, rows_max=rows_max, now_ms=NOW_MS
+    )
+    assert (times, after) == (OpenTimes(), None)
     for number, timeout_ms in enumerate((60_000, 1_000, 30_000)):
         pair = coordinator.init(of=f"p-{number}", timeout_ms=timeout_ms)
         coordinator.add(*pair, of=f"p-{number}")
         coordinator.now_ms += 10
-    found = []
-    for _ in range(4):
-        longest, after = open_time_slice(
-            coordinator.view, after=after, rows_max=rows_max, now_ms=coordinator.now_ms
+    for number in range(2):
+        pair = coordinator.init(of=f"t-{number}", two_phase=True, init_version=6)
+        coordinator.add(*pair, of=f"t-{number}")
+        coordinator.now_ms += 1
+    for _ in range(6):
+        times, after = open_time_slice(
+            coordinator.view, times, after=after, rows_max=rows_max, now_ms=coordinator.now_ms
         )
-        found.append(longest)
         if after is None:
             break
-    assert max(found) == 30
+    assert times == OpenTimes(longest_ms=32, two_phase=2, two_phase_longest_ms=2)
+
+
+@pytest.mark.row("939.6")
+def test_a_list_says_what_waits_for_an_external_coordinator_and_for_how_long() -> None:
+    coordinator = Coordinator()
+    for name, two_phase in (("plain", False), ("two", True), ("two-idle", True), ("kept", True)):
+        pair = coordinator.init(of=name, two_phase=two_phase, init_version=6 if two_phase else 4)
+        if name != "two-idle":
+            coordinator.add(*pair, of=name)
+    coordinator.now_ms += 500
+    coordinator.keep(of="kept", two_phase=True)
+    coordinator.keep(of="plain")
+
+    def listed() -> dict[str, tuple[int, bool]]:
+        rows, _ = list_slice(
+            coordinator.view, Selection(ListTransactions()), after=None, rows_max=9, now_ms=coordinator.now_ms
+        )
+        return {each.transactional_id: (each.two_phase_ms, each.is_kept) for each in rows}
+
+    assert listed() == {
+        "kept": (500, True),
+        "plain": (-1, True),
+        "two": (500, False),
+        "two-idle": (-1, False),
+    }
+    coordinator.end(*coordinator.keep(of="kept", two_phase=True)[:2], committed=True, of="kept")
+    assert listed()["kept"] == (500, False), "its markers are on their way"
+    coordinator.complete("kept")
+    assert listed()["kept"] == (-1, False)
