@@ -17,7 +17,7 @@ from tests.checker.evidence import Event, Input, Outcome, Partition, events_of, 
 from tests.checker.feature_changes import FeatureChanges
 from tests.checker.findings import Finding, find
 from tests.checker.history import History, Tail
-from tests.checker.node_faults import NodeFaults
+from tests.checker.node_faults import NodeKills
 from tests.checker.reading import ASKS_MAX, NotRead, begin_at_zero, committed, consumer, read_to_end
 from tests.checker.settings import CONFLUENT, FENCEPOST, MIXED, OUTPUT, Part
 from tests.checker.slots import Slots, ended, start
@@ -98,7 +98,7 @@ class Run:
     def _trouble(self, slots: Slots, nodes: Nodes | None) -> None:
         plan = self._plan
         faults = (
-            NodeFaults(nodes, self._history, plan.seed, plan.kill_every, lambda: self._committed_at)
+            NodeKills(nodes, self._history, plan.seed, plan.kill_every, lambda: self._committed_at)
             if nodes is not None and plan.kill_every
             else None
         )
@@ -114,7 +114,7 @@ class Run:
                     next_trouble += self._random.uniform(0.5, 1.5) * plan.trouble_every
                 time.sleep(LOOK_SECONDS)
         if faults is not None:
-            self._findings += faults.findings
+            self._findings += faults.findings()
         self._findings += versions.findings
 
     def _drain(self, slots: Slots, sources: list[Popen[bytes]]) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.node_faults import NodeFaults
+from tests.harness.node_faults import NodeFaults
 from tests.harness.nodes import NO_QUOTA, Nodes, revive, running
 
 SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms=200"
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 BOOTSTRAP = os.environ.get("CLIENT_BOOTSTRAP", "")
 FAULTS = os.environ.get("CLIENT_FAULTS", "")
+FAULT_EVERY_S = 1.5
 
 
 @pytest.fixture(scope="package")
@@ -30,7 +31,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes |
         if not FAULTS:
             yield nodes
             return
-        with NodeFaults(nodes, int(FAULTS)) as faults:
+        with NodeFaults(nodes, int(FAULTS), FAULT_EVERY_S) as faults:
             yield nodes
     assert faults.failed is None, f"no fault came any more: {faults.failed}"
     assert faults.kills, "no node was killed"
