@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, find, settings
@@ -60,10 +61,25 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
+def may_have_slow_tests(file: Path) -> bool:
+    """It marks some itself, or by ``tests.examples``."""
+    return any(word in file.read_bytes() for word in (b"mark.slow", b"tests.examples"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only slow tests are wanted, other files are not even imported: seconds of each worker."""
+    if config.option.markexpr != "slow" or not collection_path.match("test_*.py"):
+        return None
+    return None if may_have_slow_tests(collection_path) else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A file's tests stay together, in their order. All are noted, before ``-m`` and ``-k`` choose."""
     config.stash[COLLECTED] = {item.nodeid for item in items}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    hidden = [file for file in slow if not may_have_slow_tests(file)]
+    assert not hidden, f"pytest_ignore_collect does not see that these have slow tests: {hidden}"
     places = {file: place for place, file in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
