@@ -4,6 +4,7 @@ What is stored is read from the archived log of the node that leads: each step's
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,6 +15,7 @@ from fencepost.controller.errors import ErrorCode
 from fencepost.controller.transactions.states import State
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
 from tests.harness.nodes import NO_QUOTA, Nodes, running
+from tests.processes.test_markers import partition_leaders
 from tests.processes.test_transactions_v2 import restart_leader
 from tests.processes.txn_client import (
     NONE,
@@ -94,10 +96,19 @@ def test_the_proposals_second_example(nodes: Nodes) -> None:
     assert producer.write((second, MAX - 1), b"early") == ErrorCode.INVALID_TXN_STATE
     refused(ErrorCode.INVALID_REQUEST, producer.init, keep=True, pair=(second, MAX - 1))
 
-    third = producer.end((second, MAX - 1))  # 9
-    assert third is not None
-    assert third[1] == 0
-    assert len({first, second, third[0]}) == 3
+    (row,) = nodes.read("transactions", "list", "--two-phase")
+    assert (row["TransactionalId"], row["TransactionState"], row["IsKept"]) == (
+        producer.name,
+        "Ongoing",
+        True,
+    )
+    assert row["TwoPhaseOpenMs"] > 0
+    with host_killed(nodes, producer.topic):
+        third = producer.end((second, MAX - 1))  # 9
+        assert third is not None
+        assert third[1] == 0
+        assert len({first, second, third[0]}) == 3
+        require_described(nodes, producer.name, first, second, third[0])
     assert Stored("PrepareCommit", first, MAX, second, *third) in transitions(producer)
     assert producer.completed("CompleteCommit") == ("CompleteCommit", *third, second, -1, -1)  # 10
     restart_leader(nodes)
@@ -106,6 +117,38 @@ def test_the_proposals_second_example(nodes: Nodes) -> None:
     assert producer.end(third, committed=False) == (third[0], 1)
     assert read(producer) == [b"prepared"]
     assert read(producer, READ_UNCOMMITTED) == [b"next", b"prepared"]
+
+
+@contextlib.contextmanager
+def host_killed(nodes: Nodes, topic: str) -> Iterator[None]:
+    """No marker is written to the topic's partition 0: its host, which is no coordinator, is killed."""
+    host = partition_leaders(nodes, topic)[0]
+    while nodes.leader() == host:
+        restart_leader(nodes)
+    nodes.kill(host)
+    try:
+        yield
+    finally:
+        nodes.start(host)
+        nodes.await_followed()
+
+
+def require_described(nodes: Nodes, name: str, first: int, second: int, third: int) -> None:
+    """The operator sees all three producer ids of what is in PrepareCommit."""
+    which = ("transactions", "describe", "--transactional-id", name)
+    said = (
+        f"markers of producer {first}, epoch {MAX} are being written to 1 partition; it was ended with "
+        f"producer id {second}; its next transaction has producer id {third}, epoch 0."
+    )
+    document = nodes.read(*which)
+    assert (document["TransactionState"], document["ProducerId"], document["ProducerEpoch"]) == (
+        "PrepareCommit",
+        first,
+        MAX,
+    )
+    assert document["TopicPartitions"] == [f"t-{name}-0"]
+    assert document["Explanation"].endswith(said)
+    assert nodes.run(*which).splitlines()[-1].endswith(said)
 
 
 @pytest.mark.row("939.6")
