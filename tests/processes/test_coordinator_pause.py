@@ -1,4 +1,7 @@
-"""A coordinator stands still while another takes over: what clients had sent to it is answered, all of it."""
+"""A coordinator stands still while another takes over: what clients had sent to it is answered, all of it.
+
+What does not need it goes on: batches of open transactions, and plain ones, on the other nodes' partitions.
+"""
 
 import asyncio
 import contextlib
@@ -22,9 +25,10 @@ from fencepost.controller.groups.offset_messages import (
 )
 from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.controller.transactions.end_txn import EndTxn
-from fencepost.controller.transactions.init_request import InitProducerId
-from fencepost.records.types import ProducerId
+from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
+from fencepost.records.types import NodeId, ProducerId
 from fencepost.wire.client import Connection, ConnectionLost
+from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k08_offset_commit import OFFSET_COMMIT
 from fencepost.wire.k09_offset_fetch import OFFSET_FETCH
 from fencepost.wire.k11_join_group import JOIN_GROUP
@@ -35,10 +39,15 @@ from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID
 from fencepost.wire.k25_add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from fencepost.wire.k28_txn_offset_commit import TXN_OFFSET_COMMIT
+from tests.broker.batches import batch
 from tests.harness.nodes import Nodes, wait_for
+from tests.processes.test_markers import partition_leaders
+from tests.processes.test_transactions_v2 import RETRIED, connected, until
 
 pytestmark = pytest.mark.slow
 
+TOPIC = "flowing"
+BATCHES = 200  # of each producer while the coordinator is stopped: some before, some after another one leads
 GROUP = "paused"
 TRANSACTIONAL_ID = "paused"
 MEMBER = "m"
@@ -109,3 +118,63 @@ async def codes_of(connection: Connection, api: Any, request: Any) -> set[ErrorC
         return set()
     has_rows = api in (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
     return {each.code for each in answer.rows} if has_rows else {ErrorCode.NONE}
+
+
+def test_open_transactions_and_plain_batches_go_on_while_it_is_stopped(nodes: Nodes) -> None:
+    nodes.run("topics", "create", "--topic", TOPIC, "--partitions", 3)
+    coordinator = nodes.await_followed()
+    hosts = {index: host for index, host in partition_leaders(nodes, TOPIC).items() if host != coordinator}
+    assert len(set(hosts.values())) == 2
+    asyncio.run(write_while_stopped(nodes, coordinator, hosts))
+
+
+async def write_while_stopped(nodes: Nodes, coordinator: int, hosts: dict[int, NodeId]) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        writers = []
+        for index, host in hosts.items():
+            for transactional_id in (f"flowing-{index}", None):
+                async with connected(nodes.address(coordinator, "client")) as connection:
+                    pair = await connection.call(INIT_PRODUCER_ID, InitProducerId(transactional_id, 60_000))
+                connection = await stack.enter_async_context(connected(nodes.address(host, "client")))
+                writers.append(Writer(connection, transactional_id, pair, index))
+        await asyncio.gather(*(each.write(1) for each in writers))  # the partitions are in their transactions
+        nodes.send(coordinator, signal.SIGSTOP)
+        try:
+            await asyncio.gather(*(each.write(BATCHES) for each in writers))
+        finally:
+            nodes.send(coordinator, signal.SIGCONT)
+
+
+class Writer:
+    """A producer on one partition, one batch at a time: the first answer that is an error fails."""
+
+    def __init__(
+        self, connection: Connection, transactional_id: str | None, pair: InitProducerIdAnswer, index: int
+    ) -> None:
+        self._connection = connection
+        self._id = transactional_id
+        self._pair = pair
+        self._index = index
+        self._sequence = 0
+
+    async def write(self, count: int) -> None:
+        for _ in range(count):
+            await until(f"batch {self._sequence} of {self._id}", self._write_one)
+
+    async def _write_one(self) -> bool:
+        is_transactional = self._id is not None
+        records = batch(
+            b"value",
+            producer_id=self._pair.producer_id,
+            producer_epoch=self._pair.producer_epoch,
+            base_sequence=self._sequence,
+            transactional=is_transactional,
+        )
+        rows = (PartitionData(TOPIC, self._index, records),)
+        request = Produce(self._id, -1, 30_000, rows, adds_partitions=is_transactional)
+        (row,) = (await self._connection.call(PRODUCE, request, timeout_s=ANSWER_SECONDS_MAX)).partitions
+        if self._sequence == 0 and row.error_code in RETRIED:
+            return False
+        assert row.error_code == ErrorCode.NONE
+        self._sequence += 1
+        return True
