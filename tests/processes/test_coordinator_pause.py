@@ -6,6 +6,7 @@ What does not need it goes on: batches of open transactions, and plain ones, on 
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ from tests.processes.test_transactions_v2 import RETRIED, connected, until
 pytestmark = pytest.mark.slow
 
 TOPIC = "flowing"
-BATCHES = 200  # of each producer while the coordinator is stopped: some before, some after another one leads
+BATCHES = 20  # that each producer has answered by the time another node leads: an election takes a second
 GROUP = "paused"
 TRANSACTIONAL_ID = "paused"
 MEMBER = "m"
@@ -85,11 +86,6 @@ def test_a_coordinator_that_wakes_up_answers_all_that_waited_for_it(nodes: Nodes
 
 async def ask_while_paused(nodes: Nodes, leader: int) -> dict[str, set[ErrorCode]]:
     """The codes of each answer of a leader that another one has followed by the time it goes on."""
-    others = [each for each in nodes.node_ids if each != leader]
-
-    def is_followed() -> bool:
-        return any(nodes.metrics(each)["role.leader"] == 1 for each in others)
-
     async with contextlib.AsyncExitStack() as stack:
         connections = [await Connection.open(*nodes.address(leader, "client")) for _ in (JOIN, *REQUESTS)]
         for each in connections:
@@ -101,11 +97,16 @@ async def ask_while_paused(nodes: Nodes, leader: int) -> dict[str, set[ErrorCode
             asked = [codes_of(each, *ask) for each, ask in zip(connections, REQUESTS, strict=True)]
             answers = asyncio.gather(*asked)
             await asyncio.sleep(0)  # they are written
-            await asyncio.to_thread(wait_for, "another node leads", is_followed)
+            await asyncio.to_thread(wait_for, "another node leads", is_followed(nodes, leader))
         finally:
             nodes.send(leader, signal.SIGCONT)
         names = [api.name for api, _ in REQUESTS]
         return {"parked": await parked, **dict(zip(names, await answers, strict=True))}
+
+
+def is_followed(nodes: Nodes, leader: int) -> Callable[[], bool]:
+    others = [each for each in nodes.node_ids if each != leader]
+    return lambda: any(nodes.metrics(each)["role.leader"] == 1 for each in others)
 
 
 async def codes_of(connection: Connection, api: Any, request: Any) -> set[ErrorCode]:
@@ -140,9 +141,14 @@ async def write_while_stopped(nodes: Nodes, coordinator: int, hosts: dict[int, N
         await asyncio.gather(*(each.write(1) for each in writers))  # the partitions are in their transactions
         nodes.send(coordinator, signal.SIGSTOP)
         try:
+            led = asyncio.create_task(
+                asyncio.to_thread(wait_for, "another leads", is_followed(nodes, coordinator))
+            )
+            answered = await asyncio.gather(*(each.write_until(led) for each in writers))
             await asyncio.gather(*(each.write(BATCHES) for each in writers))
         finally:
             nodes.send(coordinator, signal.SIGCONT)
+    assert min(answered) >= BATCHES, answered
 
 
 class Writer:
@@ -160,6 +166,12 @@ class Writer:
     async def write(self, count: int) -> None:
         for _ in range(count):
             await until(f"batch {self._sequence} of {self._id}", self._write_one)
+
+    async def write_until(self, event: asyncio.Task[bool]) -> int:
+        first = self._sequence
+        while not event.done():
+            await self.write(1)
+        return self._sequence - first
 
     async def _write_one(self) -> bool:
         is_transactional = self._id is not None
