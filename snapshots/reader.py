@@ -21,6 +21,7 @@ V = TypeVar("V")
 
 JOURNAL_KEY: Final = struct.Struct(">Q")  # Raft index
 JOURNAL_TERM: Final = struct.Struct(">Q")  # a journal value begins with it
+_LENGTH: Final = struct.Struct(">I")
 APPLIED: Final = "applied"  # in meta: (Raft index, term) of the image
 MAP_BYTES: Final = 1 << 40  # sparse: a bound on growth, not an allocation
 
@@ -124,8 +125,8 @@ def _existing(env: lmdb.Environment, name: bytes) -> Any:
 def digest_of(header: ImageHeader, rows: Iterator[Row]) -> str:
     """SHA-256 over a header and rows in order, hex."""
     hasher = hashlib.sha256(msgspec.msgpack.encode(header))
+    update, length = hasher.update, _LENGTH.pack
     for name, key, value in rows:
-        for part in (name.encode(), key, value):
-            hasher.update(struct.pack(">I", len(part)))
-            hasher.update(part)
+        table = name.encode()
+        update(b"".join((length(len(table)), table, length(len(key)), key, length(len(value)), value)))
     return hasher.hexdigest()

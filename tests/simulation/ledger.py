@@ -121,6 +121,7 @@ class Ledger:
     told_end: int = 0  # the highest end of those
     refused: dict[object, Attempt] = field(default_factory=dict)  # by mark
     bindings: set[tuple[NodeId, uuid.UUID]] = field(default_factory=set)  # ever in somebody's log
+    last_bound: dict[NodeId, object] = field(default_factory=dict)  # what each node's electorate said last
     bound: dict[NodeId, uuid.UUID] = field(default_factory=dict)  # newest in the committed log
     bound_at: LogIndex = LogIndex(0)
     transactions: TransactionFacts = field(default_factory=TransactionFacts)
@@ -150,8 +151,11 @@ class Ledger:
         life = self.lives[node]
         if self.commit_index.get((node, life)) != raft.commit_index:
             self.news.committed.append((node, life, raft.commit_index))
-        for bound in (replica.electorate.bound(), *replica.electorate._unapplied()):
-            self.bindings.update(bound.items())
+        bound, unapplied = replica.electorate.bound(), replica.electorate._unapplied()
+        if unapplied or bound is not self.last_bound.get(node):  # almost always they are what they were
+            self.last_bound[node] = bound
+            for each in (bound, *unapplied):
+                self.bindings.update(each.items())
 
     def activated(self, term: Term, now_ms: int) -> None:
         """A node decides from now on."""
