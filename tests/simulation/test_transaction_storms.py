@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.conftest import ROUGH_TRANSACTION_SEEDS
 from tests.simulation.post import PostWeather
 from tests.simulation.storms import STORM_S, weather_the_transactions
 from tests.simulation.transactions import TransactionSimulation
@@ -18,7 +19,7 @@ def test_transactions(transaction_seed: int) -> None:
 @pytest.mark.slow
 def test_rough_transactions() -> None:
     """Rough enough that a broken rule shows in one of them: `make mutants` relies on it."""
-    for seed in (*range(6), 27, 59):
+    for seed in ROUGH_TRANSACTION_SEEDS:
         weather_the_transactions(seed)
 
 
