@@ -264,7 +264,7 @@ def test_a_new_cluster_is_given_the_protocol() -> None:
 @pytest.mark.slow
 def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> None:
     with running(tmp_path / "cluster") as nodes:
-        common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 0.3)
+        common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 1.0)
         clients = ("--client", FENCEPOST, "--client", CONFLUENT, "--producers", 2, "--messages", 3)
         document = fencepost_json(
             *common, *clients, "--peer", nodes.bootstrap, "--windows", 2, "--warm-up", 0.1
