@@ -16,6 +16,7 @@ from fencepost.records.varint import SIGNED, SIGNED_KNOWN, read_signed
 
 Body: TypeAlias = bytes | bytearray
 
+_NULL: Final = 0x01  # the length -1
 _ALL: Final = 2**63  # steps: more than any bytes can hold
 
 
@@ -45,18 +46,21 @@ def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walke
     """Check the records from number ``delta`` at ``position`` on, as far as ``steps`` go.
 
     A record is a step, and each of its headers: the walk ends after the record that takes the last one, so
-    at most HEADERS_MAX steps later. One-byte varints, the rule in small records, are read in place.
+    at most HEADERS_MAX steps later. Varints of one byte, and lengths of two, are read in place.
     Raises   CorruptData.
     """
     try:
         while delta < count and steps > 0:
             length = body[position]
             if length < 0x80:
-                length = (length >> 1) ^ -(length & 1)
+                end = position + 1 + ((length >> 1) ^ -(length & 1))
                 position += 1
+            elif not length & 1 and (high := body[position + 1]) < 0x80:
+                position += 2
+                end = position + ((high << 7 | length & 0x7F) >> 1)
             else:
                 length, position = read_signed(body, position)
-            end = position + length
+                end = position + length
             position += 1  # attributes: unused
             if body[position] < 0x80:
                 position += 1
@@ -67,8 +71,12 @@ def walk(body: Body, position: int, delta: int, count: int, steps: int) -> Walke
                 position += len(expected)
             else:
                 position = _after_delta(body, position, delta)
-            position = _after_sized(body, position)
-            position = _after_sized(body, position)
+            position = position + 1 if body[position] == _NULL else _after_sized(body, position)
+            length = body[position]
+            if length >= 0x80 and not length & 1 and (high := body[position + 1]) < 0x80:
+                position += 2 + ((high << 7 | length & 0x7F) >> 1)
+            else:
+                position = _after_sized(body, position)
             if body[position] == 0:
                 position += 1
             else:
