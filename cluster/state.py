@@ -38,14 +38,20 @@ def leader_id(cluster: LocalCluster) -> NodeId | None:
 
 async def find_leader(cluster: LocalCluster) -> NodeId | None:
     """See ``leader_id``; for what runs on an event loop."""
+    _epoch, leader = await find_leadership(cluster)
+    return leader
+
+
+async def find_leadership(cluster: LocalCluster) -> tuple[int, NodeId | None]:
+    """(epoch, leader), each by a committed entry: of the highest epoch that is known, (-1, None) without."""
     sasl = controllers_of(cluster).sasl
     running = [node for node in cluster.nodes if node.status() == "running"]
     listeners = [node.config.controller_listener for node in running]
     views = await asyncio.gather(
         *(_quorum_view(each.address, sasl) for each in listeners if each is not None)
     )
-    known = [(epoch, leader) for epoch, leader in views if leader >= 0]
-    return NodeId(max(known)[1]) if known else None
+    epoch, leader = max(((epoch, leader) for epoch, leader in views if leader >= 0), default=(-1, -1))
+    return epoch, None if leader < 0 else NodeId(leader)
 
 
 async def _quorum_view(address: Address, sasl: tuple[str, str] | None) -> tuple[int, int]:

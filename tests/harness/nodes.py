@@ -5,6 +5,7 @@ Waiting     is polling with a deadline, generous because the machine may be busy
 Health      a node's log must not hold a traceback or a critical event: ``complaints`` looks for them.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -162,6 +163,15 @@ class Nodes:
         """Who leads, as ``ps`` says it: a node that just answered with a committed entry."""
         return wait_for("a node leads", lambda: state.leader_id(self.cluster))
 
+    def leadership(self) -> tuple[NodeId, int]:
+        """(leader, its epoch) as the leader answers: metrics are up to 0.1 s old (node/metrics_port.py)."""
+
+        def look() -> tuple[NodeId, int] | None:
+            epoch, leader = asyncio.run(state.find_leadership(self.cluster))
+            return None if leader is None else (leader, epoch)
+
+        return wait_for("a node leads", look)
+
     def followers(self) -> list[NodeId]:
         leader = self.leader()
         return [node_id for node_id in self.node_ids if node_id != leader]
@@ -183,6 +193,7 @@ class Nodes:
             return parse_metrics(answer.read().decode())
 
     def epoch(self, node_id: int) -> int:
+        """The term that the node itself is in, by its metrics, up to 0.1 s old."""
         return int(self.metrics(node_id)["fencepost_raft_epoch"])
 
     def log_size(self, node_id: int) -> int:

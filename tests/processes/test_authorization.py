@@ -110,8 +110,8 @@ def lone_broker(
 def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
     nodes: Nodes, tmp_path: Path, processes: list[Popen[bytes]]
 ) -> None:
-    leader = nodes.await_followed()
-    epoch = nodes.epoch(leader)
+    nodes.await_followed()
+    leadership = nodes.leadership()
     config, _ = lone_broker(nodes, tmp_path / "guest", 11, GUEST)
     child = start_process(tmp_path / "guest", config, processes)
     assert wait_for("the broker ends", child.poll) == EXIT_UNAUTHORIZED
@@ -127,7 +127,7 @@ def test_a_broker_that_may_not_exits_4_and_says_what_to_configure(
     assert producer_id(address) >= 0
     for node_id in nodes.node_ids:
         assert producer_id(nodes.address(node_id, "client")) >= 0
-    assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)
+    assert nodes.leadership() == leadership
     owners = {row["broker_id"] for row in nodes.read("producer-ids", "history")}
     assert owners >= {*nodes.node_ids, 12}
     assert 11 not in owners

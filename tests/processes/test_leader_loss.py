@@ -153,8 +153,8 @@ def test_kill_9_of_all_three_at_once_and_a_restart_go_on_where_they_were(nodes: 
 @pytest.mark.row("card.7")
 def test_a_machine_that_stands_still_changes_no_leader(nodes: Nodes, since: int) -> None:
     """All processes paused for longer than any timeout of the election, and resumed: a frozen machine."""
-    leader = nodes.await_followed()
-    epoch = nodes.epoch(leader)
+    nodes.await_followed()
+    leadership = nodes.leadership()
     with Load(nodes, seed=8) as load:
         load.await_done(20)
         for node_id in nodes.node_ids:
@@ -164,7 +164,7 @@ def test_a_machine_that_stands_still_changes_no_leader(nodes: Nodes, since: int)
         for node_id in nodes.node_ids:
             nodes.send(node_id, signal.SIGCONT)
         load.await_done(20)
-        assert (nodes.leader(), nodes.epoch(leader)) == (leader, epoch)
+        assert nodes.leadership() == leadership
     check_run(nodes, load, since)
 
 
@@ -173,8 +173,9 @@ def test_a_clean_stop_hands_leadership_over(nodes: Nodes, since: int) -> None:
     with Load(nodes, seed=5) as load:
         load.await_done(20)
         for _ in range(2):
-            leader = nodes.await_followed()
-            epoch, mark = nodes.epoch(leader), nodes.log_size(leader)
+            nodes.await_followed()
+            leader, epoch = nodes.leadership()
+            mark = nodes.log_size(leader)
             nodes.send(leader, signal.SIGTERM)
             nodes.await_status(leader, "dead")
             stopped = nodes.await_event(leader, "controller_stopped", mark)
@@ -182,6 +183,6 @@ def test_a_clean_stop_hands_leadership_over(nodes: Nodes, since: int) -> None:
             assert nodes.await_event(leader, "node_stopped", mark)["status"] == 0
             load.await_done(20)
             # Handed over: one election, won by whom the leader chose.
-            assert nodes.epoch(nodes.leader()) == epoch + 1
+            assert nodes.leadership()[1] == epoch + 1
             nodes.start(leader)
     check_run(nodes, load, since)

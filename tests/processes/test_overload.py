@@ -156,7 +156,7 @@ def strangers() -> Iterator[Strangers]:
 
 def test_what_strangers_hold_open_is_bounded_and_goes(nodes: Nodes, strangers: Strangers) -> None:
     leader = nodes.await_followed()
-    epoch, mark = nodes.epoch(leader), nodes.log_size(leader)
+    leadership, mark = nodes.leadership(), nodes.log_size(leader)
     client, metrics = nodes.address(leader, "client"), nodes.address(leader, "metrics")
     witness = Witness(nodes, leader)
     witness.start()
@@ -188,7 +188,8 @@ def test_what_strangers_hold_open_is_bounded_and_goes(nodes: Nodes, strangers: S
     )
     assert grown_kib <= MEMORY_KIB_MAX
     assert logged <= LOG_BYTES_MAX
-    assert (nodes.await_followed(), nodes.epoch(leader)) == (leader, epoch)
+    nodes.await_followed()
+    assert nodes.leadership() == leadership
     assert nodes.complaints() == []
 
 
@@ -227,7 +228,7 @@ def _leads(nodes: Nodes, node_id: int) -> bool:
 def test_a_node_without_descriptors_serves_on(nodes: Nodes, strangers: Strangers) -> None:
     """Its limit is lowered under it, as low as what it has open: nothing at all is left for a while."""
     leader = nodes.await_followed()
-    epoch, pid = nodes.epoch(leader), nodes.pid(leader)
+    leadership, pid = nodes.leadership(), nodes.pid(leader)
     open_now = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     witness = Witness(nodes, leader)
@@ -249,7 +250,8 @@ def test_a_node_without_descriptors_serves_on(nodes: Nodes, strangers: Strangers
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         witness.stop()
     sys.stdout.write(f"\n{witness.committed} commits, the longest {witness.longest_s:.2f} s")
-    assert (nodes.await_followed(), nodes.epoch(leader)) == (leader, epoch)
+    nodes.await_followed()
+    assert nodes.leadership() == leadership
     assert nodes.events(leader, "partition_offline") == []
     assert nodes.complaints() == []
 
