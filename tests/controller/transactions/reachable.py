@@ -151,31 +151,29 @@ STEPS: Final[dict[str, Step]] = {
 
 
 def reachable(start: Transaction | None, steps_max: int = STEPS_MAX) -> Iterator[tuple[str, Told]]:
-    """Each row once, with the steps that lead there, the shortest first."""
-    paths: list[tuple[str, ...]] = [()]
-    seen: set[object] = set()
-    while paths:
-        longer: list[tuple[str, ...]] = []
-        for path in paths:
-            world = _walked(start, path)
-            look = _looks(world)
-            if look in seen:
-                continue
-            seen.add(look)
+    """Each row once, with the steps that lead there, the shortest first. The row is not to be changed."""
+    first = Told(*([] if start is None else [start]))
+    seen = {_looks(first)}
+    worlds: list[tuple[tuple[str, ...], Told]] = [((), first)]
+    while worlds:
+        further: list[tuple[tuple[str, ...], Told]] = []
+        for path, world in worlds:
             yield ", ".join(path), world
-            if len(path) < steps_max:
-                longer += [(*path, name) for name in STEPS]
-        paths = longer
+            for name in STEPS if len(path) < steps_max else ():
+                after = _stepped(world, name)
+                look = _looks(after)
+                if look not in seen:
+                    seen.add(look)
+                    further.append(((*path, name), after))
+        worlds = further
 
 
-def _walked(start: Transaction | None, path: tuple[str, ...]) -> Told:
-    world = Told(*([] if start is None else [start]))
-    for name in path:
-        world.written.clear()
-        if get(world.view, ID) is not None or name.startswith(("begin", "keep")):
-            with suppress(ApiError):
-                STEPS[name](world)
-    return world
+def _stepped(world: Told, name: str) -> Told:
+    after = world.copy()
+    if get(world.view, ID) is not None or name.startswith(("begin", "keep")):
+        with suppress(ApiError):
+            STEPS[name](after)
+    return after
 
 
 def _looks(world: Told) -> object:

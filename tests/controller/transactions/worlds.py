@@ -1,9 +1,8 @@
 """A coordinator in memory: its image, its clock, and the producer ids that it can claim."""
 
+import copy
 import uuid
-from collections.abc import Iterator
-from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -67,16 +66,27 @@ class Coordinator:
         self.activated_ms = 0
         self.written: list[Any] = []
         self.claimed: list[ProducerId] = []
-        self._ids: Iterator[int] = count(next_producer_id)
+        self._next_id = next_producer_id
+
+    def copy(self) -> Self:
+        """A coordinator of the same rows, which goes on by itself; nothing was written in its time."""
+        other = copy.copy(self)
+        other.view = Overlay(EmptyView())
+        other.view.header = self.view.header
+        for table, rows in self.view._rows.items():
+            other.view._rows[table] = {**rows}
+        other.written, other.claimed = [], []
+        return other
 
     def claim(self) -> ProducerId:
-        producer_id = ProducerId(next(self._ids))
+        producer_id = ProducerId(self._next_id)
+        self._next_id += 1
         self.claimed.append(producer_id)
         return producer_id
 
     def next_is(self, producer_id: int) -> None:
         """The next producer id that is claimed."""
-        self._ids = count(producer_id)
+        self._next_id = producer_id
 
     def applied(self, decision: Decision[Any]) -> Any:
         """Replay what was decided; the answer, raised if it is a refusal."""
