@@ -27,7 +27,7 @@ LOOPS: Final = "loops"
 COMMITS: Final = "commits"
 PARTS: Final = (LOOPS, COMMITS, STABLE)  # in this order: the last one kills nodes
 STALLS_SHOWN: Final = 3
-INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms=3000"  # Kafka's default and ours; ``up`` writes 0
+OWN_SETTINGS: Final = ("group.initial.rebalance.delay.ms=3000",)  # Kafka's default and ours; ``up`` writes 0
 
 Show = Callable[[str], None]
 Measure = Callable[[Subject], tuple[Row, str]]
@@ -66,7 +66,7 @@ def measure(
     """Each row of the plan, of a new cluster and of the peer, one after the other. Raises Failed."""
     if peer is not None:
         peer.require_whole(group_subjects.PEER_SECONDS_MAX)
-    with own_cluster(work, node_count, port, directory, (INITIAL_DELAY,)) as started:
+    with own_cluster(work, node_count, port, directory, OWN_SETTINGS) as started:
         own = Own(started, show)
         subjects: list[Subject] = [own] if peer is None else [own, peer]
         figures: dict[str, Any] = {each.name: {part: [] for part in plan.parts} for each in subjects}

@@ -12,9 +12,11 @@ from fencepost.cli.images import newest_image
 from fencepost.cluster.local_cluster import open_cluster
 from fencepost.controller.brokers import BROKERS
 from fencepost.snapshots.history import Allocation, producer_id_history
-from tests.harness.command import TIMEOUT_S, command, environment, fencepost_json, here
+from tests.harness.command import TIMEOUT_S, command, environment, here, in_process_json
+from tests.harness.nodes import running
 from tests.ports import cluster_port
 
+SECONDS = 0.5  # of each row
 CORES = {"load", "node-1", "node-2", "node-3"}
 
 
@@ -37,18 +39,10 @@ def duplicate_ids(attempts: list[dict[str, Any]]) -> int:
 @pytest.mark.row("730.1")
 def test_allocate_measures_each_row_and_what_to_hold_it_against(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    document = fencepost_json(
-        "bench",
-        "allocate",
-        "--clients",
-        "1,4",
-        "--seconds",
-        1,
-        "--port",
-        cluster_port(),
-        "--history",
-        history,
-    )
+    document = in_process_json(
+        "bench", "allocate", "--clients", "1,4", "--seconds", SECONDS, "--port", cluster_port(),
+        "--history", history,
+    )  # fmt: skip
     assert set(document) == {"rows", "baseline"}
     assert set(document["baseline"]) == {"lmdb_commits_per_s", "pysyncobj_stock_per_s"}
     assert min(document["baseline"].values()) > 0
@@ -61,28 +55,26 @@ def test_allocate_measures_each_row_and_what_to_hold_it_against(tmp_path: Path) 
         assert set(row["cores"]) == CORES
     attempts = read(history)
     granted = [attempt for attempt in attempts if attempt["outcome"] == "ok"]
-    assert len(granted) >= sum(row["blocks_per_s"] for row in document["rows"]) * 0.9  # and the warm-up
+    measured = sum(row["blocks_per_s"] for row in document["rows"]) * SECONDS
+    assert len(granted) >= measured * 0.9  # and the warm-up
     assert duplicate_ids(attempts) == 0
     assert {attempt["len"] for attempt in granted} == {1000}
 
 
 @pytest.mark.slow
 def test_allocate_loads_a_cluster_that_runs_and_leaves_it_as_it_was(tmp_path: Path) -> None:
-    directory, port = tmp_path / "cluster", cluster_port()
-    fencepost_json("up", "-n", 3, "--dir", directory, "--port", port, "--detach")
-    try:
-        bootstrap = f"127.0.0.1:{port + 100},127.0.0.1:{port + 101}"
-        document = fencepost_json(
-            "bench", "allocate", "--clients", 2, "--seconds", 0.5, "--bootstrap-controller", bootstrap
+    with running(tmp_path / "cluster") as nodes:
+        controllers = ",".join(
+            "{}:{}".format(*nodes.address(each, "controller")) for each in nodes.node_ids[:2]
         )
+        where = ("--bootstrap-controller", controllers)
+        document = in_process_json("bench", "allocate", "--clients", 2, "--seconds", 0.5, *where)
         (row,) = document["rows"]
         assert row["duplicates"] == 0
         assert set(row["cores"]) == {"load"}
-        assert {node["status"] for node in fencepost_json("ps", "--dir", directory)["nodes"]} == {"running"}
-    finally:
-        subprocess.run(command("down", "--dir", directory), check=True, env=environment(), timeout=TIMEOUT_S)
+        assert {node["status"] for node in nodes.read("ps")["nodes"]} == {"running"}
     _, registered = newest_image(
-        open_cluster(directory), lambda reader: {broker_id for broker_id, _ in reader.items(BROKERS)}
+        nodes.cluster, lambda reader: {broker_id for broker_id, _ in reader.items(BROKERS)}
     )
     assert registered == {1, 2, 3}  # the guest has left
 
@@ -92,7 +84,7 @@ def test_allocate_loads_a_cluster_that_runs_and_leaves_it_as_it_was(tmp_path: Pa
 @pytest.mark.parametrize("signal_name", ["KILL", "STOP"])
 def test_failover_kills_leaders_and_nobody_was_lied_to(tmp_path: Path, signal_name: str) -> None:
     history, directory = tmp_path / "history.jsonl", tmp_path / "cluster"
-    document = fencepost_json(
+    document = in_process_json(
         "bench", "failover", "--kills", 2, "--signal", signal_name, "--clients", 4, "--port", cluster_port(),
         "--history", history, "--dir", directory,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +10,15 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.bench import loop_load, offset_load
+from fencepost.bench import group_rows, groups, loop_load, offset_load
 from fencepost.bench.group_member import assignment, subscription
 from fencepost.bench.group_rows import _rate
 from fencepost.bench.groups import lines
-from fencepost.cluster.local_cluster import open_cluster
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.groups.offset_messages import FetchedGroup, FetchedOffset, FetchOffsetsAnswer
 from fencepost.controller.groups.subscriptions import topics_in
-from tests.harness.command import TIMEOUT_S, command, environment, fencepost_json, here
+from tests.harness.command import here, in_process, stdout_of
+from tests.harness.nodes import running
 from tests.ports import cluster_port
 from tests.together import table
 
@@ -192,30 +191,31 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
 
 # -- on clusters -----------------------------------------------------------------------------------------
 
-BENCH_SECONDS_MAX = 300.0
+NO_DELAY = "group.initial.rebalance.delay.ms=0"
+SHORTEST_SESSION = "group.min.session.timeout.ms=1000"
 
 
 @pytest.mark.slow
-def test_a_cluster_and_its_peer_are_measured_row_by_row(tmp_path: Path) -> None:
-    peer = tmp_path / "peer"
-    fencepost_json("up", "-n", 3, "--dir", peer, "--port", cluster_port(), "--detach")
-    try:
-        node = f"{sys.executable} -P -m fencepost.cli.main %s {{node}} --dir {peer}"
+def test_a_cluster_and_its_peer_are_measured_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its waits are shorter than a user's: for more members to join, and for the killed one's session."""
+    monkeypatch.setattr(groups, "OWN_SETTINGS", (NO_DELAY, SHORTEST_SESSION))
+    monkeypatch.setattr(group_rows, "VICTIM_SESSION_MS", 1_000)
+    monkeypatch.setattr(group_rows, "WARM_UP_SECONDS", 0.2)
+    with running(tmp_path / "peer", SHORTEST_SESSION) as peer:
+        node = f"{sys.executable} -P -m fencepost.cli.main %s {{node}} --dir {peer.directory}"
         words = (
             "bench", "groups", "--members", "4", "--loops", "2", "--clients", "3", "--seconds", 0.5,
             "--subscription-bytes", 500, "--assignment-bytes", 500,
             "--dir", tmp_path / "own", "--port", cluster_port(), "--format", "json",
-            "--bootstrap-server", open_cluster(peer).bootstrap,
+            "--bootstrap-server", peer.bootstrap,
             "--peer-kill", node % "kill", "--peer-start", node % "start",
         )  # fmt: skip
-        ended = subprocess.run(
-            command(*words), env=environment(), timeout=BENCH_SECONDS_MAX, capture_output=True, check=True
-        )
-        assert {each["status"] for each in fencepost_json("ps", "--dir", peer)["nodes"]} == {"running"}
-    finally:
-        subprocess.run(command("down", "--dir", peer), check=True, env=environment(), timeout=TIMEOUT_S)
-    assert ended.stderr == b""
-    document = json.loads(ended.stdout)
+        ended = in_process(*words)
+        assert {each["status"] for each in peer.read("ps")["nodes"]} == {"running"}
+    document = json.loads(stdout_of(ended))
+    assert ended.stderr == ""
     assert set(document) == {"cluster", "peer", "stalls_ms"}
     for rows in (document["cluster"], document["peer"]):
         require_whole(rows)

@@ -19,7 +19,7 @@ from fencepost.bench.transaction_subjects import CLUSTER, MOCK, PEER, Subject, f
 from fencepost.bench.transactions import Plan, lines
 from fencepost.cluster.console import Failed
 from fencepost.cluster.target import target_at
-from tests.harness.command import fencepost, fencepost_json, here
+from tests.harness.command import here, in_process, in_process_json
 from tests.harness.nodes import running, wait_for
 from tests.ports import cluster_port
 from tests.together import table
@@ -223,19 +223,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
 
 @pytest.mark.slow
 def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
-    words = (
-        "--producers",
-        "1,2",
-        "--messages",
-        "1,5",
-        "--seconds",
-        0.3,
-        "--warm-up",
-        0,
-        "--port",
-        cluster_port(),
-    )
-    document = fencepost_json("bench", "transactions", *words)
+    rows = ("--producers", "1,2", "--messages", "1,5")
+    words = (*rows, "--seconds", 0.3, "--warm-up", 0, "--port", cluster_port())
+    document = in_process_json("bench", "transactions", *words)
     assert set(document) == {"rows", "baseline"}
     for name, rows in document.items():
         assert [(each["producers"], each["messages"]) for each in rows] == [(1, 1), (1, 5), (2, 1), (2, 5)]
@@ -253,7 +243,7 @@ def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> No
 def test_a_new_cluster_is_given_the_protocol() -> None:
     common = ("--client", "fencepost", "--producers", 2, "--messages", 5, "--message-bytes", 1000)
     rest = ("--seconds", 0.5, "--warm-up", 0.2, "--port", cluster_port())
-    document = fencepost_json("bench", "transactions", "--protocol", "v1", *common, *rest)
+    document = in_process_json("bench", "transactions", "--protocol", "v1", *common, *rest)
     assert document["baseline"] == []  # the mock cluster is librdkafka's alone
     (measured,) = document["rows"]
     assert (measured["protocol"], measured["verified"], measured["message_bytes"]) == ("v1", True, 1000)
@@ -266,7 +256,7 @@ def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> No
     with running(tmp_path / "cluster") as nodes:
         common = ("bench", "transactions", "--bootstrap-server", nodes.bootstrap, "--seconds", 1.0)
         clients = ("--client", FENCEPOST, "--client", CONFLUENT, "--producers", 2, "--messages", 3)
-        document = fencepost_json(
+        document = in_process_json(
             *common, *clients, "--peer", nodes.bootstrap, "--windows", 2, "--warm-up", 0.1
         )
         for name, rows in (("cluster", document["rows"]), ("peer", document["baseline"])):
@@ -279,17 +269,17 @@ def test_clusters_that_run_are_loaded_and_left_as_they_are(tmp_path: Path) -> No
             assert {each["leader"] for each in rows} == {f"node-{nodes.leader()}"}
             assert all(set(each["cpu_ms"]) == {CLIENT, *NODES} for each in rows)
         assert [each["name"] for each in nodes.read("topics", "list")] == []
-        refused = fencepost(*common, "--client", FENCEPOST, "--protocol", "v1")
+        refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v1")
         assert refused.status == 2
         assert "transaction.version of the cluster" in refused.stderr
         assert "features downgrade" in refused.stderr
         nodes.run("features", "downgrade", "--feature", "transaction.version=0")
         target = target_at("", nodes.bootstrap, None)
         wait_for("brokers without V2", lambda: found(CLUSTER, target).transaction_version == 0 or None)
-        refused = fencepost(*common, "--client", FENCEPOST, "--protocol", "v2")
+        refused = in_process(*common, "--client", FENCEPOST, "--protocol", "v2")
         assert "features upgrade" in refused.stderr
         one = ("--producers", 1, "--messages", 1, "--warm-up", 0)
-        (measured,) = fencepost_json(*common, *clients[:2], *one)["rows"]
+        (measured,) = in_process_json(*common, *clients[:2], *one)["rows"]
         assert measured["protocol"] == "v1"
         assert nodes.complaints() == []
 

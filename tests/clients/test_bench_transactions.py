@@ -11,7 +11,7 @@ from fencepost.bench.process import child
 from fencepost.bench.transaction_records import Load
 from fencepost.bench.transactions import LOAD_MODULE
 from tests.clients.players import FETCHED, HERE, NotHere, copied, need
-from tests.harness.command import fencepost, fencepost_json
+from tests.harness.command import in_process, in_process_json
 from tests.harness.nodes import Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_each_client_is_measured_and_uses_the_protocol_that_its_row_names(tmp_pa
     clients = ("java", "fencepost", "aiokafka", "confluent")
     with running(tmp_path / "cluster") as nodes:
         words = [word for each in clients for word in ("--client", each)]
-        document = fencepost_json(
+        document = in_process_json(
             "bench",
             "transactions",
             "--bootstrap-server",
@@ -91,6 +91,6 @@ def test_java_does_not_outlive_a_load_that_is_killed_in_its_window(tmp_path: Pat
 
 def test_what_the_java_client_says_is_printed(jars: str) -> None:
     without_jars = ("--client", "java", "--java-classpath", Path(jars).parent)
-    said = fencepost("bench", "transactions", *without_jars, "--nodes", 1, *LOAD)
+    said = in_process("bench", "transactions", *without_jars, "--nodes", 1, *LOAD)
     assert said.status == 1
     assert "package org.apache.kafka.clients.producer does not exist" in said.stderr

@@ -1,4 +1,7 @@
-"""The command line as others run it: in a process of its own, or in this one, which is five times as fast."""
+"""The command line as others run it: in a process of its own, or in this one, which is five times as fast.
+
+Nodes that a command of this process starts are forked (forked.py).
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from fencepost.cli.main import main
+from tests.harness import forked
 
 TIMEOUT_S = 90.0
 _ONE_AT_A_TIME = threading.Lock()  # standard output is the process's
@@ -52,7 +56,7 @@ def fencepost(*arguments: object, cwd: Path | None = None) -> Result:
 def in_process(*arguments: object) -> Result:
     """The same in this process, for commands that neither wait for a signal nor read standard input."""
     status: object = None
-    with _ONE_AT_A_TIME, CliRunner().isolation() as (stdout, stderr, _):
+    with _ONE_AT_A_TIME, forked.nodes(), CliRunner().isolation() as (stdout, stderr, _):
         try:
             main([str(argument) for argument in arguments])
         except SystemExit as ended:
