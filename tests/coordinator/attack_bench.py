@@ -14,7 +14,8 @@ from fencepost.controller.groups.offset_messages import (
     OffsetToCommit,
 )
 from fencepost.records.types import ProducerId
-from tests.coordinator.bench import TOPIC, Answer, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import Answer
 from tests.coordinator.group_bench import GROUP, Groups
 from tests.coordinator.offset_bench import Offsets
 
@@ -35,7 +36,7 @@ class Arena:
         self._activate()
 
     def _activate(self) -> None:
-        self.bench._carry_out(self.bench.driver.resume(self.groups.server.activated, 0))
+        self.bench.carry_out(self.bench.driver.resume(self.groups.server.activated, 0))
         self.bench.settle()
 
     def fail_over(self) -> None:

@@ -4,7 +4,6 @@ Nothing happens by itself: requests to brokers wait in ``sent`` until they are a
 """
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, cast
@@ -15,7 +14,7 @@ from fencepost.controller import brokers
 from fencepost.controller.authorization import Acls
 from fencepost.controller.brokers import Endpoint, Heartbeat, HeartbeatTracker, RegisterBroker
 from fencepost.controller.decision import Decision
-from fencepost.controller.errors import ApiError, ErrorCode
+from fencepost.controller.errors import ErrorCode
 from fencepost.controller.topics import TOPICS
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -25,41 +24,16 @@ from fencepost.controller.transactions.states import Transaction
 from fencepost.coordinator.marker_sender import Done
 from fencepost.coordinator.transaction_server import TransactionServer
 from fencepost.coordinator.transaction_timers import TransactionTimes
-from fencepost.node.driver import Obligations
-from fencepost.quorum.proposer import PATIENCE_S
 from fencepost.records.schema import PartitionRecord, RemoveTopicRecord, TopicRecord
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import BrokerId, ProducerId
-from fencepost.wire.dispatch import Context
 from fencepost.wire.k27_write_txn_markers import WriteTxnMarkers, WriteTxnMarkersAnswer
 from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
-from tests.node.stage import CLUSTER, ONE, Stage
+from tests.coordinator.coordinator_node import Answer, CoordinatorNode
+from tests.node.stage import CLUSTER
 from tests.quorum.clients import Silence
 
-CLIENT = Context("User:ANONYMOUS", "PLAINTEXT", "client-1", "127.0.0.1:50000")
 TOPIC = "orders"
-ROUNDS_MAX = 200
-
-
-class Answer:
-    """The reply to one client: once, or not yet."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[Any] = []
-
-    def __call__(self, outcome: Any, throttle_ms: int = 0, /) -> None:
-        assert not self.outcomes, f"answered twice: {self.outcomes[0]!r}, then {outcome!r}"
-        self.outcomes.append(outcome)
-
-    def close(self, reason: str, /) -> None:
-        self.outcomes.append(ConnectionError(reason))
-
-    def answered(self) -> Any:
-        """The response, the error's code, or ``...`` while it waits."""
-        if not self.outcomes:
-            return ...
-        outcome = self.outcomes[0]
-        return outcome.code if isinstance(outcome, ApiError) else outcome
 
 
 @dataclass
@@ -129,10 +103,9 @@ class Announced(NamedTuple):
 
 
 @dataclass
-class Bench:
-    """``stage[1]`` drives the voter; ``server`` is its coordinator."""
+class Bench(CoordinatorNode):
+    """``server`` is the node's coordinator of transactions."""
 
-    stage: Stage
     times: TransactionTimes = field(default_factory=TransactionTimes)
     acls: Acls = field(default_factory=Acls)
     serves_two_phase: bool = False
@@ -140,80 +113,32 @@ class Bench:
     announced: list[Announced] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._numbers = count()
         self._ids = count(1000)
-        self.entries = 0
-        self.driver = self.stage[1]
-        self.replica = self.driver.replica
         self.server = TransactionServer(
             self.times,
             self.replica,
-            self._submit,
+            self.submit,
             self.acls,
             send=self._send,
             send_announcements=lambda *what: self.announced.append(Announced(*what)),
-            call_later=lambda seconds, call: self._carry_out(self.driver.call_later(seconds, call)),
-            background=lambda work, done: self._carry_out(self.driver.background(work, done)),
+            call_later=self.call_later,
+            background=lambda work, done: self.carry_out(self.driver.background(work, done)),
             clock=lambda: self.stage.now,
             serves_two_phase=self.serves_two_phase,
             log=cast(FilteringBoundLogger, Silence()),
         )
         self.server.allocate_producer_id = lambda: ProducerId(next(self._ids))
         self.driver.services = (self.server,)
-        propose = self.replica.proposer._propose
-
-        def counting(*what: Any) -> None:
-            self.entries += 1
-            propose(*what)
-
-        self.replica.proposer._propose = counting  # type: ignore[assignment, method-assign]
-
-    def _carry_out(self, obligations: Obligations) -> None:
-        self.stage.carry_out(1, obligations)
-
-    def _submit(self, decide: Any, reply: Any, **how: Any) -> None:
-        self._carry_out(self.driver.submit(decide, reply, **how))
 
     def _send(self, broker_id: int, host: str, port: int, request: WriteTxnMarkers, done: Done) -> None:
         def answered(outcome: Any) -> None:
-            self._carry_out(self.driver.resume(done, outcome))
+            self.carry_out(self.driver.resume(done, outcome))
 
         self.sent.append(Sent(broker_id, host, port, request, answered))
 
-    # -- time ---------------------------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """What is due now, until nothing is left to do: deferrable decisions are made, too."""
-        proposer = self.replica.proposer
-        for _ in range(ROUNDS_MAX):
-            self.stage.rest()
-            if not proposer.active or proposer.idle:
-                assert "service_failed" not in self.stage.lines[ONE].events, (
-                    "a step of the coordinator failed"
-                )
-                return
-            self.stage.now += PATIENCE_S
-            self.stage.tick(1)
-        raise AssertionError("never comes to rest")
-
-    def wait(self, seconds: float, step_s: float = 0.05) -> None:
-        """Time passes; timers and maintenance ticks come."""
-        until = self.stage.now + seconds
-        while self.stage.now < until - 1e-9:
-            self.stage.now += min(step_s, until - self.stage.now)
-            self.maintain()
-
-    def maintain(self) -> None:
-        """The maintenance tick, and what follows from it."""
-        self._carry_out(self.driver.maintain())
-        self.settle()
-
     # -- the world ----------------------------------------------------------------------------------
-
-    def lead(self) -> None:
-        """Make the node an active leader."""
-        self.stage.elect(1)
-        self.settle()
 
     def register(self, broker_id: int, port: int = 9092) -> None:
         """Register and unfence a broker."""
@@ -267,25 +192,7 @@ class Bench:
         removed = RemoveTopicRecord(topic_id=topic.topic_id)
         self.decide(lambda _view, _now: Decision((removed,), None))
 
-    def decide(self, decide: Any) -> Any:
-        """Any decision; returns its response. Raises its ApiError."""
-        answer = Answer()
-        self._submit(decide, lambda outcome, _ms: answer(outcome))
-        self.settle()
-        if isinstance(answer.outcomes[0], ApiError):
-            raise answer.outcomes[0]
-        return answer.outcomes[0]
-
     # -- clients ------------------------------------------------------------------------------------
-
-    def ask(self, endpoint: Callable[..., None], request: Any, context: Context = CLIENT) -> Answer:
-        """Send a request, as the listener would. The node takes no turn yet."""
-        answer = Answer()
-        try:
-            endpoint(request, context, answer)
-        except ApiError as error:
-            answer(error)
-        return answer
 
     def init(self, transactional_id: str, *pair: int, timeout_ms: int = 60_000) -> Answer:
         """InitProducerId."""

@@ -13,7 +13,7 @@ __all__ = ["bench", "make_rig", "make_stage"]
 def bench(make_stage: MakeStage) -> Bench:
     """A coordinator that leads; brokers 1 and 2, each with a partition of TOPIC."""
     made = Bench(make_stage())
-    made.lead()
+    made.elect()
     made.register(1, 9092)
     made.register(2, 9093)
     made.create(TOPIC, 1, 2)

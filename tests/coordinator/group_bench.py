@@ -1,117 +1,67 @@
 """A group coordinator on a bench: one voter and its GroupServer. Time passes when a test says so."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.controller import levels
-from fencepost.controller.errors import ApiError
 from fencepost.controller.groups import tables
 from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.joining import GroupLimits, JoinGroup
 from fencepost.controller.groups.leaving import LeaveGroup, Leaver
 from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.coordinator.groups.group_server import GroupServer, GroupTimes
-from fencepost.quorum.proposer import PATIENCE_S
 from fencepost.records.group_metadata import GroupState
 from fencepost.records.levels import GROUP_LOG
-from fencepost.wire.dispatch import Context
-from tests.coordinator.bench import Answer
-from tests.node.stage import ONE, Stage
+from tests.coordinator.coordinator_node import CLIENT, Answer, CoordinatorNode
+from tests.node.stage import ONE
 from tests.quorum.clients import Silence
 
 GROUP = "readers"
-ROUNDS_MAX = 200
 RANGE = (("range", b"r"),)
 
 
 @dataclass
-class Groups:
-    """``stage[1]`` drives the voter; ``server`` is its group coordinator."""
+class Groups(CoordinatorNode):
+    """``server`` is the node's coordinator of groups."""
 
-    stage: Stage
     initial_delay_ms: int = 0
     limits: GroupLimits = field(default_factory=GroupLimits)
 
     def __post_init__(self) -> None:
-        self.driver = self.stage[1]
-        self.replica = self.driver.replica
-        self.entries = 0
+        super().__post_init__()
         self.server = GroupServer(
             GroupTimes(limits=self.limits, initial_delay_ms=self.initial_delay_ms),
             self.replica,
             self.submit,
-            call_later=lambda seconds, call: self._carry_out(self.driver.call_later(seconds, call)),
+            call_later=self.call_later,
             clock=lambda: self.stage.now,
             rng=random.Random(7),
             log=cast(FilteringBoundLogger, Silence()),
         )
         self.driver.services = (self.server,)
-        propose = self.replica.proposer._propose
-
-        def counting(*what: Any) -> None:
-            self.entries += 1
-            propose(*what)
-
-        self.replica.proposer._propose = counting  # type: ignore[assignment, method-assign]
-
-    def _carry_out(self, obligations: Any) -> None:
-        self.stage.carry_out(1, obligations)
-
-    def submit(self, decide: Any, reply: Any, **how: Any) -> None:
-        self._carry_out(self.driver.submit(decide, reply, **how))
 
     # -- time ---------------------------------------------------------------------------------------
 
     def lead(self) -> "Groups":
         """Make the node an active leader, of a cluster that may write groups."""
-        self.stage.elect(1)
-        self.settle()
-        answer = Answer()
-        self.submit(
-            lambda view, _now: levels.decide_upgrade(view, GROUP_LOG, ONE, {ONE: GROUP_LOG}),
-            lambda outcome, _ms: answer(outcome),
-        )
-        self.settle()
+        self.elect()
+        self.decide(lambda view, _now: levels.decide_upgrade(view, GROUP_LOG, ONE, {ONE: GROUP_LOG}))
         return self
 
     def depose(self) -> None:
         """The leadership ends, and another one of the same node begins: what is soft is lost."""
-        self._carry_out(self.driver.resume(self.server.deposed))
-        self._carry_out(self.driver.resume(self.server.activated, 0))
+        self.carry_out(self.driver.resume(self.server.deposed))
+        self.carry_out(self.driver.resume(self.server.activated, 0))
         self.settle()
-
-    def settle(self) -> None:
-        """What is due now, until nothing is left to do."""
-        proposer = self.replica.proposer
-        for _ in range(ROUNDS_MAX):
-            self.stage.rest()
-            if not proposer.active or proposer.idle:
-                assert "service_failed" not in self.stage.lines[ONE].events, "a step of the service failed"
-                return
-            self.stage.now += PATIENCE_S
-            self.stage.tick(1)
-        raise AssertionError("never comes to rest")
-
-    def wait(self, seconds: float, step_s: float = 0.05) -> None:
-        """Time passes; timers and maintenance ticks come."""
-        until = self.stage.now + seconds
-        while self.stage.now < until - 1e-9:
-            self.stage.now += min(step_s, until - self.stage.now)
-            self._carry_out(self.driver.maintain())
-            self.settle()
 
     # -- clients ------------------------------------------------------------------------------------
 
-    def ask(self, endpoint: Any, request: Any, client: str = "client") -> Answer:
-        """Send a request, as the listener would, and let what follows happen."""
-        answer = Answer()
-        try:
-            endpoint(request, Context("User:ANONYMOUS", "PLAINTEXT", client, "127.0.0.1:50000"), answer)
-        except ApiError as error:
-            answer(error)
+    def request(self, endpoint: Any, request: Any, client: str = "client") -> Answer:
+        """Send a request of a client, and let what follows happen."""
+        answer = self.ask(endpoint, request, replace(CLIENT, client_id=client))
         self.settle()
         return answer
 
@@ -125,20 +75,22 @@ class Groups:
             "protocols": RANGE,
             "knows_required_ids": False,
         }
-        return self.ask(self.server.join, JoinGroup(member_id=member_id, **(values | changes)), client)
+        return self.request(self.server.join, JoinGroup(member_id=member_id, **(values | changes)), client)
 
     def sync(
         self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **changes: Any
     ) -> Answer:
         """SyncGroup; the leader's has assignments."""
         given = tuple((assignments or {}).items())
-        return self.ask(
+        return self.request(
             self.server.sync, SyncGroup(GROUP, generation, member_id, assignments=given, **changes)
         )
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
         """Heartbeat: what is answered, once the shared entry is applied."""
-        answer = self.ask(self.server.heartbeat, HeartbeatGroup(GROUP, generation, member_id, instance_id))
+        answer = self.request(
+            self.server.heartbeat, HeartbeatGroup(GROUP, generation, member_id, instance_id)
+        )
         for _ in range(3):
             if answer.outcomes:
                 break
@@ -149,7 +101,7 @@ class Groups:
 
     def leave(self, *leavers: Leaver) -> Any:
         """LeaveGroup: the codes of its members."""
-        told = self.ask(self.server.leave, LeaveGroup(GROUP, leavers)).answered()
+        told = self.request(self.server.leave, LeaveGroup(GROUP, leavers)).answered()
         return [each.error_code for each in told.members] if hasattr(told, "members") else told
 
     def stable(self, *clients: str, **changes: Any) -> list[str]:

@@ -38,13 +38,13 @@ class Offsets:
             lambda view, now_ms: Decision((FeatureLevelRecord(name=LOG_LEVEL, feature_level=2),), None)
         )
         self.server = OffsetServer(
-            OffsetRules(), bench._submit, CoordinatorErrors(replica), bench.server.requests
+            OffsetRules(), bench.submit, CoordinatorErrors(replica), bench.server.requests
         )
         self.timers = OffsetTimers(
             OffsetTimes(retention_ms=10 * MINUTE_MS, check_interval_ms=MINUTE_MS),
             lambda: replica.image,
-            bench._submit,
-            lambda seconds, call: bench._carry_out(bench.driver.call_later(seconds, call)),
+            bench.submit,
+            bench.call_later,
             quarantine=replica.quarantine,
             clock=lambda: bench.stage.now,
             now_ms=replica.proposer.now_ms,

@@ -7,7 +7,8 @@ from fencepost.controller.transactions.add_partitions import AddPartitions, AddP
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
 from fencepost.wire.k20024_announce_partitions import Announcement
-from tests.coordinator.bench import CLIENT, TOPIC, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import CLIENT
 from tests.wire.answering import Answering
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.coordinator.groups import group_operations
-from tests.coordinator.bench import Answer
+from tests.coordinator.coordinator_node import Answer
 from tests.coordinator.group_bench import Groups
 from tests.node.conftest import MakeStage
 

@@ -8,7 +8,7 @@ from fencepost.controller.groups.leaving import LeaveGroup, Leaver
 from fencepost.controller.groups.syncing import SyncGroup
 from fencepost.records.group_metadata import GroupState
 from fencepost.wire.dispatch import Context
-from tests.coordinator.bench import CLIENT, Answer
+from tests.coordinator.coordinator_node import CLIENT, Answer
 from tests.coordinator.group_bench import GROUP, Groups
 from tests.node.conftest import MakeStage
 

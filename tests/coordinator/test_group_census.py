@@ -29,7 +29,7 @@ def commit(groups: Groups, group_id: str) -> None:
 def test_each_group_counts_in_its_state(groups: Groups) -> None:
     (alice,) = groups.stable("alice", session_timeout_ms=LONG_MS)
     empty = groups.join(client="bob", group_id="empty").answered().member_id
-    groups.ask(groups.server.leave, LeaveGroup("empty", (Leaver(empty),)))
+    groups.request(groups.server.leave, LeaveGroup("empty", (Leaver(empty),)))
     groups.join(client="carol", group_id="completing", session_timeout_ms=LONG_MS)
     commit(groups, "simple")
     commit(groups, GROUP)  # a group with members and offsets is one group
@@ -47,7 +47,7 @@ def test_a_node_that_does_not_coordinate_counts_none(groups: Groups) -> None:
     groups.stable("alice")
     groups.wait(WALK_S)
     assert groups.server.census.states == {"Stable": 1}
-    groups._carry_out(groups.driver.resume(groups.server.deposed))
+    groups.carry_out(groups.driver.resume(groups.server.deposed))
     assert groups.server.census.states == {}
 
 

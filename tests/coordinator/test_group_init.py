@@ -14,7 +14,8 @@ from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.transaction_log import TopicPartitions
 from tests.controller.groups.worlds import GROUP, group, member
 from tests.controller.transactions.group_worlds import assignment
-from tests.coordinator.bench import TOPIC, Answer, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import Answer
 from tests.node.conftest import MakeStage
 
 M = "member-1"
@@ -24,7 +25,7 @@ OLD = ("old-0", "old-1")
 def moved(make_stage: MakeStage) -> Bench:
     """Two producers have a transaction open, each for a partition of its own; both move to another member."""
     bench = Bench(make_stage())
-    bench.lead()
+    bench.elect()
     level = FeatureLevelRecord(name=LOG_LEVEL, feature_level=LEVEL_MAX)
     bench.decide(lambda view, now_ms: Decision((level,), None))
     for broker_id in (1, 2):

@@ -178,7 +178,7 @@ def test_heartbeats_share_an_entry(groups: Groups) -> None:
 
     answers = []
     for each in ids:
-        from tests.coordinator.bench import CLIENT, Answer
+        from tests.coordinator.coordinator_node import CLIENT, Answer
 
         answer = Answer()
         groups.server.heartbeat(HeartbeatGroup(GROUP, generation, each), CLIENT, answer)
@@ -293,13 +293,13 @@ def test_joins_that_are_refused(groups: Groups, changes: dict[str, object], code
 
 
 def described(groups: Groups, group_id: str = GROUP) -> DescribedGroup:
-    answer = groups.ask(groups.server.describe, DescribeGroups((group_id,), True)).answered()
+    answer = groups.request(groups.server.describe, DescribeGroups((group_id,), True)).answered()
     row: DescribedGroup = answer.groups[0]
     return row
 
 
 def listed(groups: Groups, *states: str) -> list[tuple[str, str]]:
-    answer = groups.ask(groups.server.list_groups, ListGroups(states)).answered()
+    answer = groups.request(groups.server.list_groups, ListGroups(states)).answered()
     return [(each.group_id, each.state) for each in answer.groups]
 
 
@@ -345,12 +345,12 @@ def test_below_its_log_level_a_group_is_refused(make_stage: MakeStage) -> None:
 def test_a_request_waits_for_an_entry_while_this_node_does_not_coordinate(make_stage: MakeStage) -> None:
     groups = Groups(make_stage()).lead()
     groups.server._active = False
-    answer = groups.ask(groups.server.join, joining("alice"))
+    answer = groups.request(groups.server.join, joining("alice"))
     assert answer.answered() == ErrorCode.NOT_COORDINATOR, (
         "an entry was applied, and this node does not coordinate"
     )
     groups.server._active = True
-    assert groups.ask(groups.server.join, joining("alice")).answered().generation == 1
+    assert groups.request(groups.server.join, joining("alice")).answered().generation == 1
 
 
 def joining(client: str) -> JoinGroup:

@@ -11,7 +11,8 @@ from fencepost.controller.groups import tables
 from fencepost.controller.groups.leaving import Leaver
 from fencepost.records.group_metadata import GroupState
 from tests.coordinator.attack_bench import SESSION_MS, Application, Arena
-from tests.coordinator.bench import Answer, Bench
+from tests.coordinator.bench import Bench
+from tests.coordinator.coordinator_node import Answer
 from tests.coordinator.group_bench import GROUP
 
 CODE = ErrorCode

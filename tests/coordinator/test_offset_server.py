@@ -25,7 +25,8 @@ from fencepost.coordinator.set_aside import PENDING_EXPLAINED_MAX
 from fencepost.quorum.port import Decide, Reply
 from fencepost.records.types import ProducerId
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, PendingOffset
-from tests.coordinator.bench import TOPIC, Answer, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import Answer
 from tests.coordinator.offset_bench import GROUP, Offsets
 
 WIDE = "wide"

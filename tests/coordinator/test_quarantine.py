@@ -126,7 +126,7 @@ def test_an_id_that_cannot_be_forgotten_does_not_keep_the_others(
     make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(make_stage(), TransactionTimes(expiration_ms=10_000))
-    bench.lead()
+    bench.elect()
     bench.register(1)
     bench.create(TOPIC, 1)
     for name in NAMES:

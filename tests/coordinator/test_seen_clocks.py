@@ -56,7 +56,7 @@ def test_a_leader_whose_clock_jumped_ahead_forgets_no_id_and_later_forgets_what_
     make_stage: MakeStage,
 ) -> None:
     bench = Bench(make_stage(), TransactionTimes(expiration_ms=7 * DAY_MS, expiry_interval_ms=3_600_000))
-    bench.lead()
+    bench.elect()
     bench.register(1)
     for number in range(5):
         bench.init(f"id-{number}")

@@ -16,7 +16,8 @@ from fencepost.controller.transactions.describe import (
 from fencepost.coordinator.transaction_lists import LISTS_MAX
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
-from tests.coordinator.bench import TOPIC, Answer, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import Answer
 
 
 def described(bench: Bench, transactional_id: str) -> Any:

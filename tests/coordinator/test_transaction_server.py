@@ -19,7 +19,8 @@ from fencepost.coordinator.parked import PARK_END_S_MAX, PARK_S_MAX
 from fencepost.quorum.port import Decide, Reply
 from fencepost.records.transaction_log import TopicPartitions
 from fencepost.records.types import ProducerId
-from tests.coordinator.bench import CLIENT, TOPIC, Answer, Bench
+from tests.coordinator.bench import TOPIC, Bench
+from tests.coordinator.coordinator_node import CLIENT, Answer
 from tests.node.conftest import MakeStage
 
 
@@ -349,7 +350,7 @@ def test_in_batches_too_a_pair_is_refused_until_it_is_given_out(bench: Bench, ve
 
 def test_only_who_may_act_on_the_cluster_verifies(make_stage: MakeStage) -> None:
     bench = Bench(make_stage(), acls=Acls(frozenset({("User:broker", Operation.CLUSTER_ACTION)})))
-    bench.lead()
+    bench.elect()
     asked = AddPartitionsToTxn((part("alice", (1, 0), 0),), batched=True)
     client, broker = CLIENT, dataclasses.replace(CLIENT, principal="User:broker")
     refused = bench.ask(bench.server.add_partitions, asked, client)

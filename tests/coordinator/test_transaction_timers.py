@@ -110,7 +110,7 @@ def test_ids_that_nobody_uses_are_forgotten_in_slices(
 ) -> None:
     monkeypatch.setattr(fencepost.controller.transactions.expiry, "EXPIRED_MAX", 3)
     bench = Bench(make_stage(), TransactionTimes(expiration_ms=10_000))
-    bench.lead()
+    bench.elect()
     bench.register(1)
     bench.create(TOPIC, 1)
     for n in range(10):

@@ -11,7 +11,8 @@ from fencepost.controller.levels import LOG_LEVEL
 from fencepost.controller.transactions.init_request import InitProducerId
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.schema import FeatureLevelRecord
-from tests.coordinator.bench import CLIENT, Bench
+from tests.coordinator.bench import Bench
+from tests.coordinator.coordinator_node import CLIENT
 from tests.node.conftest import MakeStage
 
 ACLS = Acls.parse("User:xa TWO_PHASE_COMMIT\nUser:broker CLUSTER_ACTION\nUser:admin ALTER\n", ["User:root"])
@@ -46,7 +47,7 @@ def test_it_needs_the_setting_and_the_permission(
     make_stage: MakeStage, served: bool, acls: Acls, principal: str, code: ErrorCode | None, keeps: bool
 ) -> None:
     bench = Bench(make_stage(), acls=acls, serves_two_phase=served)
-    bench.lead()
+    bench.elect()
     raise_level(bench)
     context = dataclasses.replace(CLIENT, principal=principal)
     asked = bench.ask(bench.server.init_producer_id, request(enables=True, keeps=keeps), context)
@@ -60,7 +61,7 @@ def test_it_needs_the_setting_and_the_permission(
 @pytest.mark.row("939.1")
 def test_keeping_needs_neither(make_stage: MakeStage) -> None:
     bench = Bench(make_stage(), acls=ACLS)
-    bench.lead()
+    bench.elect()
     raise_level(bench)
     asked = bench.ask(bench.server.init_producer_id, request(enables=False, keeps=True))
     bench.settle()
@@ -69,7 +70,7 @@ def test_keeping_needs_neither(make_stage: MakeStage) -> None:
 
 def test_below_its_log_level_it_is_refused(make_stage: MakeStage) -> None:
     bench = Bench(make_stage(), serves_two_phase=True)
-    bench.lead()
+    bench.elect()
     for enables, keeps in ((True, False), (False, True)):
         asked = bench.ask(bench.server.init_producer_id, request(enables=enables, keeps=keeps))
         bench.settle()

@@ -14,7 +14,8 @@ from fencepost.wire.dispatch import Context
 from fencepost.wire.k20027_force_markers import ForceMarkers
 from fencepost.wire.k20065_explain_transaction import ExplainTransaction, Explanation
 from fencepost.wire.k20066_list_set_aside import QUARANTINED, ListSetAside, SetAsideList
-from tests.coordinator.bench import CLIENT, TOPIC, Bench, Sent
+from tests.coordinator.bench import TOPIC, Bench, Sent
+from tests.coordinator.coordinator_node import CLIENT
 from tests.coordinator.test_marker_sender import prepared
 from tests.node.conftest import MakeStage
 
@@ -249,7 +250,7 @@ MAY = {
 @pytest.mark.parametrize("who", ["User:operator", "User:looker", "User:broker", "User:mallory"])
 def test_who_may_look_and_who_may_force(make_stage: MakeStage, who: str) -> None:
     bench = Bench(make_stage(), acls=ACLS)
-    bench.lead()
+    bench.elect()
     context = Context(who, CLIENT.listener, CLIENT.client_id, CLIENT.peer)
     server = bench.server.set_aside
     asked = {
