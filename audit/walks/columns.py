@@ -1,0 +1,253 @@
+"""The rows that walks read and give: names, Arrow types, what a value means.
+
+Kind        every result row says in ``kind`` what it is: a row of the walk's own ("batch", "log", "turn",
+            "outcome", "producer") or what was found: "finding", "unknown" (the logs that are left cannot
+            decide it), "note" (legitimate, worth a line).
+Null        a column that does not apply.
+Source      ``fencepost.audit.decode.columns`` for the columns of batches and of transaction states.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from fencepost.audit.decode.columns import RECORD_BATCHES, TRANSACTION_STATES
+
+FINDING: Final = "finding"
+UNKNOWN: Final = "unknown"
+NOTE: Final = "note"
+
+FOUND: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("check", pa.string()),
+        ("rule", pa.string()),
+        ("subject", pa.string()),  # what it is about, short
+        ("node", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("offset", pa.int64()),  # the first one concerned
+        ("end_offset", pa.int64()),  # exclusive; null: one place, or to the end of the log
+        ("since_offset", pa.int64()),  # what is wrong came after this one; null: not known
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("transactional_id", pa.string()),
+        ("at_ms", pa.int64()),
+        ("detail", pa.string()),  # one sentence: expected, came
+        ("id", pa.string()),  # the same text for the same finding in each run
+        ("cause", pa.string()),  # ``id`` of the finding that explains this one; null: none does
+    ]
+)
+
+_BATCH: Final = list(RECORD_BATCHES)[5:]  # after topic, partition, path, position, node
+
+COPY_SOURCE: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("copy", pa.string()),  # the directory, without a slash at its end
+        ("rank", pa.int8()),  # 0: a fact of the copy or of its log; 1: a batch
+        ("path", pa.string()),  # of a fact the file that says it; "" if none does
+        ("position", pa.int64()),  # of a fact 0, or its number in the file
+        ("node", pa.int32()),
+        # Facts; ``first`` and ``second`` are null where nothing is said:
+        #   "segment" base offset, bytes    each ``.log`` of the copy
+        #   "torn" valid_end, 1 if last     a segment whose end cannot be read
+        #   "hole" first, end               the directory itself says that it lacks these offsets
+        #   "log-start" offset              log-start-offset-checkpoint
+        #   "high-watermark" offset         replication-offset-checkpoint
+        #   "leader-epoch" epoch, start     one line of leader-epoch-checkpoint
+        #   "stopped"                       the broker ended cleanly, or the directory cannot change any more
+        #   "compacted"                     the topic is, or once was, configured so, or is internal; never of
+        #                                   an archive
+        #   "tiered"                        remote.storage.enable: what is below the local start is elsewhere
+        #   "untold"                        no metadata was read that would say whether it is compacted
+        #   "replica" node                  by the metadata; one row each
+        #   "voter" node                    of __cluster_metadata; one row each
+        #   "metadata"                      the elections of this partition are known: each unclean one is
+        #   "unclean" leader epoch          of an election that the metadata says was unclean
+        # Facts of the log stand with each of its copies.
+        ("item", pa.string()),
+        ("first", pa.int64()),
+        ("second", pa.int64()),
+        *_BATCH,
+    ]
+)
+
+COPY_RESULT: Final = pa.schema(
+    [
+        *COPY_SOURCE,
+        # A fact that the walk adds: "span" (first offset, end offset, of what stands in its place)
+        ("place", pa.int64()),  # where in the log the row stands; of a fact -1
+        ("flags", pa.int32()),  # FLAG_*: what is out of the ordinary; 0: nothing
+        ("due", pa.int64()),  # the offset that was due here; null in front of the first
+    ]
+)
+
+FLAG_HOLE: Final = 1  # offsets from ``due`` on are missing before it
+FLAG_DISPLACED: Final = 2  # its offsets are not those that are due at its place
+FLAG_COUNT: Final = 4  # the header's record count is not that of its offsets
+FLAG_EPOCH_BACK: Final = 8  # its leader epoch is below that of the batch before
+FLAG_EPOCH_FILE: Final = 16  # leader-epoch-checkpoint says another leader epoch
+FLAG_OPAQUE: Final = 32  # a wrong checksum, or no batch: its columns are not believed
+FLAG_AFTER_UNREAD: Final = 64  # what stands before it could not be read
+FLAG_AFTER_CUT: Final = 128  # of these: the segment before it ends in a torn batch
+FLAG_UNCOMMITTED: Final = 256  # not known to be committed
+FLAG_COMPACTED: Final = 512  # of a compacted log: offsets may be missing, as of right
+FLAG_EMPTIED: Final = 1024  # compaction has taken records out of it
+FLAG_STALE: Final = 2048  # of a turn: its marker's epoch was over
+
+_LOG_BATCH: Final = [
+    ("size", pa.int32()),
+    ("base_offset", pa.int64()),
+    ("last_offset", pa.int64()),
+    ("leader_epoch", pa.int32()),
+    ("attributes", pa.int16()),
+    ("base_timestamp_ms", pa.int64()),  # where the log cleaner has been: max_timestamp_ms
+    ("max_timestamp_ms", pa.int64()),
+    ("base_sequence", pa.int32()),
+    ("record_count", pa.int32()),
+    ("control_type", pa.int16()),
+    ("coordinator_epoch", pa.int32()),
+    ("marker_version", pa.int64()),
+    ("flags", pa.int32()),
+]
+
+COPIES_RESULT: Final = pa.schema(
+    [
+        *FOUND,
+        *_LOG_BATCH,  # kind "batch": the log, each offset once
+        # kind "log", one row each: ``offset`` the first, ``end_offset`` the end of what is known to be
+        # committed, ``at_ms`` the latest time that a server wrote, and
+        ("unbroken_offset", pa.int64()),  # from here on to ``end_offset`` nothing is missing
+        ("log_end", pa.int64()),  # of what was read
+        ("first_ms", pa.int64()),  # the latest time of a server at or below ``unbroken_offset``; null: none
+        ("copies", pa.int32()),
+        ("stopped", pa.bool_()),  # every copy is, and all of it is known to be committed
+        ("compacted", pa.bool_()),
+    ]
+)
+
+_PLACE: Final = [
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("node", pa.int32()),
+    ("path", pa.string()),
+    ("position", pa.int64()),
+]
+
+LOG_SOURCE: Final = pa.schema(
+    [
+        *_PLACE,
+        ("size", pa.int32()),
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("attributes", pa.int16()),
+        ("max_timestamp_ms", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_sequence", pa.int32()),
+        ("control_type", pa.int16()),
+        ("coordinator_epoch", pa.int32()),
+        ("marker_version", pa.int64()),
+        ("flags", pa.int32()),
+    ]
+)
+"""Rows of ``COPIES_RESULT`` of kind "batch", of any log but the metadata's."""
+
+_TURN: Final = [
+    # What a producer left on a partition from one marker to the next, that marker included.
+    # ``producer_epoch``, ``offset``, ``node``, ``path``, ``position``, ``at_ms`` are the marker's; of an open
+    # one its first batch's.
+    ("marker_offset", pa.int64()),  # null: no marker ends it
+    ("control_type", pa.int16()),  # 0 abort, 1 commit; null: open
+    ("coordinator_epoch", pa.int32()),
+    ("marker_version", pa.int64()),
+    ("data_epoch", pa.int16()),  # of its data; null: it has none
+    ("data_offset", pa.int64()),  # the first and the last of its transactional data; null: none
+    ("data_last", pa.int64()),
+    ("batches", pa.int32()),  # of transactional data
+    ("plain_offset", pa.int64()),  # the first batch of it that is data and not transactional; null: none
+    ("data_ms", pa.int64()),  # by the producer's clock, the first batch's
+    ("written_ms", pa.int64()),  # by servers' clocks: not earlier than this was its first row written
+    ("since_offset", pa.int64()),  # of the marker before; null: none
+    # FLAG_UNCOMMITTED, _COMPACTED, _STALE; FLAG_HOLE: offsets are missing since the marker before;
+    # FLAG_OPAQUE: since then something could not be read that may be a marker
+    ("flags", pa.int32()),
+]
+
+LOG_RESULT: Final = pa.schema([*FOUND, *(each for each in _TURN if each[0] != "since_offset")])
+"""Findings, and kind "turn"."""
+
+STORY_SOURCE: Final = pa.schema(
+    [
+        *(field for field in TRANSACTION_STATES if field.name not in ("fences", "last_producer_epoch")),
+        ("flags", pa.int32()),  # of its batch in the log
+        ("unbroken_offset", pa.int64()),  # of its log
+        ("log_ms", pa.int64()),  # ``at_ms`` of its log
+        ("stopped", pa.bool_()),  # of its log
+        (
+            "now_ms",
+            pa.int64(),
+        ),  # what open transactions are judged at: given, or the latest ``at_ms`` of any log
+    ]
+)
+"""The transaction states whose batches are in the log (path and position of kind "batch")."""
+
+_OUTCOME: Final = [
+    # kind "outcome": one per transaction; topic, partition, offset, path are those of the record that
+    # decided it
+    ("outcome", pa.int16()),  # 0 abort, 1 commit, 2 still open, -1 not known; producer_epoch: its markers'
+    ("data_epoch", pa.int16()),  # of its batches
+    ("completed_offset", pa.int64()),  # where its id went on; null: not yet
+    ("is_v2", pa.bool_()),  # its markers' epoch is its own
+    ("started_ms", pa.int64()),
+    ("prepared_ms", pa.int64()),
+    ("timeout_ms", pa.int32()),
+    ("partitions", pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))),
+    # kind "producer": one per producer id of a transactional id
+    ("first_epoch", pa.int16()),  # that the log tells of
+    ("last_epoch", pa.int16()),
+    ("is_whole", pa.bool_()),  # nothing that came before ``first_epoch`` can be missing
+    ("unbroken_offset", pa.int64()),
+    ("log_ms", pa.int64()),
+]
+
+STORY_RESULT: Final = pa.schema([*FOUND, *_OUTCOME])
+
+PAIRS_SOURCE: Final = pa.schema(
+    [
+        # The data's partition. Rank 0: kind "log" of it, one row, producer_id -1; rank 1: kind "producer" of
+        # each producer there is a turn or an outcome of; rank 2: outcomes, by partition; rank 3: turns;
+        # rank 4: entries of transaction indexes (.txnindex) of each copy.
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("producer_id", pa.int64()),
+        ("rank", pa.int8()),
+        ("offset", pa.int64()),  # of a turn and an outcome as theirs is; of an index entry its marker
+        ("producer_epoch", pa.int16()),
+        ("node", pa.int32()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("at_ms", pa.int64()),
+        ("transactional_id", pa.string()),  # ranks 1, 2
+        ("coordinator_partition", pa.int32()),  # ranks 1, 2: of __transaction_state
+        ("end_offset", pa.int64()),  # rank 0
+        ("compacted", pa.bool_()),  # rank 0
+        ("stopped", pa.bool_()),  # rank 0: every copy of it; rank 1: of its coordinator's log
+        # Rank 0: there are coordinators' logs; nothing of any of them is missing, from the beginning on; from
+        # which time on (of servers) nothing is.
+        ("coordinators", pa.bool_()),
+        ("coordinators_whole", pa.bool_()),
+        ("coordinators_ms", pa.int64()),
+        *(field for field in _OUTCOME if field[0] != "partitions"),
+        *(field for field in _TURN if field[0] != "data_epoch"),
+        ("copy", pa.string()),  # rank 4: its directory
+        ("index_first", pa.int64()),  # rank 4
+        ("index_stable", pa.int64()),
+    ]
+)
+
+PAIRS_RESULT: Final = FOUND

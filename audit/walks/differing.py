@@ -1,0 +1,264 @@
+"""Where copies of one log differ: which of them is right, and what the others are found to be.
+
+Must agree  below what is known to be committed, each from its own start on; one that ends lags.
+Chosen      what most copies hold; in a tie the higher leader epoch, then the lower node. A row at or above
+            its copy's own high watermark, of a lower leader epoch than another's, has no say.
+Tail        rows of lower leader epochs up to the end of a copy, from its own high watermark on: an old
+            leader's, cut as soon as it comes back. Below it an unclean election must have cut them: then they
+            are a note, and what happened there is unknown.
+Compacted   logs are cleaned by each broker for itself: batches of one offset are compared only where both
+            have as many records. The one with the most records counts.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from fencepost.audit.walks.columns import (
+    FLAG_AFTER_UNREAD,
+    FLAG_DISPLACED,
+    FLAG_EPOCH_FILE,
+    FLAG_OPAQUE,
+    NOTE,
+    UNKNOWN,
+)
+from fencepost.audit.walks.facts import METADATA, CopyFacts, LogFacts
+from fencepost.audit.walks.found import Found, found
+
+DELETE_HORIZON: Final = 0x40  # of the attributes: the log cleaner has been there
+
+
+class Row(NamedTuple):
+    """A batch of a copy; ``at`` is its row in the Arrow batch that it came in."""
+
+    at: int
+    copy: str
+    node: int
+    path: str
+    position: int
+    place: int
+    last: int
+    size: int
+    crc: int
+    epoch: int
+    records: int
+    attributes: int
+    flags: int
+    fault: str | None
+    reason: str | None
+
+    @property
+    def variant(self) -> tuple[int, int, int, int]:
+        """Two batches of one variant hold the same."""
+        return (self.crc, self.size, self.last, self.epoch)
+
+
+class _Run:
+    """Neighbouring offsets at which a copy is not what the log is."""
+
+    def __init__(self, row: Row | None, best: Row, first: int) -> None:
+        self.row = row  # None: the copy lacks them
+        self.best = best
+        self.first = first
+        self.last = first
+        self.batches = 0
+        self.is_older = True  # all of lower leader epochs than the log's
+        self.epoch = -1
+
+    def add(self, row: Row | None, best: Row, place: int) -> None:
+        self.last = max(self.last, (row or best).last, place)
+        self.batches += 1
+        if row is None or row.epoch >= best.epoch:
+            self.is_older = False
+        else:
+            self.epoch = max(self.epoch, row.epoch)
+
+
+class Differing:
+    """Decides where the copies of one log are not all the same; ``places`` come in their order."""
+
+    def __init__(self, topic: str, partition: int, log: LogFacts, known_end: int) -> None:
+        self._where: dict[str, Any] = {"topic": topic, "partition": partition}
+        self._log = log
+        self._known_end = known_end
+        self._is_metadata = topic == METADATA
+        self._runs: dict[str, _Run] = {}
+        self._copy_ends: dict[str, int] = {}  # after each copy's last row, to tell a longer batch from a lack
+        self._end = 0
+        self.found: list[Found] = []
+
+    def settle(self, place: int, rows: list[Row]) -> Iterator[tuple[int, int]]:
+        """The rows of one place that are the log's: their indexes, each with flags to set on it."""
+        opaque = [row for row in rows if row.flags & FLAG_OPAQUE]
+        displaced = [row for row in rows if row.flags & FLAG_DISPLACED]
+        placed = [row for row in rows if not row.flags & (FLAG_OPAQUE | FLAG_DISPLACED)]
+        for row in opaque:
+            self.found.append(self._faulty(row))
+        for row in placed:
+            self._close_explained(row)
+        if placed and place >= self._end:
+            best = self._best(placed)
+            cut = self._compare(place, placed, best)
+            self._end = best.last + 1
+            yield best.at, FLAG_AFTER_UNREAD if cut else 0
+        elif placed:
+            self._overlapped(place, placed)
+        elif opaque and place >= self._end:
+            yield opaque[0].at, 0
+        yield from self._displaced(displaced, placed, place)
+
+    def close(self) -> None:
+        """Nothing follows: what differs up to here is found."""
+        for copy in list(self._runs):
+            self._close(copy)
+
+    def _covering(self, place: int) -> list[str]:
+        return [name for name, copy in self._log.copies.items() if copy.first <= place < copy.end]
+
+    def _best(self, placed: list[Row]) -> Row:
+        newest = max(row.epoch for row in placed)
+        voiced = [row for row in placed if not self._is_tail(row, newest)] or placed
+        votes: dict[Any, int] = {}
+        for row in voiced:
+            votes[row.variant] = votes.get(row.variant, 0) + 1
+        if self._log.is_compacted:
+            return max(voiced, key=lambda row: (row.records, votes[row.variant], row.epoch, -row.node))
+        if voiced[0].place >= self._known_end:
+            return max(voiced, key=lambda row: (row.epoch, votes[row.variant], -row.node))
+        return max(voiced, key=lambda row: (votes[row.variant], row.epoch, -row.node))
+
+    def _is_tail(self, row: Row, newest: int) -> bool:
+        own = self._log.copies[row.copy].high_watermark
+        return not self._is_metadata and own is not None and row.place >= own and row.epoch < newest
+
+    def _compare(self, place: int, placed: list[Row], best: Row) -> bool:
+        """Add to the runs of the copies that differ; whether an election may have cut something here."""
+        is_cut = False
+        for row in placed:
+            if row.variant != best.variant and self._must_equal(row, best):
+                self._add(row.copy, row, best, place)
+                own = self._log.copies[row.copy].high_watermark
+                is_cut |= row.epoch < best.epoch and own is not None and place < own
+        if not self._log.is_compacted:
+            present = {row.copy for row in placed}
+            for copy in self._covering(place):
+                lacks = copy not in present and self._copy_ends.get(copy, 0) <= place
+                if lacks and not self._named(copy, place):
+                    self._add(copy, None, best, place)
+        for row in placed:
+            self._copy_ends[row.copy] = row.last + 1
+        return is_cut
+
+    def _must_equal(self, row: Row, best: Row) -> bool:
+        if not self._log.is_compacted:
+            return True
+        is_cleaned = (row.attributes | best.attributes) & DELETE_HORIZON
+        return row.records == best.records and row.last == best.last and not is_cleaned
+
+    def _named(self, copy: str, place: int) -> bool:
+        return any(first <= place < end for first, end in self._log.copies[copy].holes)
+
+    def _overlapped(self, place: int, placed: list[Row]) -> None:
+        """Rows of copies that differ, within a longer batch of the log."""
+        for row in placed:
+            run = self._runs.get(row.copy)
+            if run is not None:
+                self._add(row.copy, row, run.best, place)
+            self._copy_ends[row.copy] = row.last + 1
+
+    def _add(self, copy: str, row: Row | None, best: Row, place: int) -> None:
+        if place >= self._known_end:
+            return
+        run = self._runs.get(copy)
+        if run is not None and (place > run.last + 1 or (run.row is None) != (row is None)):
+            self._close(copy)
+            run = None
+        if run is None:
+            run = self._runs[copy] = _Run(row, best, place)
+        run.add(row, best, place)
+
+    def _close_explained(self, row: Row) -> None:
+        """What a copy lacks in front of this row was in bytes that cannot be read: they are the finding."""
+        run = self._runs.get(row.copy)
+        if run is not None and run.row is None and row.flags & FLAG_AFTER_UNREAD:
+            del self._runs[row.copy]
+
+    def _close(self, copy: str) -> None:
+        run, facts = self._runs.pop(copy), self._log.copies[copy]
+        if run.is_older and run.last + 1 >= facts.end and self._closed_tail(run, facts):
+            return
+        best, row = run.best, run.row
+        there = f"{best.path}:{best.position} (node {best.node}), {run.batches} batches in a run"
+        said = (
+            f"offset {run.first} is not in {copy}; it is in {there}"
+            if row is None
+            else f"offset {run.first}: {row.path}:{row.position} differs from {there}"
+        )
+        at = row or best
+        self.found.append(
+            found("replicas", "diverged", said, subject=f"offsets {run.first} to {run.last}",
+                  node=facts.node, path=at.path, position=at.position, offset=run.first,
+                  end_offset=run.last + 1, **self._where)
+        )  # fmt: skip
+
+    def _closed_tail(self, run: _Run, facts: CopyFacts) -> bool:
+        own = 0 if self._is_metadata else facts.high_watermark
+        row = run.row
+        if own is None or row is None:
+            return False
+        place = {"node": facts.node, "path": row.path, "position": row.position, "offset": run.first,
+                 "end_offset": run.last + 1, **self._where}  # fmt: skip
+        subject = f"offsets {run.first} to {run.last}"
+        if run.first >= own:
+            said = (
+                f"an old leader's {run.batches} batches that no other copy took: it cuts them when it returns"
+            )
+            self.found.append(found("replicas", "tail", said, kind=NOTE, subject=subject, **place))
+            return True
+        unclean = [each for each in self._log.unclean if run.epoch < each <= run.best.epoch]
+        if not unclean and self._log.knows_elections:
+            return False
+        why = f"leader epoch {min(unclean)} was an unclean election" if unclean else "no metadata tells why"
+        said = f"{run.batches} batches that were committed by this copy's word are not in the log: {why}"
+        self.found.append(found("replicas", "unclean", said, kind=NOTE, subject=subject, **place))
+        said = f"what was in the {run.last + 1 - run.first} offsets that an unclean election cut"
+        self.found.append(found("replicas", "unclean", said, kind=UNKNOWN, subject=subject, **place))
+        return True
+
+    def _displaced(self, displaced: list[Row], placed: list[Row], place: int) -> Iterator[tuple[int, int]]:
+        copies = max(len(self._covering(place)), len({row.copy for row in placed}), 1)
+        votes: dict[Any, list[Row]] = {}
+        for row in displaced:
+            votes.setdefault(row.variant, []).append(row)
+        for same in votes.values():
+            if len({row.copy for row in same}) * 2 > copies:
+                of_one = [row for row in same if row.copy == same[0].copy]
+                yield from ((row.at, 0) for row in of_one)
+                continue
+            for row in same:
+                said = f"{row.path}:{row.position} has a batch that the other copies do not have"
+                self.found.append(
+                    found("replicas", "diverged", said, subject=f"offset {row.place}", node=row.node,
+                          path=row.path, position=row.position, offset=row.place, **self._where)
+                )  # fmt: skip
+
+    def _faulty(self, row: Row) -> Found:
+        return found(
+            "integrity", row.fault or "crc", row.reason or "the bytes are not those that were written",
+            subject=f"{row.size} bytes", node=row.node, path=row.path, position=row.position,
+            offset=row.place, **self._where,
+        )  # fmt: skip
+
+
+def epoch_file_findings(where: dict[str, Any], rows: list[Row], log: LogFacts) -> list[Found]:
+    """One finding for each copy whose leader-epoch-checkpoint says other epochs than its batches."""
+    first: dict[str, Row] = {}
+    for row in rows:
+        if row.flags & FLAG_EPOCH_FILE and row.copy not in first:
+            first[row.copy] = row
+    return [
+        found("integrity", "leader_epochs",
+              f"the batch at offset {row.place} has leader epoch {row.epoch}, the file says another",
+              subject=f"offset {row.place}", node=row.node, path=log.copies[copy].epoch_path, position=0,
+              offset=row.place, **where)
+        for copy, row in first.items()
+    ]  # fmt: skip

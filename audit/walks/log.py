@@ -1,0 +1,263 @@
+"""One log in its order: what each producer left between two markers, and what no producer can have written.
+
+Turn        a producer's data up to the marker that ends it; the last one of a producer may be open. ``pairs``
+            holds turns against what the coordinator decided.
+Sequences   of a producer's epoch go on where the last batch ended; 0 follows 2^31 - 1. A new epoch begins at
+            0, a producer's first batch that is kept anywhere. A gap no longer than what is missing in the log
+            is that hole's. Not of compacted logs, nor of __consumer_offsets.
+Zombie      data of an epoch below one that its producer had before. One finding for a run.
+Early       a commit marker without data, and then data of the epoch that it ended.
+Memory      one small row for each producer id of a log.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.audit.walks.columns import (
+    FLAG_COMPACTED,
+    FLAG_DISPLACED,
+    FLAG_HOLE,
+    FLAG_OPAQUE,
+    FLAG_STALE,
+    FLAG_UNCOMMITTED,
+    LOG_RESULT,
+    LOG_SOURCE,
+)
+from fencepost.audit.walks.found import Found, batch_of, found, producer_name
+from fencepost.audit.walks.producer import Producer, signed
+from fencepost.audit.walks.walk import Batches, Walk, by_key
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+MARKER_BYTES_MAX: Final = 256
+"""A marker is one record of a dozen bytes; ours has a header more. What is larger is none."""
+
+_TRANSACTIONAL, _CONTROL, _STAMPED_AT_APPEND = 0x10, 0x20, 0x08
+_ENDS: Final = (0, 1)  # abort, commit
+_ODD: Final = FLAG_OPAQUE | FLAG_HOLE | FLAG_DISPLACED
+_READ: Final = (
+    "base_offset", "last_offset", "attributes", "max_timestamp_ms", "producer_id", "producer_epoch",
+    "base_sequence", "control_type", "coordinator_epoch", "flags", "size", "position", "node",
+)  # fmt: skip
+_TURN_COLUMNS: Final = (
+    "producer_id", "producer_epoch", "offset", "at_ms", "node", "path", "position", "marker_offset",
+    "control_type", "coordinator_epoch", "marker_version", "data_epoch", "data_offset", "data_last",
+    "batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags",
+)  # fmt: skip
+
+
+def run(batches: Batches) -> Batches:
+    """LOG_RESULT of LOG_SOURCE."""
+    for key, pieces in by_key(batches, LOG.keys):
+        log = _Log(key)
+        for piece in pieces:
+            log.look(piece)
+            yield from log.taken()
+        log.end()
+        yield from log.taken()
+
+
+class _Log:
+    """What is known of one log and its producers after the rows so far."""
+
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self._topic, self._partition = key
+        self._producers: dict[int, Producer] = {}
+        self._missing = 0  # offsets that no row has, or that a row has that is not counted
+        self._holes = 0  # how often that was so
+        self._opaque = 0  # how many rows may be markers that cannot be read
+        self._server_ms = -1
+        self._end = -1
+        self._in_sequence = self._topic != CONSUMER_OFFSETS
+        self._turns: list[tuple[Any, ...]] = []
+        self._found: list[Found] = []
+
+    def look(self, rows: pa.RecordBatch) -> None:
+        """The next rows of the log."""
+        columns = {name: rows.column(name).fill_null(-1).to_numpy() for name in _READ}
+        stamped = (columns["attributes"] & (_CONTROL | _STAMPED_AT_APPEND)) != 0
+        stamped &= (columns["flags"] & FLAG_OPAQUE) == 0
+        times = np.where(stamped, columns["max_timestamp_ms"], -1)
+        before = np.maximum.accumulate(np.concatenate(([self._server_ms], times)))
+        self._server_ms = int(before[-1])
+        after = np.concatenate(([self._end], columns["last_offset"][:-1] + 1))
+        self._end = int(columns["last_offset"][-1]) + 1
+        chosen = np.flatnonzero((columns["producer_id"] >= 0) | ((columns["flags"] & _ODD) != 0))
+        paths = rows.column("path").dictionary_encode()
+        names = paths.dictionary.to_pylist()
+        codes = paths.indices.to_numpy()[chosen].tolist()
+        versions = rows.column("marker_version").take(pa.array(chosen)).to_pylist()
+        said = (columns[name][chosen].tolist() for name in _READ)
+        for row in zip(
+            *said, codes, versions, before[:-1][chosen].tolist(), after[chosen].tolist(), strict=True
+        ):
+            self._row(row, names)
+
+    def _row(self, row: tuple[Any, ...], names: list[str]) -> None:
+        (base, last, attributes, time_ms, producer_id, epoch, sequence, kind, coordinator_epoch, flags, size,
+         position, node, code, version, server_ms, due) = row  # fmt: skip
+        if flags & _ODD:
+            if flags & FLAG_HOLE and due >= 0:
+                self._missing += base - due
+                self._holes += 1
+            if flags & FLAG_OPAQUE:
+                self._opaque += size <= MARKER_BYTES_MAX or producer_id < 0
+                return
+            if flags & FLAG_DISPLACED:
+                self._missing += last - base + 1
+                self._holes += 1
+            if producer_id < 0:
+                return
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+        place = (node, names[code], position)
+        if attributes & _CONTROL:
+            if kind in _ENDS:
+                marker = (epoch, base, time_ms, kind, coordinator_epoch, version, flags)
+                self._marker(producer, marker, place)
+        elif epoch < producer.epoch:
+            self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)
+        else:
+            if epoch > producer.epoch:
+                producer.begin(epoch)
+            if sequence >= 0 and self._in_sequence and not flags & FLAG_COMPACTED:
+                self._sequence(producer, (base, last, sequence, time_ms, flags), place)
+            producer.add(
+                (base, last, epoch, time_ms, max(server_ms, -1), flags), place, attributes & _TRANSACTIONAL
+            )
+
+    def _sequence(self, producer: Producer, data: tuple[int, ...], place: tuple[Any, ...]) -> None:
+        base, last, sequence, time_ms, flags = data
+        count = last - base + 1
+        expected = producer.expected
+        if expected >= 0 and sequence != expected and not producer.follows(sequence, count):
+            step = signed(sequence - producer.furthest)
+            is_explained = 0 < step <= self._missing - producer.missing
+            if not is_explained and not flags & FLAG_UNCOMMITTED:
+                rule = "gap" if step > 0 else "duplicate"
+                meaning = "batches between them are missing" if step > 0 else "it is there already"
+                said = f"sequence {sequence}, expected {producer.furthest}: {meaning}"
+                self._add("sequences", rule, said, producer, producer.epoch, place, offset=base,
+                          end_offset=last + 1, since_offset=producer.last_offset, at_ms=time_ms)  # fmt: skip
+        producer.wrote(sequence, count, last, self._missing)
+
+    def _stale(self, producer: Producer, data: tuple[int, ...], place: tuple[Any, ...]) -> None:
+        """Data of an epoch that was over."""
+        epoch, base, last, sequence, time_ms, flags = data
+        count = last - base + 1
+        self._missing += count
+        self._holes += 1
+        if flags & FLAG_UNCOMMITTED:
+            return
+        run = producer.runs.get(epoch)
+        if run is not None:
+            run["batches"] += 1
+            return
+        is_early = producer.is_overtaken_by_its_marker(epoch, sequence)
+        node, path, position = place
+        producer.runs[epoch] = {
+            "batches": 1, "is_early": is_early, "after": producer.epoch, "marker": producer.marker_offset,
+            "node": node, "path": path, "position": position, "offset": base, "at_ms": time_ms,
+            "since_offset": producer.marker_offset,
+        }  # fmt: skip
+
+    def _marker(self, producer: Producer, marker: tuple[Any, ...], place: tuple[Any, ...]) -> None:
+        epoch, base, time_ms, kind, coordinator_epoch, version, flags = marker
+        is_stale = epoch < producer.epoch
+        known = not flags & FLAG_UNCOMMITTED
+        if known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):
+            less = "below 0" if coordinator_epoch < 0 else f"after {producer.coordinator_epoch}"
+            self._add("epochs", "coordinator", f"a marker of coordinator epoch {coordinator_epoch}, {less}",
+                      producer, epoch, place, offset=base, at_ms=time_ms)  # fmt: skip
+        else:
+            producer.coordinator_epoch = coordinator_epoch
+        if is_stale and known:
+            swapped = producer.is_exchanged(epoch)
+            rule = ("markers", "exchanged") if swapped else ("epochs", "regressed")
+            said = f"a marker of epoch {epoch}, after epoch {producer.epoch} was written on this partition"
+            if swapped:
+                said += f": it and the marker at offset {producer.marker_offset} have changed places"
+                producer.runs.pop(epoch, None)
+            self._add(*rule, said, producer, epoch, place, offset=base, at_ms=time_ms,
+                      since_offset=producer.marker_offset)  # fmt: skip
+        if is_stale:
+            self._missing += 1
+        node, path, position = place
+        flags = self._turn_flags(producer, flags) | (FLAG_STALE if is_stale else 0)
+        turn = producer.turn if not is_stale else (None, None, None, 0, None, None, None)
+        self._turns.append((
+            producer.id, epoch, base, time_ms, node, path, position, base, kind, coordinator_epoch, version,
+            *turn, producer.marker_offset, flags,
+        ))  # fmt: skip
+        if not is_stale:
+            producer.end_turn(epoch, base, kind, self._opaque, self._holes)
+
+    def _turn_flags(self, producer: Producer, flags: int) -> int:
+        flags = (flags | producer.flags) & (FLAG_UNCOMMITTED | FLAG_COMPACTED)
+        if self._holes > producer.holes:
+            flags |= FLAG_HOLE
+        if self._opaque > producer.opaque:
+            flags |= FLAG_OPAQUE
+        return flags
+
+    def end(self) -> None:
+        """The log ends: what is open, and the runs of stale data."""
+        for producer in self._producers.values():
+            for epoch, run in producer.runs.items():
+                self._run(producer, epoch, run)
+            if producer.is_open:
+                node, path, position = producer.place
+                self._turns.append((
+                    producer.id, producer.data_epoch, producer.first_data, producer.data_ms, node, path,
+                    position, None, None, None, None, *producer.turn, producer.marker_offset,
+                    self._turn_flags(producer, 0),
+                ))  # fmt: skip
+
+    def _run(self, producer: Producer, epoch: int, run: dict[str, Any]) -> None:
+        place = (run["node"], run["path"], run["position"])
+        columns = {name: run[name] for name in ("offset", "at_ms", "since_offset")}
+        many = f"{run['batches']} batches of epoch {epoch}, the first at offset {run['offset']}, after"
+        if run["is_early"]:
+            said = f"{many} the marker at offset {run['marker']} that ends them"
+            self._add("markers", "early", said, producer, epoch, place, **columns)
+        else:
+            said = f"{many} epoch {run['after']} was written on this partition"
+            self._add("fencing", "zombie", said, producer, epoch, place, **columns)
+
+    def taken(self) -> Batches:
+        """What was found since the last call, as rows."""
+        if self._turns:
+            named = dict(zip(_TURN_COLUMNS, zip(*self._turns, strict=True), strict=True))
+            yield _turn_rows(self._topic, self._partition, named, len(self._turns))
+        yield from batch_of(self._found, LOG_RESULT)
+        self._turns, self._found = [], []
+
+    def _add(
+        self, check: str, rule: str, detail: str, producer: Producer, epoch: int, place: tuple[Any, ...],
+        **columns: Any,
+    ) -> None:  # fmt: skip
+        node, path, position = place
+        self._found.append(
+            found(check, rule, detail, subject=producer_name(producer.id, epoch), node=node, path=path,
+                  position=position, topic=self._topic, partition=self._partition, producer_id=producer.id,
+                  producer_epoch=epoch, **columns)
+        )  # fmt: skip
+
+
+def _turn_rows(topic: str, partition: int, named: dict[str, Any], count: int) -> pa.RecordBatch:
+    same = {"kind": "turn", "topic": topic, "partition": partition}
+    arrays = []
+    for field in LOG_RESULT:
+        if field.name in same:
+            arrays.append(pa.array([same[field.name]] * count, field.type))
+        elif field.name in named:
+            arrays.append(pa.array(named[field.name], field.type))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=LOG_RESULT)
+
+
+LOG: Final = Walk("log", ("topic", "partition"), ("base_offset", "path", "position"),
+                  LOG_SOURCE, LOG_RESULT, run)  # fmt: skip

@@ -1,0 +1,225 @@
+"""What a coordinator decided: the records of one partition of its log as transactions with their outcome.
+
+Suffix      the log cleaner leaves, of each transactional id, its last record below where it was and all that
+            follow: what is left of an id is the end of its story, without gaps.
+Outcome     a PrepareCommit or PrepareAbort; of a CompleteX that follows none, what it implies. The record
+            that is missing is a finding where the log is unbroken.
+Regressed   a record whose (producer id, epoch) its id had left before: a finding; nothing follows from it.
+Shared      a producer id is of one transactional id only. The record of another is read with its id's own.
+Timeouts    a coordinator aborts what is open too long within its sweep of ten seconds: judged at the last
+            moment that the log itself tells of; if it was stopped, also by other logs, a minute for clocks.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED, STORY_RESULT, STORY_SOURCE
+from fencepost.audit.walks.found import Found, batch_of, found, producer_name
+from fencepost.audit.walks.walk import Batches, Walk, by_key
+
+SWEEP_GRACE_MS: Final = 15_000
+CLOCK_GRACE_MS: Final = 60_000
+ABORT, COMMIT, OPEN, UNDECIDED = 0, 1, 2, -1
+
+_PREPARED: Final = {"PrepareAbort": ABORT, "PrepareCommit": COMMIT}
+_COMPLETE: Final = {"CompleteAbort": ABORT, "CompleteCommit": COMMIT}
+_ONGOING: Final = "Ongoing"
+_ENDED: Final = ("Empty", *_COMPLETE)
+
+
+class Pair(NamedTuple):
+    """A producer id of a transactional id, by the order in which it had them, and an epoch."""
+
+    order: int
+    epoch: int
+    producer_id: int
+
+
+class _Id:
+    """One transactional id after the records so far."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state: str | None = None
+        self.pair: Pair | None = None
+        self.row: Found = {}
+        self.open: Found = {}  # the record that began the transaction, or added to it
+        self.outcome: Found | None = None  # decided, and not yet complete
+        self.orders: dict[int, int] = {}
+        self.producers: dict[int, Found] = {}
+        self.reused: Pair | None = None
+        self.shared: set[int] = set()
+
+
+def run(batches: Batches) -> Batches:
+    """STORY_RESULT of STORY_SOURCE."""
+    for key, pieces in by_key(batches, STORY.keys):
+        story = _Story(key)
+        for piece in pieces:
+            for row in piece.to_pylist():
+                story.read(row)
+            yield from batch_of(story.taken(), STORY_RESULT)
+        story.end()
+        yield from batch_of(story.taken(), STORY_RESULT)
+
+
+class _Story:
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self._where = {"topic": key[0], "partition": key[1]}
+        self._ids: dict[str, _Id] = {}
+        self._owners: dict[int, str] = {}
+        self._rows: list[Found] = []
+
+    def taken(self) -> list[Found]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def read(self, row: Found) -> None:
+        """The next record. What is not known to be committed says nothing."""
+        if row["flags"] & FLAG_UNCOMMITTED:
+            return
+        name = row["transactional_id"]
+        each = self._ids.get(name)
+        if each is None:
+            each = self._ids[name] = _Id(name)
+        if row["forgotten"]:
+            self._complete(each, row["offset"])
+            each.state, each.pair, each.open = None, None, {}
+            return
+        row = self._own(each, row)
+        pair = self._pair(each, row)
+        if each.pair is not None and pair < each.pair:
+            self._regressed(each, row, each.pair)
+            return
+        state = row["state"]
+        if not (state in _PREPARED and each.state == state and each.pair == pair):
+            self._follow(each, row, pair)
+        each.state, each.pair, each.row = state, pair, row
+
+    def _follow(self, each: _Id, row: Found, pair: Pair) -> None:
+        state, before = row["state"], each.state
+        if state in _COMPLETE and before == _ONGOING:
+            self._implied(each, row, _COMPLETE[state])
+        elif state in _COMPLETE and each.outcome is not None:
+            if each.outcome["outcome"] != _COMPLETE[state]:
+                self._missing(each, row, "what came between them is missing")
+        elif each.outcome is not None:
+            self._missing(each, row, f"that its {before} was carried out is missing")
+        elif before == _ONGOING and state not in _PREPARED and (state != _ONGOING or each.pair != pair):
+            self._missing(each, row, "how the transaction ended is missing")
+            self._decided(each, each.row, UNDECIDED, row["producer_epoch"], each.row["producer_id"])
+        elif before in _ENDED and (state == "PrepareCommit" or (state in _PREPARED and row["partitions"])):
+            self._missing(each, row, "that the transaction began is missing")
+        self._complete(each, row["offset"])
+        if state in _PREPARED:
+            self._decided(each, row, _PREPARED[state], row["producer_epoch"], row["producer_id"])
+        each.open = row if state == _ONGOING else {}
+
+    def _own(self, each: _Id, row: Found) -> Found:
+        """The record, of another id's producer as that of its own."""
+        producer_id = row["producer_id"]
+        owner = self._owners.setdefault(producer_id, each.name)
+        if owner == each.name:
+            return row
+        said = f"producer id {producer_id} is of {owner} and of {each.name}"
+        key = f"finding ids.shared {producer_id} {each.name}"
+        if producer_id not in each.shared:
+            each.shared.add(producer_id)
+            self._add(row, "ids", "shared", said, subject=f"producer {producer_id}", id=key)
+        if each.pair is None or producer_id in each.orders:
+            return row
+        is_next = each.pair.epoch <= row["producer_epoch"] <= each.pair.epoch + 1
+        return {**row, "producer_id": each.pair.producer_id} if is_next else row
+
+    def _pair(self, each: _Id, row: Found) -> Pair:
+        producer_id = row["producer_id"]
+        order = each.orders.setdefault(producer_id, len(each.orders))
+        known = each.producers.get(producer_id)
+        if known is None:
+            is_first = order == 0
+            broken = row["unbroken_offset"]
+            reaches_back = row["offset"] >= broken if row["flags"] & FLAG_COMPACTED else broken == 0
+            begins = row["state"] == "Empty" and row["producer_epoch"] == 0
+            each.producers[producer_id] = {
+                "kind": "producer", **self._where, "producer_id": producer_id, "transactional_id": each.name,
+                "offset": row["offset"],
+                "first_epoch": row["producer_epoch"], "last_epoch": row["producer_epoch"],
+                "is_whole": reaches_back or begins or not is_first, "unbroken_offset": broken,
+                "log_ms": row["log_ms"], "node": row["node"], "path": row["path"],
+                "position": row["position"],
+            }  # fmt: skip
+        else:
+            known["last_epoch"] = max(known["last_epoch"], row["producer_epoch"])
+        return Pair(order, row["producer_epoch"], producer_id)
+
+    def _decided(self, each: _Id, row: Found, outcome: int, epoch: int, producer_id: int) -> None:
+        opened = each.open or row
+        each.outcome = {
+            "kind": "outcome", **self._where, "outcome": outcome, "producer_id": producer_id,
+            "producer_epoch": epoch, "transactional_id": each.name, "offset": row["offset"],
+            "data_epoch": opened["producer_epoch"], "is_v2": epoch > opened["producer_epoch"],
+            "started_ms": row["started_ms"], "prepared_ms": row["updated_ms"],
+            "timeout_ms": row["timeout_ms"], "partitions": row["partitions"] or opened["partitions"] or [],
+            "node": row["node"], "path": row["path"], "position": row["position"],
+            "unbroken_offset": row["unbroken_offset"], "log_ms": row["log_ms"],
+        }  # fmt: skip
+
+    def _implied(self, each: _Id, row: Found, outcome: int) -> None:
+        """A CompleteX of a transaction that nothing decided: the decision is missing."""
+        before = each.open
+        is_rotated = row["producer_id"] != before["producer_id"]
+        epoch = before["producer_epoch"] + 1 if is_rotated else row["producer_epoch"]
+        self._missing(each, row, f"its {'PrepareCommit' if outcome else 'PrepareAbort'} is missing")
+        given = {name: before[name] for name in ("partitions", "started_ms")}
+        self._decided(each, row | given, outcome, epoch, before["producer_id"])
+
+    def _missing(self, each: _Id, row: Found, why: str) -> None:
+        if row["flags"] & FLAG_COMPACTED and row["offset"] < row["unbroken_offset"]:
+            return
+        said = f"{row['state']} follows {each.state} (offset {each.row['offset']}): {why}"
+        self._add(row, "states", "missing", said, subject=each.name, since_offset=each.row["offset"])
+
+    def _complete(self, each: _Id, offset: int) -> None:
+        if each.outcome is not None:
+            self._rows.append({**each.outcome, "completed_offset": offset})
+            each.outcome = None
+
+    def _regressed(self, each: _Id, row: Found, left: Pair) -> None:
+        if each.reused == left:
+            return
+        each.reused = left
+        name = producer_name(row["producer_id"], row["producer_epoch"])
+        said = f"{each.name} is at {name} again, after {producer_name(left.producer_id, left.epoch)}"
+        self._add(row, "epochs", "reused", said, subject=name)
+
+    def _add(self, row: Found, check: str, rule: str, detail: str, **columns: Any) -> None:
+        place = {name: row[name] for name in ("node", "path", "position", "offset", "producer_id",
+                                              "producer_epoch", "transactional_id")}  # fmt: skip
+        identity = columns.pop("id", None)
+        made = found(check, rule, detail, at_ms=row["updated_ms"], **self._where | place | columns)
+        self._rows.append(made if identity is None else {**made, "id": identity})
+
+    def end(self) -> None:
+        """The log ends: what is open, and which producers it tells of."""
+        for each in self._ids.values():
+            if each.outcome is not None:
+                self._rows.append(each.outcome)
+            elif each.state == _ONGOING:
+                self._open(each)
+            self._rows += each.producers.values()
+
+    def _open(self, each: _Id) -> None:
+        row = each.row
+        each.open = row
+        self._decided(each, row, OPEN, row["producer_epoch"], row["producer_id"])
+        if each.outcome is not None:
+            self._rows.append(each.outcome)
+        since = row["started_ms"] + row["timeout_ms"]
+        own_ms, now_ms = row["log_ms"] or 0, row["now_ms"] or 0
+        if own_ms > since + SWEEP_GRACE_MS or (row["stopped"] and now_ms > since + CLOCK_GRACE_MS):
+            seen_ms = max(own_ms, now_ms) if row["stopped"] else own_ms
+            said = f"the transaction has been open for {seen_ms - row['started_ms']} ms, its timeout is"
+            said += f" {row['timeout_ms']} ms, and it is not aborted"
+            self._add(row, "hanging", "open_past_timeout", said, subject=each.name)
+
+
+STORY: Final = Walk("story", ("topic", "partition"), ("offset",), STORY_SOURCE, STORY_RESULT, run)

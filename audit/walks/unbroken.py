@@ -1,0 +1,172 @@
+"""The log as its copies give it together: what is missing in it, and from where on nothing is.
+
+Compacted   logs leave offsets out, but not within their last segment: the log cleaner never touches it.
+Times       of servers: of control batches, of batches stamped at the append, and of the logs that
+            coordinators and controllers write.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fencepost.audit.walks.columns import (
+    FLAG_AFTER_UNREAD,
+    FLAG_COUNT,
+    FLAG_DISPLACED,
+    FLAG_EMPTIED,
+    FLAG_EPOCH_BACK,
+    FLAG_HOLE,
+    FLAG_OPAQUE,
+    FLAG_UNCOMMITTED,
+    NOTE,
+    UNKNOWN,
+)
+from fencepost.audit.walks.facts import LogFacts
+from fencepost.audit.walks.found import Found, found
+
+_OWN_CLOCK: Final = ("__transaction_state", "__consumer_offsets", "__cluster_metadata")
+_CONTROL, _STAMPED_AT_APPEND = 0x20, 0x08  # of the attributes
+_NO_OFFSET: Final = 2**63 - 1
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.int32]
+
+
+class Unbroken:
+    """Follows the chosen batches of one log."""
+
+    def __init__(self, topic: str, partition: int, log: LogFacts, known_end: int) -> None:
+        self._where: dict[str, Any] = {"topic": topic, "partition": partition}
+        self._log = log
+        self._known_end = known_end
+        self._first: int | None = None
+        self._end = -1  # after the batches so far
+        self._unbroken = 0
+        self._is_opaque = False  # bytes before could not be read
+        self._server_ms = -1
+        self._broken_ms = -1  # the latest time of a server at the last break
+        segments = [copy.segment_last for copy in log.copies.values() if copy.segment_last is not None]
+        self._active = max(segments, default=_NO_OFFSET)
+        self.found: list[Found] = []
+
+    def look(self, rows: pa.RecordBatch, flags: Flags) -> Flags:
+        """Flags to add to the next batches of the log. Those that only one copy had are taken off."""
+        count = rows.num_rows
+        more = np.zeros(count, np.int32)
+        if count == 0:
+            return more
+        base = rows.column("place").to_numpy().astype(np.int64)
+        ends = rows.column("last_offset").fill_null(-1).to_numpy().astype(np.int64) + 1
+        server_ms = self._times(rows)
+        before = np.concatenate(([self._server_ms], np.maximum.accumulate(server_ms)[:-1]))
+        before = np.maximum(before, self._server_ms)
+        if self._first is None:
+            self._first = self._end = self._unbroken = int(base[0])
+        odd = (flags & (FLAG_OPAQUE | FLAG_DISPLACED)) != 0
+        reached = np.maximum.accumulate(np.where(odd, -1, ends))
+        due = np.maximum(np.concatenate(([self._end], reached[:-1])), self._end)
+        flags &= ~np.int32(FLAG_HOLE)
+        special = (base != due) | (flags != 0) | (self._is_opaque & (np.arange(count) == 0))
+        for at in np.flatnonzero(special).tolist():
+            more[at] = self._one(rows, flags, at, int(base[at]), int(due[at]), int(ends[at]), int(before[at]))
+        self._is_opaque = bool(flags[-1] & FLAG_OPAQUE) or (self._is_opaque and bool(odd.all()))
+        self._end = max(self._end, int(reached[-1]))
+        self._server_ms = max(self._server_ms, int(server_ms.max()))
+        return more
+
+    def end(self) -> list[Found]:
+        """The row of kind "log", and what was before its first offset."""
+        first = self._first
+        rows: list[Found] = []
+        if first is not None and first > 0 and not self._log.is_compacted:
+            kind = UNKNOWN if self._log.is_tiered else NOTE
+            more = ": it is in the remote storage" if self._log.is_tiered else ""
+            said = f"what was before the first offset that is kept, {first}{more}"
+            rows.append(found("offsets", "start", said, kind=kind, subject=f"{first} offsets", offset=0,
+                              end_offset=first, **self._where))  # fmt: skip
+        end = max(self._end, 0)
+        nodes = [copy.node for copy in self._log.copies.values()]
+        rows.append({
+            "kind": "log", **self._where, "node": min(nodes, default=-1), "offset": first or 0,
+            "end_offset": min(self._known_end, end), "log_end": end, "unbroken_offset": self._unbroken,
+            "at_ms": self._server_ms if self._server_ms >= 0 else None,
+            "first_ms": self._broken_ms if self._broken_ms >= 0 else None,
+            "copies": len(self._log.copies), "compacted": self._log.is_compacted,
+            "stopped": end <= self._known_end and all(copy.is_stopped for copy in self._log.copies.values()),
+        })  # fmt: skip
+        return rows
+
+    def _times(self, rows: pa.RecordBatch) -> Ints:
+        times: Ints = rows.column("max_timestamp_ms").fill_null(-1).to_numpy().astype(np.int64)
+        if self._where["topic"] in _OWN_CLOCK:
+            return times
+        attributes = rows.column("attributes").fill_null(0).to_numpy()
+        return np.where((attributes & (_CONTROL | _STAMPED_AT_APPEND)) != 0, times, -1)
+
+    def _one(
+        self, rows: pa.RecordBatch, flags: Flags, at: int, base: int, due: int, end: int, before_ms: int
+    ) -> int:
+        flag, more = int(flags[at]), 0
+        was_opaque = (bool(flags[at - 1] & FLAG_OPAQUE) if at else self._is_opaque) or bool(
+            flag & FLAG_AFTER_UNREAD
+        )
+        if flag & FLAG_OPAQUE:
+            self._break(base + 1, before_ms)
+            return 0
+        place = {
+            "node": rows.column("node")[at].as_py(), "path": rows.column("path")[at].as_py(),
+            "position": rows.column("position")[at].as_py(), **self._where,
+        }  # fmt: skip
+        if flag & FLAG_DISPLACED:
+            own = rows.column("base_offset")[at].as_py()
+            last = rows.column("last_offset")[at].as_py()
+            said = f"the batch has offsets {own} to {last}, which are not those that are due at its place"
+            self._add("offsets", "overlap", said, f"offset {own}", offset=own, **place)
+            return 0
+        if base > due:
+            more |= self._gap(base, due, was_opaque, before_ms, place)
+        elif was_opaque:
+            flags[at] &= ~np.int32(FLAG_AFTER_UNREAD)
+        if flag & FLAG_EMPTIED:
+            self._break(end, before_ms)
+        if flag & FLAG_COUNT:
+            counted = rows.column("record_count")[at].as_py()
+            said = f"the header counts {counted} records, its offsets are {base} to {end - 1}"
+            self._add("integrity", "count", said, f"offset {base}", offset=base, **place)
+        if flag & FLAG_EPOCH_BACK:
+            epoch = rows.column("leader_epoch")[at].as_py()
+            said = f"leader epoch {epoch} is not between those of the batches around it"
+            self._add("integrity", "leader_epoch", said, f"offset {base}", offset=base, **place)
+        return more
+
+    def _gap(self, base: int, due: int, was_opaque: bool, before_ms: int, place: dict[str, Any]) -> int:
+        self._break(base, before_ms)
+        if was_opaque:
+            return FLAG_HOLE | FLAG_AFTER_UNREAD
+        if base >= self._known_end:
+            return FLAG_HOLE | FLAG_UNCOMMITTED
+        if self._log.is_compacted and not due > self._active:
+            return 0
+        said = f"offsets {due} to {base - 1} are missing: the batch at this position begins at {base}"
+        columns = {"offset": due, "end_offset": base, **place}
+        named = any(
+            first <= due and base <= end for copy in self._log.copies.values() for first, end in copy.holes
+        )
+        if named or self._log.is_untold:
+            why = "the log itself says so" if named else "nothing read says whether the topic is compacted"
+            self._add(
+                "offsets", "hole", f"{said}, and {why}", f"{base - due} offsets", kind=UNKNOWN, **columns
+            )
+        else:
+            self._add("offsets", "hole", said, f"{base - due} offsets", **columns)
+        return FLAG_HOLE
+
+    def _break(self, offset: int, before_ms: int) -> None:
+        if offset > self._unbroken:
+            self._unbroken = offset
+            self._broken_ms = max(self._broken_ms, before_ms)
+
+    def _add(self, check: str, rule: str, detail: str, subject: str, **columns: Any) -> None:
+        self.found.append(found(check, rule, detail, subject=subject, **self._where | columns))

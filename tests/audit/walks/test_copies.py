@@ -1,0 +1,439 @@
+"""One log out of its copies: what is found, what is unknown, and what is left alone."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.audit.walks.columns import FLAG_UNCOMMITTED
+from tests.audit.walks.copies import Directory, judged, log_of, offsets
+from tests.audit.walks.feed import in_order, said
+
+Made = list[Directory]
+CASES: dict[str, tuple[Callable[[], Made], list[str]]] = {}
+
+
+def case(*expected: str) -> Callable[[Callable[[], Made]], Callable[[], Made]]:
+    def add(make: Callable[[], Made]) -> Callable[[], Made]:
+        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
+        return make
+
+    return add
+
+
+def three(batches: int = 10, **columns: int) -> Made:
+    first = Directory(1).fill(batches, **columns)
+    for item in ("stopped", "metadata"):
+        first.fact(item)
+    first.fact("high-watermark", first.end)
+    for node in (1, 2, 3):
+        first.fact("replica", node)
+    return [first, first.on(2), first.on(3)]
+
+
+@case()
+def one_copy_without_any_fact() -> Made:
+    return [Directory().fill(5)]
+
+
+@case()
+def three_equal_copies() -> Made:
+    return three()
+
+
+@case()
+def a_copy_that_has_not_got_the_end_yet() -> Made:
+    made = three()
+    del made[2].batches[8:]
+    made[2].facts = [each for each in made[2].facts if each["item"] != "high-watermark"]
+    return made
+
+
+@case("note offsets.start")
+def each_copy_has_its_own_start() -> Made:
+    made = three()
+    for directory, start in zip(made, (20, 30, 50), strict=True):
+        directory.fact("log-start", start)
+        directory.batches = [row for row in directory.batches if row["base_offset"] >= start - 20]
+    return made
+
+
+@case("?offsets.start")
+def a_tiered_topic_begins_in_the_remote_storage() -> Made:
+    directory = Directory().fill(5)
+    directory.fact("log-start", 20)
+    directory.fact("tiered")
+    return [directory]
+
+
+@case("note replicas.tail")
+def a_dead_leaders_tail_that_nobody_took() -> Made:
+    made = three()
+    old = made[0]
+    for row in old.batches[7:]:
+        row["crc"] += 1
+    for other in made[1:]:
+        for row in other.batches[7:]:
+            row["leader_epoch"] = 2
+    for fact in old.facts:
+        if fact["item"] == "high-watermark":
+            fact["first"] = 70
+    return made
+
+
+@case("?replicas.unclean", "note replicas.unclean")
+def what_an_unclean_election_cut() -> Made:
+    made = three()
+    for row in made[0].batches[7:]:
+        row["crc"] += 1
+    for other in made[1:]:
+        for row in other.batches[7:]:
+            row["leader_epoch"] = 2
+    for each in made:
+        each.fact("unclean", 2)
+    return made
+
+
+@case("replicas.diverged")
+def committed_batches_that_no_unclean_election_cut() -> Made:
+    made = three()
+    for row in made[0].batches[7:]:
+        row["crc"] += 1
+    for other in made[1:]:
+        for row in other.batches[7:]:
+            row["leader_epoch"] = 2
+    return made
+
+
+@case("?replicas.uncommitted")
+def a_tail_above_every_checkpoint() -> Made:
+    made = three()[:2]
+    for each in made:
+        for fact in each.facts:
+            if fact["item"] == "high-watermark":
+                fact["first"] = 80
+    return made
+
+
+@case()
+def what_all_replicas_hold_is_committed() -> Made:
+    made = three()
+    for each in made:
+        for fact in each.facts:
+            if fact["item"] == "high-watermark":
+                fact["first"] = 80
+    return made
+
+
+@case("?replicas.short")
+def a_checkpoint_that_was_copied_after_its_log() -> Made:
+    made = three()
+    del made[1].batches[7:]
+    made[1].facts = [each for each in made[1].facts if each["item"] != "stopped"]
+    return made
+
+
+@case("replicas.short")
+def a_stopped_copy_that_lost_its_end() -> Made:
+    made = three()
+    del made[1].batches[7:]
+    return made
+
+
+@case("note integrity.torn", "?replicas.short")
+def a_running_copys_last_batch_is_torn() -> Made:
+    made = three()
+    made[1].facts = [each for each in made[1].facts if each["item"] != "stopped"]
+    made[1].fact("torn", 900, 1, made[1].path)
+    del made[1].batches[9:]
+    return made
+
+
+@case("replicas.diverged")
+def one_batch_of_one_copy_is_another() -> Made:
+    made = three()
+    made[1].batches[4]["crc"] = 99
+    return made
+
+
+@case("replicas.diverged")
+def the_leader_epoch_of_one_batch_of_one_copy_is_another() -> Made:
+    made = three()
+    made[1].batches[4]["leader_epoch"] = 3
+    return made
+
+
+@case("replicas.diverged")
+def a_run_of_three_batches_of_one_copy_is_another() -> Made:
+    made = three()
+    for row in made[2].batches[3:6]:
+        row["crc"] += 1
+    return made
+
+
+@case("replicas.diverged")
+def one_copy_lacks_two_batches() -> Made:
+    made = three()
+    del made[2].batches[4:6]
+    return made
+
+
+@case("replicas.diverged")
+def one_copy_has_a_batch_twice() -> Made:
+    made = three()
+    twice = dict(made[0].batches[3])
+    for row in made[0].batches[4:]:
+        row["position"] += 100
+    twice["position"] += 100
+    made[0].batches.insert(4, twice)
+    return made
+
+
+@case()
+def a_copy_lacks_what_it_says_that_it_lacks() -> Made:
+    made = three()
+    del made[2].batches[4:6]
+    made[2].fact("hole", 40, 60)
+    return made
+
+
+@case("integrity.crc")
+def a_flipped_byte_in_one_copy() -> Made:
+    made = three()
+    made[0].batches[4] |= {"fault": "crc", "reason": "the checksum is wrong"}
+    return made
+
+
+@case("integrity.unreadable")
+def bytes_of_one_copy_that_are_no_batch() -> Made:
+    made = three()
+    row = made[0].batches[4]
+    kept = ("topic", "partition", "copy", "rank", "path", "position", "node", "size")
+    made[0].batches[4] = {name: row[name] for name in kept} | {"fault": "unreadable", "reason": "no batch"}
+    return made
+
+
+@case("integrity.crc", "integrity.crc", "integrity.crc")
+def a_flipped_byte_in_every_copy() -> Made:
+    made = three()
+    for each in made:
+        each.batches[4] |= {"fault": "crc", "reason": "the checksum is wrong"}
+    return made
+
+
+@case("offsets.hole")
+def every_copy_lacks_a_batch() -> Made:
+    made = three()
+    for each in made:
+        del each.batches[4]
+    return made
+
+
+@case("?offsets.hole")
+def a_hole_and_nothing_says_whether_the_topic_is_compacted() -> Made:
+    directory = Directory().fill(9)
+    directory.fact("untold")
+    del directory.batches[4]
+    return [directory]
+
+
+@case()
+def a_compacted_log_is_cleaned_by_each_broker() -> Made:
+    first, second, third = three()
+    for each in (first, second, third):
+        each.fact("compacted")
+        for row in each.batches[7:]:  # the last segment is left alone by the log cleaner
+            row["path"] = row["path"].replace("0" * 20, f"{70:020}")
+    del first.batches[1:4]
+    second.batches[2] |= {"record_count": 3, "crc": 5, "size": 40}
+    third.batches[2] |= {"record_count": 7, "crc": 6, "size": 60, "attributes": 0x40}
+    del third.batches[5]
+    return [first, second, third]
+
+
+@case("offsets.hole")
+def a_compacted_log_lacks_a_batch_in_its_last_segment() -> Made:
+    directory = Directory().fill(9)
+    directory.fact("compacted")
+    del directory.batches[4]
+    return [directory]
+
+
+@case("replicas.diverged")
+def a_batch_of_a_compacted_log_is_another_with_as_many_records() -> Made:
+    made = three()
+    for each in made:
+        each.fact("compacted")
+    made[1].batches[4]["crc"] = 5
+    return made
+
+
+@case("offsets.overlap")
+def a_batch_is_there_twice() -> Made:
+    directory = Directory().fill(4)
+    directory.add(at=20, crc=directory.batches[2]["crc"])
+    return [directory.fill(3)]
+
+
+@case("offsets.overlap")
+def a_batch_says_other_offsets_than_its_place() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["base_offset"] += 4096
+    directory.batches[4]["last_offset"] += 4096
+    return [directory]
+
+
+@case("offsets.overlap")
+def a_strange_batch_between_two_that_are_contiguous() -> Made:
+    directory = Directory().fill(4)
+    directory.add(3, at=40, crc=1)
+    return [directory.fill(4)]
+
+
+@case("offsets.overlap")
+def a_strange_batch_after_one_of_its_offset() -> Made:
+    directory = Directory().fill(4)
+    directory.add(3, at=30, crc=1)
+    return [directory.fill(4)]
+
+
+@case("integrity.leader_epoch")
+def the_leader_epoch_goes_back() -> Made:
+    directory = Directory().fill(4, leader_epoch=3).fill(1, leader_epoch=2).fill(4, leader_epoch=3)
+    return [directory]
+
+
+@case("integrity.leader_epoch")
+def the_leader_epoch_of_one_batch_is_ahead() -> Made:
+    return [Directory().fill(4).fill(1, leader_epoch=9).fill(4)]
+
+
+@case("integrity.count")
+def the_header_counts_a_record_too_many() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["record_count"] = 11
+    return [directory]
+
+
+@case("integrity.count")
+def the_header_counts_a_record_too_few() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["record_count"] = 9
+    return [directory]
+
+
+def with_epoch_file(*lines: tuple[int, int]) -> Directory:
+    directory = Directory().fill(4, leader_epoch=1).fill(4, leader_epoch=3)
+    for epoch, start in lines:
+        directory.fact("leader-epoch", epoch, start, f"{directory.name}/leader-epoch-checkpoint")
+    return directory
+
+
+@case()
+def a_leader_epoch_file_as_the_log_has_it() -> Made:
+    return [with_epoch_file((1, 0), (2, 40), (3, 40))]
+
+
+@case()
+def a_leader_epoch_file_that_was_copied_before_the_log() -> Made:
+    return [with_epoch_file((1, 0))]
+
+
+@case()
+def a_leader_epoch_file_that_was_copied_after_the_log() -> Made:
+    return [with_epoch_file((1, 0), (3, 40), (4, 80))]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_with_another_epoch() -> Made:
+    return [with_epoch_file((1, 0), (2, 40), (4, 50))]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_with_another_start() -> Made:
+    return [with_epoch_file((1, 0), (3, 30))]
+
+
+@case("integrity.torn")
+def a_segment_in_the_middle_ends_in_a_torn_batch() -> Made:
+    directory = Directory().fill(4)
+    torn = directory.path
+    directory.end = 50
+    directory.roll()
+    directory.fill(4)
+    directory.fact("torn", 400, 0, torn)
+    return [directory]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_in_the_copies_of_a_log(name: str) -> None:
+    make, expected = CASES[name]
+    assert said(judged(*make())) == expected
+
+
+@given(name=st.sampled_from(sorted(CASES)), sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_what_is_found_does_not_depend_on_how_rows_come(name: str, sizes: list[int]) -> None:
+    make, _ = CASES[name]
+    assert in_order(judged(*make(), sizes=tuple(sizes))) == in_order(judged(*make()))
+
+
+def test_what_one_copy_lacks_another_shows() -> None:
+    first, second, third = three()
+    del first.batches[2]
+    del second.batches[5]
+    third.batches[7] |= {"fault": "crc", "reason": "the checksum is wrong"}
+    rows = judged(first, second, third)
+    assert offsets(rows) == list(range(0, 100, 10))
+    assert all(row["flags"] == 0 for row in rows if row["kind"] == "batch")
+
+
+def test_rows_above_what_is_known_to_be_committed_are_marked() -> None:
+    rows = judged(*a_tail_above_every_checkpoint())
+    marked = [
+        row["base_offset"] for row in rows if row["kind"] == "batch" and row["flags"] & FLAG_UNCOMMITTED
+    ]
+    assert marked == [80, 90]
+    assert (log_of(rows)["end_offset"], log_of(rows)["log_end"]) == (80, 100)
+
+
+@pytest.mark.parametrize(
+    ("ends", "known"),
+    [
+        pytest.param({1: 100, 2: 100, 3: 80}, 100, id="two-of-three-voters-hold-it"),
+        pytest.param({1: 100, 2: 70, 3: 60}, 70, id="the-leader-alone-holds-the-end"),
+        pytest.param({1: 100, 2: 70}, 70, id="two-directories-of-three-voters"),
+        pytest.param({1: 100}, 100, id="one-directory-of-three-voters-counts-to-its-end"),
+        pytest.param({1: 50, 2: 50, 9: 100}, 50, id="an-observer-has-no-vote"),
+    ],
+)
+def test_of_the_metadata_what_a_majority_of_voters_holds_is_committed(
+    ends: dict[int, int], known: int
+) -> None:
+    directories = []
+    for node, end in ends.items():
+        directory = Directory(node, topic="__cluster_metadata").fill(end // 10)
+        for voter in (1, 2, 3):
+            directory.fact("voter", voter)
+        directories.append(directory)
+    assert log_of(judged(*directories))["end_offset"] == known
+
+
+@pytest.mark.parametrize(
+    ("change", "unbroken"),
+    [
+        pytest.param(lambda d: None, 0, id="from-its-beginning"),
+        pytest.param(lambda d: d.batches.pop(3), 40, id="after-what-compaction-took"),
+        pytest.param(lambda d: d.batches[5].update(record_count=4), 60, id="after-a-batch-that-was-emptied"),
+        pytest.param(lambda d: d.batches[2].update(fault="crc"), 30, id="after-what-cannot-be-read"),
+        pytest.param(lambda d: d.fact("log-start", 50), 50, id="from-its-start-on"),
+    ],
+)
+def test_from_which_offset_on_a_log_is_unbroken(change: Callable[[Directory], object], unbroken: int) -> None:
+    directory = Directory(topic="__transaction_state").fill(10)
+    directory.fact("compacted")
+    for row in directory.batches[8:]:
+        row["path"] = row["path"].replace("0" * 20, f"{80:020}")
+    change(directory)
+    assert log_of(judged(directory))["unbroken_offset"] == unbroken
