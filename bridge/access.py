@@ -3,10 +3,10 @@
 Unknown     is an outcome of its own: the connection broke, the session expired or nothing came in time. It
             may be done, not done, or **be done later**, when a server that was slow gets to it, as long as
             the znode is still at the version in the write. The znode's contents afterwards do not show
-                        that the write was ours: a rival's bytes can be equal.
+            that the write was ours: a rival's bytes can be equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -46,6 +46,25 @@ class ZooKeeperUnavailable(Exception):
 
 class ZooKeeperRefused(Exception):
     """The ensemble refused: no permission, no such parent, no login. Repeating the request does not help."""
+
+
+class AclEntry(NamedTuple):
+    """One entry of a znode's access list: who, and what he may do with it, in letters of ``cdrwa``."""
+
+    scheme: str
+    identity: str
+    permissions: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{self.identity}:{self.permissions}"
+
+
+def is_write_granted(acl: Sequence[AclEntry]) -> bool | None:
+    """To anyone; False: to no one but a superuser; None: to some, and the list does not say whether to us."""
+    writers = [entry for entry in acl if "w" in entry.permissions]
+    if any((entry.scheme, entry.identity) == ("world", "anyone") for entry in writers):
+        return True
+    return None if writers else False
 
 
 class ConnectStringInvalid(ValueError):

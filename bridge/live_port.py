@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import fencepost.bridge.znodes as kafka
 from fencepost.bridge import access
 from fencepost.bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
+from fencepost.bridge.kafka_znodes import BROKERS_PATH, CLUSTER_ID_PATH
 from fencepost.bridge.strict_json import Misshaped
 from fencepost.bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Named,
     NoZnode,
     Outcome,
+    Permission,
+    Permitted,
+    Refused,
+    Registered,
     Seen,
     Unavailable,
     Unknown,
+    Unnamed,
     Unreadable,
     Written,
     Znode,
@@ -121,6 +128,16 @@ def ensemble_name(identity: Identity) -> str:
     return cluster_name(identity.cluster_id, identity.created_zxid, place)
 
 
+async def explain_no_cluster(zookeeper: "ZooKeeper", identity: Identity) -> str:
+    """Why a ZooKeeper without /cluster/id is refused, and where in the same ensemble there is one."""
+    chroots = [each or "/" for each in await zookeeper.kafka_chroots()]
+    there = f"; there is one below {' and '.join(chroots)}" if chroots else ""
+    return (
+        f"there is no {CLUSTER_ID_PATH} below {identity.chroot or '/'} of {identity.servers}, so no Kafka "
+        f"cluster keeps its znodes there{there}: look at the chroot in zookeeper.connect"
+    )
+
+
 def cluster_name(cluster_id: str | None, created_zxid: int | None, place: str) -> str:
     """Kafka's cluster id and the transaction that wrote it; without /cluster/id only a ``place`` is left."""
     if cluster_id is None or created_zxid is None:
@@ -145,9 +162,17 @@ class LivePort:
             task.cancel()
         await self._zookeeper.stop()
 
-    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[Named], None]) -> None:
         """Implements ``ZookeeperPort.identity``."""
         self._ask(self._identity(), reply)
+
+    def registered(self, reply: Callable[[Registered], None]) -> None:
+        """Implements ``ZookeeperPort.registered``."""
+        self._ask(self._registered(), reply)
+
+    def permission(self, reply: Callable[[Permitted], None]) -> None:
+        """Implements ``ZookeeperPort.permission``."""
+        self._ask(self._permission(), reply)
 
     def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""
@@ -161,9 +186,9 @@ class LivePort:
         """Implements ``ZookeeperPort.write_block``."""
         self._ask(self._set(block_content(block), version), reply)
 
-    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
+    def write_fence(self, fence: Fence, version: int, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_fence``."""
-        self._ask(self._set(fence_content(fence), fence.intent.zk_version), reply)
+        self._ask(self._set(fence_content(fence), version), reply)
 
     def _ask(self, answer: Coroutine[Any, Any, T], reply: Callable[[T], None]) -> None:
         async def ask() -> None:
@@ -178,19 +203,42 @@ class LivePort:
         if not task.cancelled():
             task.result()  # what is raised here is our bug: it goes to the loop's exception handler
 
-    async def _identity(self) -> str | Unreadable | Unavailable:
+    async def _identity(self) -> Named:
         try:
-            return ensemble_name(await self._zookeeper.identity())
+            identity = await self._zookeeper.identity()
+            if identity.cluster_id is None:
+                return Unnamed(ensemble_name(identity), await explain_no_cluster(self._zookeeper, identity))
         except FAILURES as error:
-            return Unavailable(str(error))
+            return _failed(error)
         except Misshaped as error:
             return Unreadable(str(error))
+        return ensemble_name(identity)
+
+    async def _registered(self) -> Registered:
+        if not self._zookeeper.is_connected:
+            return Unavailable("no connection")
+        try:
+            names = await self._zookeeper.children(BROKERS_PATH) or ()
+        except FAILURES as error:
+            return Unavailable(str(error))
+        return tuple(sorted(int(name) for name in names if name.isdecimal()))
+
+    async def _permission(self) -> Permitted:
+        if not self._zookeeper.is_connected:
+            return Unavailable("no connection")
+        try:
+            acl = await self._zookeeper.acl(BLOCK_PATH)
+        except FAILURES as error:
+            return Unavailable(str(error))
+        if acl is None:
+            return Unavailable("there is no znode")
+        return Permission(",".join(map(str, acl)), access.is_write_granted(acl))
 
     async def _read(self, *, is_synced: bool = True) -> Seen:
         try:
             znode = await self._zookeeper.get(BLOCK_PATH, is_synced=is_synced)
         except FAILURES as error:
-            return Unavailable(str(error))
+            return _failed(error)
         return NoZnode() if znode is None else seen(znode.data, znode.version)
 
     async def _set(self, content: bytes, version: int) -> Outcome:
@@ -205,4 +253,9 @@ class LivePort:
         try:
             return outcome(await written)
         except FAILURES as error:
-            return Unavailable(str(error))
+            return _failed(error)
+
+
+def _failed(error: ZooKeeperUnavailable | ZooKeeperRefused) -> Unavailable | Refused:
+    """Which of both it was: they have different ways out."""
+    return Refused(str(error)) if isinstance(error, ZooKeeperRefused) else Unavailable(str(error))

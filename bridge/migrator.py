@@ -257,7 +257,8 @@ class Migrator:
         """Blocks of these lengths, from ZooKeeper. Raises CoordinatorLoadInProgress, ProducerIdsExhausted."""
         try:
             if not self._checked_ensemble:
-                migration.require_same_ensemble(current(self._image()), (await self._zookeeper.name()))
+                row = current(self._image())
+                migration.require_same_ensemble(row, (await self._zookeeper.name(row.ensemble)))
                 self._checked_ensemble = True
             blocks = await self._written(lengths)
         except (InvalidRequest, CoordinatorLoadInProgress) as error:

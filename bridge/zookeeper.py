@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.bridge.access import (
     Access,
+    AclEntry,
     Conflict,
     Identity,
     Outcome,
@@ -32,10 +33,18 @@ from fencepost.bridge.kafka_znodes import CLUSTER_ID_PATH, parse_cluster_id
 from fencepost.bridge.session import REFUSALS, Session, Unanswered, said
 from fencepost.records.invariant import invariant
 
+CHROOT_DEPTH_MAX: Final = 4  # names in a chroot that is looked for
+CHROOT_ZNODES_MAX: Final = 1_000  # that are looked at for one
 READ_RETRY_S: Final = 0.05
 CHANGES_POLL_S: Final = 2.0  # a watch may be lost unseen
 WALK_AT_ONCE: Final = 32
 ZNODES_MAX: Final = 2_000_000
+PERMISSIONS: Final = {"c": 4, "d": 8, "r": 1, "w": 2, "a": 16}
+CLUSTER_NAME, CLUSTER_ID_NAME = CLUSTER_ID_PATH[1:].split("/")
+NO_CHROOTS: Final = frozenset(
+    ("zookeeper", "admin", "brokers", "cluster", "config", "consumers", "isr_change_notification")
+)
+"""Names of ZooKeeper's own znodes and of Kafka's, below which no cluster keeps its own."""
 
 
 class ZooKeeper:
@@ -74,6 +83,41 @@ class ZooKeeper:
         """Names of the znodes below, in order; None if there is no such znode. Raises as ``get``."""
         found = await self._read(self._full(path), lambda kazoo, full: kazoo.get_children_async(full))
         return None if found is None else tuple(sorted(found))
+
+    async def acl(self, path: str) -> tuple[AclEntry, ...] | None:
+        """The znode's access list; None if there is no such znode. Raises as ``get``."""
+        found = await self._read(self._full(path), lambda kazoo, full: kazoo.get_acls_async(full))
+        if found is None:
+            return None
+        return tuple(AclEntry(each.id.scheme, each.id.id, _letters(each.perms)) for each in found[0])
+
+    async def kafka_chroots(self) -> tuple[str, ...]:
+        """Every path of the ensemble below which there is a /cluster/id, "" for the top, in order.
+
+        Looks ``CHROOT_DEPTH_MAX`` names deep, at ``CHROOT_ZNODES_MAX`` znodes. Raises as ``get``.
+        """
+        found: list[str] = []
+        level, looked_at = [""], 0
+        for _ in range(CHROOT_DEPTH_MAX + 1):
+            below: list[str] = []
+            for path in level[: CHROOT_ZNODES_MAX - looked_at]:
+                names = await self._names_below(path)
+                if CLUSTER_NAME in names and CLUSTER_ID_NAME in await self._names_below(
+                    f"{path}/{CLUSTER_NAME}"
+                ):
+                    found.append(path)
+                below += [f"{path}/{name}" for name in names if name not in NO_CHROOTS]
+            looked_at += len(level)
+            level = below
+        return tuple(sorted(found))
+
+    async def _names_below(self, full: str) -> tuple[str, ...]:
+        """None of a znode that may not be read."""
+        try:
+            found = await self._read(full or "/", lambda kazoo, full: kazoo.get_children_async(full))
+        except ZooKeeperRefused:
+            return ()
+        return tuple(sorted(found or ()))
 
     async def conditional_set(self, path: str, content: bytes, version: int) -> Outcome:
         """Replace the data of a znode that is at ``version``.
@@ -173,7 +217,7 @@ class ZooKeeper:
             except NoNodeError:
                 return None
             except REFUSALS as error:
-                raise ZooKeeperRefused(f"{full}: {said(error)}") from error
+                raise ZooKeeperRefused(f"{full} may not be read: {said(error)}") from error
             except Unanswered as error:
                 if asyncio.get_running_loop().time() + READ_RETRY_S >= deadline:
                     raise ZooKeeperUnavailable(f"{full}: {error}") from error
@@ -190,7 +234,7 @@ class ZooKeeper:
         except (BadVersionError, NodeExistsError, NoNodeError) as error:
             return Conflict(said(error))
         except REFUSALS as error:
-            raise ZooKeeperRefused(f"{full}: {said(error)}") from error
+            raise ZooKeeperRefused(f"{full} may not be written: {said(error)}") from error
         except Unanswered as error:
             return Unknown(f"{full}: {error}")
 
@@ -225,6 +269,11 @@ async def _first_of(*waits: Any, timeout_s: float) -> None:
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _letters(permissions: int) -> str:
+    """As ZooKeeper's shell shows them."""
+    return "".join(letter for letter, bit in PERMISSIONS.items() if permissions & bit)
 
 
 def _znode(data: bytes | None, stat: Any) -> Znode:

@@ -3,9 +3,10 @@
 Callbacks   each call returns at once; ``reply`` is called exactly once, later or now, on the loop's thread.
             The event loop never waits for ZooKeeper.
 Reads       see every write that was acknowledged before the read was requested (the port syncs first).
-Writes      are conditional on the znode's version. ``Conflict`` and ``Unavailable`` are definite: not done,
-            and never will be. ``Unknown`` may be done, not done, or be done later, for as long as the znode
-            is at that version; what it holds afterwards proves nothing: a rival's bytes can be equal.
+Writes      are conditional on the znode's version. ``Conflict``, ``Refused`` and ``Unavailable`` are
+            definite: not done, and never will be. ``Unknown`` may be done, not done, or be done later, for as
+            long as the znode is at that version; what it holds afterwards proves nothing: a rival's bytes can
+            be equal.
 """
 
 from collections.abc import Callable
@@ -52,9 +53,29 @@ class Unreadable(NamedTuple):
 
 
 class Unavailable(NamedTuple):
-    """Nothing was read, nothing was changed: no connection, or no permission."""
+    """Nothing was read, nothing was changed: no connection, or no response in time. Asking again may help."""
 
     reason: str
+
+
+class Refused(NamedTuple):
+    """ZooKeeper answered no: no permission, no login. Nothing was read, nothing was changed."""
+
+    reason: str
+
+
+class Unnamed(NamedTuple):
+    """There is no /cluster/id: no Kafka cluster keeps its znodes here. ``reason`` says where there is one."""
+
+    name: str  # what is left to name it by: its servers
+    reason: str
+
+
+class Permission(NamedTuple):
+    """What the znode's access list says about writing."""
+
+    acl: str  # as ZooKeeper's shell shows it: world:anyone:cdrwa
+    is_granted: bool | None  # to anyone; False: to no one; None: to some, perhaps to us
 
 
 class Written(NamedTuple):
@@ -79,15 +100,24 @@ class Unknown(NamedTuple):
     reason: str
 
 
-Seen: TypeAlias = Znode | NoZnode | Unreadable | Unavailable
-Outcome: TypeAlias = Written | Conflict | Unknown | Unavailable
+Seen: TypeAlias = Znode | NoZnode | Unreadable | Refused | Unavailable
+Outcome: TypeAlias = Written | Conflict | Unknown | Refused | Unavailable
+Named: TypeAlias = str | Unnamed | Unreadable | Refused | Unavailable
+Registered: TypeAlias = tuple[int, ...] | Unavailable
+Permitted: TypeAlias = Permission | Unavailable
 
 
 class ZookeeperPort(Protocol):
     """One ensemble. Calls may overlap; their requests are sent in the order of the calls."""
 
-    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[Named], None]) -> None:
         """The ensemble's name, the same at every time and from every node; not empty."""
+
+    def registered(self, reply: Callable[[Registered], None]) -> None:
+        """Ids of the brokers below /brokers/ids, in order. At once Unavailable if there is no connection."""
+
+    def permission(self, reply: Callable[[Permitted], None]) -> None:
+        """Who may write the znode. At once Unavailable if there is no connection."""
 
     def read(self, reply: Callable[[Seen], None]) -> None:
         """The znode of the current block."""
@@ -102,8 +132,8 @@ class ZookeeperPort(Protocol):
         its own name, that it meant to write.
         """
 
-    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
-        """Put the fence into the znode if it is at ``fence.intent.zk_version``."""
+    def write_fence(self, fence: Fence, version: int, reply: Callable[[Outcome], None]) -> None:
+        """Put the fence into the znode if it is at ``version``: the intent's, or that of the fence itself."""
 
 
 class Hear(Protocol):
@@ -120,9 +150,17 @@ class Relayed:
         self._port = port
         self._hear = hear
 
-    def identity(self, reply: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, reply: Callable[[Named], None]) -> None:
         """Implements ``ZookeeperPort.identity``."""
         self._port.identity(self._hear(reply))
+
+    def registered(self, reply: Callable[[Registered], None]) -> None:
+        """Implements ``ZookeeperPort.registered``."""
+        self._port.registered(self._hear(reply))
+
+    def permission(self, reply: Callable[[Permitted], None]) -> None:
+        """Implements ``ZookeeperPort.permission``."""
+        self._port.permission(self._hear(reply))
 
     def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""
@@ -136,6 +174,6 @@ class Relayed:
         """Implements ``ZookeeperPort.write_block``."""
         self._port.write_block(block, version, self._hear(reply))
 
-    def write_fence(self, fence: Fence, reply: Callable[[Outcome], None]) -> None:
+    def write_fence(self, fence: Fence, version: int, reply: Callable[[Outcome], None]) -> None:
         """Implements ``ZookeeperPort.write_fence``."""
-        self._port.write_fence(fence, self._hear(reply))
+        self._port.write_fence(fence, version, self._hear(reply))

@@ -4,43 +4,27 @@ Exit status  0 done, or ready; 1 refused, blocked, or only a dry run where more 
              3 no response, unreadable, or the outcome is unknown; 4 not authorized.
 """
 
-import asyncio
-import logging
-import sys
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
-import structlog
 
-from fencepost.bridge.access import (
-    Access,
-    ConnectStringInvalid,
-    ZooKeeperRefused,
-    ZooKeeperUnavailable,
-    parse_connect,
-)
 from fencepost.bridge.export import Export, write_export
-from fencepost.bridge.live_port import access_of
 from fencepost.cli import migrate_source
-from fencepost.cli.highest_id import Seen, highest_producer_id
+from fencepost.cli.migrate_access import access_to, configured, scan, with_zookeeper
 from fencepost.cli.migrate_call import TIMEOUT_SECONDS, cluster_id, look, send
 from fencepost.cli.migrate_output import print_answer, print_preflight
 from fencepost.cli.migrate_source import FILES, JSON_FILE, LIVE, NOT_STOPPED, Source
 from fencepost.cli.output import JSON, Command, echo_json, format_option
-from fencepost.cli.storage import read_config
 from fencepost.cli.target_options import find_target, target_options
 from fencepost.cluster import local_cluster
-from fencepost.cluster.console import Failed, Unreadable, WrongUsage, progress
+from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.cluster.target import Target
-from fencepost.records.invariant import CorruptData
-from fencepost.settings.config import ConfigError
 from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 
-T = TypeVar("T")
+Move = Callable[..., None]
 
 WATCH_SECONDS: Final = 3.0
 
@@ -48,6 +32,16 @@ timeout_option = click.option(
     "--timeout", "timeout_s", type=float, default=TIMEOUT_SECONDS, show_default=True, help="Seconds."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing.")
+no_block_option = click.option(
+    "--no-block-yet",
+    is_flag=True,
+    help="This Kafka cluster never gave out a producer id: that ZooKeeper has no block is right.",
+)
+is_stopped_option = click.option(
+    "--zookeeper-is-stopped",
+    is_flag=True,
+    help="All its servers, and for good: the fence need not be seen.",
+)
 log_dir_option = click.option(
     "--log-dir",
     "log_dirs",
@@ -101,7 +95,7 @@ def status(
 @migrate.command()
 @_zookeeper_options
 @click.option("--watch", "watch_s", type=float, default=WATCH_SECONDS, show_default=True,
-              help="Seconds to watch who writes the block.")  # fmt: skip
+              help="Seconds to watch for whom blocks are written.")  # fmt: skip
 @log_dir_option
 @target_options
 @format_option
@@ -115,17 +109,18 @@ def preflight(
     command_config: Path | None,
     output_format: str,
 ) -> int:
-    """Look at everything, change nothing, and name what is not ready.
+    """Look at everything, change nothing; say what is in the way, and what the fence does to each broker.
 
-    Exit status: 0 ready, 1 blocked.
+    Exit status: 0 ready: nothing is in the way, and no broker is registered that the fence would cut off;
+    1 otherwise, with the reasons.
     """
     from fencepost.cli.migrate_preflight import look as look_at
 
-    access = _access(zookeeper, zookeeper_config, directory)
-    found = _with_zookeeper(
+    access = access_to(zookeeper, zookeeper_config, directory)
+    found = with_zookeeper(
         access, f"watching for {watch_s:g} s", lambda each: look_at(each, str(access.connect), watch_s)
     )
-    seen = _scan(log_dirs)
+    seen = scan(log_dirs)
     if seen is not None and found.block is not None and seen.producer_id >= found.block["end"]:
         found.remarks.append(
             f"producer id {seen.producer_id} in {seen.file} is above ZooKeeper's block: import with --log-dir"
@@ -143,8 +138,8 @@ def preflight(
     if output_format == JSON:
         echo_json(result)
     else:
-        print_preflight(result, found.is_ready, seen)
-    return 0 if found.is_ready else 1
+        print_preflight(result, seen)
+    return 0 if found.verdict == "ready" else 1
 
 
 @migrate.command("export-znodes")
@@ -156,8 +151,8 @@ def export_znodes(
     zookeeper: str | None, zookeeper_config: Path | None, output: Path, directory: Path, output_format: str
 ) -> None:
     """Write the znodes below the chroot into one JSON file: see docs/upgrade-from-zookeeper.md."""
-    access = _access(zookeeper, zookeeper_config, directory)
-    znodes, forbidden = _with_zookeeper(access, "reading znodes", lambda each: each.read_tree())
+    access = access_to(zookeeper, zookeeper_config, directory)
+    znodes, forbidden = with_zookeeper(access, "reading znodes", lambda each: each.read_tree())
     zxid = max((znode.modified_zxid for znode in znodes.values()), default=0)
     export = Export(access.connect.servers, access.connect.chroot, time.time_ns() // 1_000_000, zxid, znodes)
     try:
@@ -175,8 +170,8 @@ def export_znodes(
 # -- moving ------------------------------------------------------------------------------------------------
 
 
-def _mover(name: str, short: str, text: str) -> click.Command:
-    """A command that is nothing but its name to the controller."""
+def _mover(name: str, short: str, text: str, *options: Callable[[Move], Move]) -> click.Command:
+    """A command that is its name to the controller, and the operator's words: fields of Migrate."""
 
     def move(
         dry_run: bool,
@@ -185,11 +180,16 @@ def _mover(name: str, short: str, text: str) -> click.Command:
         bootstrap_controller: str | None,
         command_config: Path | None,
         output_format: str,
+        no_block_yet: bool = False,
+        zookeeper_is_stopped: bool = False,
     ) -> None:
         target = find_target(directory, bootstrap_controller, command_config)
-        print_answer(send(target, Migrate(name, dry_run), timeout_s), output_format)
+        words = Migrate(name, dry_run, no_block_yet=no_block_yet, zookeeper_is_stopped=zookeeper_is_stopped)
+        print_answer(send(target, words, timeout_s), output_format)
 
     decorated = target_options(format_option(dry_run_option(timeout_option(move))))
+    for option in options:
+        decorated = option(decorated)
     return click.command(name, short_help=short, help=text)(decorated)
 
 
@@ -199,6 +199,7 @@ migrate.add_command(
         "Give out ids through ZooKeeper's own block.",
         "Begin to give out producer ids through ZooKeeper's conditional write: brokers that write the block "
         "themselves and brokers that ask the controller may run side by side.",
+        no_block_option,
     )
 )
 migrate.add_command(
@@ -206,14 +207,16 @@ migrate.add_command(
         "fence",
         "Fence ZooKeeper; from then on the quorum gives out ids.",
         "Put an exhausted block into ZooKeeper, at exactly the version that was logged, and switch: "
-        "from then on the quorum gives out the ids, and a broker that writes ZooKeeper itself gets none.",
+        "from then on the quorum gives out the ids, and no broker that is registered in ZooKeeper gets any.",
+        no_block_option,
     )
 )
 migrate.add_command(
     _mover(
         "finalize",
         "End the upgrade; no way back.",
-        "Leave ZooKeeper for good. There is no way back from here.",
+        "Leave ZooKeeper for good, if its fence is seen there now. There is no way back from here.",
+        is_stopped_option,
     )
 )
 migrate.add_command(
@@ -232,6 +235,7 @@ migrate.add_command(
 @click.option("--zookeeper-is-stopped", "is_stopped", is_flag=True, help="All its servers, and for good.")
 @click.option("--zookeeper", metavar="CONNECT", help="With files: only its /CHROOT counts.")
 @click.option("--servers", "size", type=int, help="With files of ZooKeeper 3.4: how many voting servers.")
+@no_block_option
 @log_dir_option
 @dry_run_option
 @timeout_option
@@ -243,6 +247,7 @@ def import_(
     is_stopped: bool,
     zookeeper: str | None,
     size: int | None,
+    no_block_yet: bool,
     log_dirs: tuple[Path, ...],
     dry_run: bool,
     timeout_s: float,
@@ -261,13 +266,14 @@ def import_(
     Files and an export cannot fence: without --zookeeper-is-stopped they give a dry run only, with exit
     status 1 unless --dry-run is given.
     """
-    seen = _scan(log_dirs)
+    seen = scan(log_dirs)
     at_least = 0 if seen is None else seen.producer_id + 1
     if kind == LIVE:
         if paths or is_stopped:
             raise WrongUsage("--from live takes neither PATH nor --zookeeper-is-stopped")
         controllers = find_target(directory, bootstrap_controller, command_config)
-        imported = send(controllers, Migrate("import", dry_run, at_least), timeout_s)
+        request = Migrate("import", dry_run, at_least, no_block_yet=no_block_yet)
+        imported = send(controllers, request, timeout_s)
         print_answer(imported, output_format, seen=seen)
         return 0
     source = _offline(kind, paths, zookeeper, size, directory)
@@ -280,11 +286,9 @@ def import_(
         target = find_target(directory, bootstrap_controller, command_config)
     answer = None if target is None else _import_offline(target, source, at_least, may_write, timeout_s)
     print_answer(answer, output_format, source=source, seen=seen)
-    if may_write or dry_run:
-        return 0
     for reason in source.reasons:
         click.echo(f"a dry run only: {reason}", err=True)
-    return 1
+    return 0 if may_write or dry_run else 1
 
 
 def _import_offline(
@@ -303,75 +307,6 @@ def _offline(
         if len(paths) != 1:
             raise WrongUsage("--from json takes one FILE")
         return migrate_source.from_json(paths[0])
-    connect = zookeeper or _configured(directory) or ""
+    connect = zookeeper or configured(directory) or ""
     chroot = "/" + connect.partition("/")[2] if "/" in connect else ""
     return migrate_source.from_files(paths, chroot.rstrip("/"), size)
-
-
-# -- ZooKeeper and logs --------------------------------------------------------------------------------------
-
-
-def _configured(directory: Path) -> str | None:
-    """``zookeeper.connect`` of the local cluster, if there is one."""
-    if not local_cluster.exists(directory):
-        return None
-    return local_cluster.open_cluster(directory).nodes[0].config.zookeeper_connect
-
-
-def _access(zookeeper: str | None, config_file: Path | None, directory: Path) -> Access:
-    """How to reach it. Raises WrongUsage, Unreadable."""
-    config = None
-    if config_file is not None:
-        config = read_config(config_file)
-    elif zookeeper is None or local_cluster.exists(directory):
-        config = local_cluster.open_cluster(directory).nodes[0].config
-    try:
-        if config is not None and config.zookeeper_connect is not None:
-            access = access_of(config)
-            return access if zookeeper is None else _at(access, zookeeper)
-        if zookeeper is None:
-            raise WrongUsage("--zookeeper CONNECT: the nodes have no zookeeper.connect")
-        return Access(connect=parse_connect(zookeeper))
-    except (ConfigError, ConnectStringInvalid) as error:
-        raise WrongUsage(f"--zookeeper: {error}") from error
-
-
-def _at(access: Access, zookeeper: str) -> Access:
-    return replace(access, connect=parse_connect(zookeeper))
-
-
-def _with_zookeeper(access: Access, doing: str, converse: Callable[[Any], Awaitable[T]]) -> T:
-    """Hold a conversation with ZooKeeper. Raises Unreadable."""
-    try:
-        from fencepost.bridge.zookeeper import ZooKeeper
-    except ModuleNotFoundError as error:
-        raise Failed(f"{error}; pip install 'fencepost[zookeeper]'") from error
-    silent = structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
-        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
-    )
-
-    async def hold() -> T:
-        zookeeper = ZooKeeper(access, silent)
-        await zookeeper.start()
-        try:
-            return await converse(zookeeper)
-        finally:
-            await zookeeper.stop()
-
-    try:
-        with progress() as show:
-            show(f"{access.connect}: {doing}")
-            return asyncio.run(hold())
-    except (ZooKeeperUnavailable, ZooKeeperRefused) as error:
-        raise Unreadable(str(error)) from error
-
-
-def _scan(log_dirs: tuple[Path, ...]) -> Seen | None:
-    if not log_dirs:
-        return None
-    try:
-        with progress() as show:
-            return highest_producer_id(log_dirs, show)
-    except (CorruptData, OSError) as error:
-        raise Unreadable(str(error)) from error

@@ -75,6 +75,7 @@ async def _until_answered(
     client: ControllerClient, request: Migrate, timeout_s: float, show: Callable[[str], None]
 ) -> Migrated:
     deadline = time.monotonic() + timeout_s
+    refused = ""  # why the attempt before was
     while True:
         try:
             return await client.call(MIGRATE, request, timeout_s=max(0.1, deadline - time.monotonic()))
@@ -83,7 +84,10 @@ async def _until_answered(
         except ApiError as error:
             if error.code not in _LATER or time.monotonic() + RETRY_SECONDS >= deadline:
                 raise
+            refused = f". Before: {error}"
             show(f"{request.command}: {error}")
+        except (ConnectionLost, RequestTimeout) as error:
+            raise type(error)(f"{error}{refused}") from error
         await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -142,14 +142,17 @@ def decide_import_from_stopped(
     floor = _floor(view, block_end, at_least)
     if now.phase in (Phase.QUORUM, Phase.FINALIZED) and now.floor >= max(after(block_end), at_least):
         return Decision((), now)
-    if now.phase not in (*THROUGH_ZOOKEEPER, Phase.FENCING):
+    if now.phase not in (*THROUGH_ZOOKEEPER, Phase.FENCING, Phase.ROLLING_BACK):
         _require(now, Phase.WAITING, wanted="import --zookeeper-is-stopped")
     row = Migration(Phase.QUORUM, floor, ensemble)
     return _decided(row, *_given_to_direct_writers(view, floor))
 
 
 def decide_fence_intent(view: View, intent: Intent, ensemble: str) -> Decision[Migration]:
-    """Log what is about to be fenced. The quorum allocates no more. A new intent replaces the last."""
+    """Log what is about to be fenced. The quorum allocates no more. A new intent replaces the last.
+
+    If it is below the last, ZooKeeper went back (an old backup): the ids of the last one stay given out.
+    """
     now = current(view)
     require_same_ensemble(now, ensemble)
     if now.phase is Phase.FENCING and now.intent == intent:
@@ -157,7 +160,10 @@ def decide_fence_intent(view: View, intent: Intent, ensemble: str) -> Decision[M
     if now.phase is not Phase.FENCING:
         _require(now, Phase.IMPORTED, wanted="fence")
     _floor(view, intent.block_end)  # refuses an end that leaves no id
-    return _decided(replace(now, phase=Phase.FENCING, intent=intent))
+    floor = now.floor
+    if now.intent is not None and intent.block_end < now.intent.block_end:
+        floor = _floor(view, now.intent.block_end)
+    return _decided(replace(now, phase=Phase.FENCING, intent=intent, floor=floor))
 
 
 def decide_switch(view: View, intent: Intent) -> Decision[Migration]:
@@ -172,12 +178,18 @@ def decide_switch(view: View, intent: Intent) -> Decision[Migration]:
     return _decided(replace(now, phase=Phase.QUORUM, floor=floor), *_given_to_direct_writers(view, floor))
 
 
-def decide_finalize(view: View) -> Decision[Migration]:
-    """End the upgrade: ZooKeeper has no part in allocation any more, and there is no way back."""
+def decide_finalize(view: View, *, seen: Intent | None, is_stopped: bool) -> Decision[Migration]:
+    """End the upgrade: ZooKeeper has no part in allocation any more, and there is no way back.
+
+    In   ``seen``: of the fence that is in ZooKeeper now; None: none was seen. ``is_stopped``: the operator's
+         word that ZooKeeper is stopped for good takes its place.
+    """
     now = current(view)
     if now.phase is Phase.FINALIZED:
         return Decision((), now)
     _require(now, Phase.QUORUM, wanted="finalize")
+    if not is_stopped and (seen is None or seen != now.intent):
+        raise InvalidRequest(f"finalize has to see the fence of {now.intent} in ZooKeeper, and saw {seen}")
     return _decided(replace(now, phase=Phase.FINALIZED))
 
 

@@ -30,13 +30,15 @@ class Stopped(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_stopped: bool = False
 
 
-class Migrate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command of the upgrade."""
+class Migrate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command of the upgrade. What is as usual is not sent, so that a controller of before can read it."""
 
     command: str
     dry_run: bool = False
     at_least: int = 0
     stopped: Stopped | None = None
+    no_block_yet: bool = False  # the operator says that no producer id was ever given out
+    zookeeper_is_stopped: bool = False  # the operator says so: finalize need not see the fence
 
 
 class LoggedFence(msgspec.Struct, frozen=True):
@@ -63,6 +65,8 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     producer_id_end: int
     ensemble: str = ""
     blocking: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()  # what to do, the way on first
+    standing_still: tuple[int, ...] = ()  # brokers that are registered at a fenced ZooKeeper
     fence: LoggedFence | None = None
     zookeeper: SeenZnode | None = None
     progress: str = ""

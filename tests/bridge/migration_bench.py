@@ -148,7 +148,7 @@ class Bench:
         return answer
 
     def go_to(self, phase: Phase) -> None:
-        """The way forward to a phase, undisturbed."""
+        """The way forward to a phase, undisturbed; also where there is no block yet."""
         way = {
             Phase.BRIDGE: "bridge",
             Phase.IMPORTED: "import",
@@ -158,7 +158,7 @@ class Bench:
         for step, command in way.items():
             if self.row.phase >= phase:
                 return
-            self.run(command)
+            self.run(command, no_block_yet=True)
             assert self.row.phase is step
 
     @property

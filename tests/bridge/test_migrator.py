@@ -177,7 +177,7 @@ def test_the_bridge_is_left_while_a_block_is_on_its_way(bridged: Bench) -> None:
     bridged.pending = record
     bridged.settle()
     assert asked.codes == ["CoordinatorLoadInProgress"]
-    assert bridged.row.intent == Intent(2999, 3), "it is below the fence"
+    assert bridged.row.intent == Intent(2999, 4), "it is below the fence"
     assert bridged.allocate(1) == ["[3000, 4000)"]
 
 

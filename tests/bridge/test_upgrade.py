@@ -10,6 +10,7 @@ import pytest
 import fencepost.bridge.migrator
 import fencepost.bridge.upgrade
 from fencepost.bridge.live_port import fence_content
+from fencepost.bridge.upgrade_ways import Obstructed
 from fencepost.bridge.zookeeper_port import Conflict, Fence
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest, RequestTimedOut
 from fencepost.controller.migration_phase import Intent, Phase
@@ -52,7 +53,7 @@ def test_the_whole_way(bench: Bench) -> None:
     assert take_directly(bench.znode) == (9000, 9999)
     answer = bench.run("fence")
     assert (answer.phase, answer.next_command, answer.floor) == ("quorum", "finalize", 10_000)
-    assert answer.fence == LoggedFence(9999, 10)
+    assert answer.fence == LoggedFence(9999, 11), "behind the proof that we may write"
     with pytest.raises(KafkaExhausted):
         take_directly(bench.znode)
     assert bench.allocate(1) == ["[10000, 11000)"], "block_end + 1 of the fenced version"
@@ -89,18 +90,23 @@ def test_ids_that_logs_show_are_below_the_floor(bench: Bench) -> None:
 
 def test_where_no_block_was_ever_written() -> None:
     bench = Bench()
-    bench.go_to(Phase.QUORUM)
-    assert bench.row.intent == Intent(-1, 0)
-    assert bench.allocate(1) == ["[0, 1000)"]
+    for command in ("bridge", "import", "fence"):
+        with pytest.raises(Obstructed, match="--no-block-yet"):
+            bench.run(command)
+        bench.run(command, no_block_yet=True)
+    assert bench.row.intent == Intent(999, 1), "the first block is wasted on the proof that we may write"
+    assert bench.allocate(1) == ["[1000, 2000)"]
     with pytest.raises(KafkaExhausted):
         take_directly(bench.znode)
 
 
 def test_where_there_is_no_znode_the_bridge_makes_it() -> None:
     bench = Bench(znode=ZnodeModel(exists=False))
-    assert "would be made" in bench.run("bridge", dry_run=True).message
+    with pytest.raises(Obstructed, match="--no-block-yet"):
+        bench.run("bridge")
+    assert "would be made" in bench.run("bridge", dry_run=True, no_block_yet=True).message
     assert not bench.znode.exists
-    assert "it was made" in bench.run("bridge").message
+    assert "it was made" in bench.run("bridge", no_block_yet=True).message
     assert take_directly(bench.znode) == (0, 999)
     assert bench.allocate(1) == ["[1000, 2000)"]
 
@@ -132,23 +138,37 @@ def test_among_rivals_the_fence_is_written_right_behind_a_write_of_ours(bench: B
             known[0], intents[0] = bench.znode.version, applied
 
     bench.port.before_write = rival
-    assert bench.run("fence").floor == 6000
-    assert bench.row.intent == Intent(5999, 7), "the block ends where it did, one version later"
-    assert bench.znode.writes[-2] == kafkas_content(-1, 5000, 5999), "nobody's"
+    assert bench.run("fence").floor == 5000
+    assert bench.row.intent == Intent(4999, 6), "the block ends where it did, one version later"
+    assert bench.znode.writes[-2] == kafkas_content(-1, 4000, 4999), "nobody's"
 
 
 def test_a_fence_that_never_gets_through_says_so_and_can_be_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Rivals that write after each intent; the quorum gives out no ids from the first one on."""
     monkeypatch.setattr(fencepost.bridge.upgrade, "FENCE_TRIES_MAX", 3)
     bench.go_to(Phase.IMPORTED)
-    bench.port.before_write = lambda: take_directly(bench.znode)
+    bench.port.before_write = lambda: take_directly(bench.znode) if bench.port.writes % 2 == 0 else None
     with pytest.raises(CoordinatorLoadInProgress, match=r"fence: 3 tries in .* run fence again, or rollback"):
         bench.run("fence")
     assert bench.row.phase is Phase.FENCING
     assert bench.allocate(1) == ["CoordinatorLoadInProgress"]
     bench.port.before_write = lambda: None
     assert bench.run("fence").floor == 8000
+
+
+def test_while_nothing_can_be_written_zookeeper_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencepost.bridge.upgrade, "FENCE_TRIES_MAX", 3)
+    bench.go_to(Phase.IMPORTED)
+    bench.port.before_write = lambda: take_directly(bench.znode)
+    with pytest.raises(CoordinatorLoadInProgress, match=r"3 tries in .* ZooKeeper goes on giving out ids"):
+        bench.run("fence")
+    assert bench.row.phase is Phase.IMPORTED
+    bench.port.before_write = lambda: None
+    assert bench.allocate(1) == ["[8000, 9000)"]
 
 
 def test_a_fence_tries_for_so_long_and_no_longer(bench: Bench) -> None:
@@ -164,21 +184,23 @@ def test_a_fence_tries_for_so_long_and_no_longer(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["lost", "dropped", "late"])
-def test_a_fence_whose_outcome_is_unknown_is_looked_for(bench: Bench, spoilt: str) -> None:
+@pytest.mark.parametrize("before", [[], ["ok"]], ids=["the-proof", "the-fence"])
+def test_a_fence_whose_outcome_is_unknown_is_looked_for(bench: Bench, before: list[str], spoilt: str) -> None:
     bench.go_to(Phase.IMPORTED)
-    bench.port.spoil.append(spoilt)
+    bench.port.spoil.extend([*before, spoilt])
     assert bench.run("fence").floor == 5000
-    assert bench.znode.version == 6
+    is_written_twice = not before and spoilt == "lost"
+    assert bench.znode.version == (8 if is_written_twice else 7)
     assert not any(isinstance(landed, Conflict) is False for landed in bench.port.land())
 
 
 def test_a_rival_was_faster_than_a_fence_that_was_not_heard_of(bench: Bench) -> None:
     bench.go_to(Phase.IMPORTED)
-    bench.port.spoil.append("late")
-    rivals = iter([False, True])
+    bench.port.spoil.extend(["ok", "late"])
+    rivals = iter([False, False, True])
     bench.port.before_write = lambda: take_directly(bench.znode) if next(rivals, False) else None
     assert bench.run("fence").floor == 6000
-    assert bench.row.intent == Intent(5999, 7)
+    assert bench.row.intent == Intent(5999, 8)
 
 
 def test_those_who_wait_for_zookeeper_are_let_go_when_it_is_fenced(bench: Bench) -> None:
@@ -229,10 +251,10 @@ def test_a_rollback_of_a_fence_that_is_in_place(bench: Bench) -> None:
 def test_a_rollback_of_a_fence_that_is_on_its_way(bench: Bench) -> None:
     """It was sent, then its leader died; it gets to the server after the rollback."""
     bench.go_to(Phase.IMPORTED)
-    bench.port.spoil.append("late")
+    bench.port.spoil.extend(["ok", "late"])
     bench.port.holding = True
     bench.command("fence")
-    while not bench.port.writes:
+    while bench.port.writes < 2:
         bench.settle()
         bench.port.release()
         bench.port.holding = True

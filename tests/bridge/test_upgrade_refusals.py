@@ -7,7 +7,7 @@ import pytest
 import fencepost.bridge.migrator
 import fencepost.bridge.upgrade
 from fencepost.bridge.live_port import block_content, fence_content
-from fencepost.bridge.zookeeper_port import Fence, Unavailable, Unreadable
+from fencepost.bridge.zookeeper_port import Conflict, Fence, Refused, Unavailable, Unnamed, Unreadable
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
 from fencepost.controller.producer_ids import ProducerIdBlock
@@ -105,19 +105,29 @@ def test_a_command_out_of_order_writes_nothing(bench: Bench, phase: Phase, comma
     assert advice in str(refusal.value)
 
 
-@pytest.mark.parametrize("command", ["bridge", "import", "fence", "rollback"])
+@pytest.mark.parametrize("command", ["bridge", "import", "fence", "finalize", "rollback"])
 @pytest.mark.parametrize(
     ("told", "error", "says"),
     [
         pytest.param("elsewhere", InvalidRequest, "of Kafka cluster zk, but this", id="another-ensemble"),
         pytest.param(Unavailable("no route"), CoordinatorLoadInProgress, "no route", id="out-of-reach"),
         pytest.param(Unreadable("/cluster/id: bad"), InvalidRequest, "/cluster/id", id="not-a-kafka-cluster"),
+        pytest.param(
+            Unnamed("unnamed@zk:2181/kafk", "no /cluster/id; there is one below /kafka"),
+            InvalidRequest,
+            "there is one below /kafka",
+            id="a-chroot-without-a-cluster",
+        ),
+        pytest.param(
+            Refused("/x may not be read: NoAuthError"), InvalidRequest, "NoAuthError", id="no-access"
+        ),
     ],
 )
 def test_the_wrong_ensemble_or_none(
     bench: Bench, command: str, told: Any, error: type[Exception], says: str
 ) -> None:
-    bench.go_to({"fence": Phase.IMPORTED, "rollback": Phase.QUORUM}.get(command, Phase.BRIDGE))
+    in_quorum = {"fence": Phase.IMPORTED, "finalize": Phase.QUORUM, "rollback": Phase.QUORUM}
+    bench.go_to(in_quorum.get(command, Phase.BRIDGE))
     records, version = list(bench.records), bench.znode.version
     bench.port.name = told
     with pytest.raises(error, match=says):
@@ -125,7 +135,16 @@ def test_the_wrong_ensemble_or_none(
     assert (bench.records, bench.znode.version) == (records, version)
 
 
-@pytest.mark.parametrize("command", ["bridge", "import", "fence", "rollback"])
+def test_an_upgrade_that_began_without_a_cluster_id_goes_on(bench: Bench) -> None:
+    """Earlier releases took an ensemble for its servers."""
+    bench.port.name = "unnamed@zk:2181"
+    bench.run("bridge")
+    bench.port.name = Unnamed("unnamed@zk:2181", "there is no /cluster/id")
+    for command, phase in (("import", "imported"), ("fence", "quorum"), ("rollback", "bridge")):
+        assert bench.run(command).phase == phase
+
+
+@pytest.mark.parametrize("command", ["bridge", "import", "fence"])
 def test_without_zookeeper_connect_there_is_no_upgrade(bench: Bench, command: str) -> None:
     bench.lead(configured=False)
     with pytest.raises(InvalidRequest, match=r"zookeeper\.connect is not set"):
@@ -153,6 +172,83 @@ def test_one_command_too_many_is_sent_away(bench: Bench, monkeypatch: pytest.Mon
     assert bench.row.phase is Phase.IMPORTED
 
 
+# -- who may not write -------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("beyond.2")
+def test_a_fence_that_may_not_be_written_logs_nothing(bench: Bench) -> None:
+    bench.go_to(Phase.IMPORTED)
+    bench.port.may_write = False
+    records = list(bench.records)
+    with pytest.raises(InvalidRequest, match=r"ZooKeeper refuses: .* NoAuthError"):
+        bench.run("fence")
+    assert (bench.records, bench.row.phase) == (records, Phase.IMPORTED)
+    assert "NoAuthError" in bench.run("status").blocking[0], "what was refused last"
+    bench.lead()
+    bench.port.may_write = False
+    assert "lets no one write it: world:anyone:r" in bench.run("status").blocking[0], "what the list says"
+    bench.port.may_write = True
+    assert bench.run("fence").phase == "quorum"
+    assert bench.run("status").blocking == ()
+
+
+@pytest.mark.row("beyond.2")
+def test_a_rollback_that_may_not_write_does_not_stop_the_quorum(bench: Bench) -> None:
+    bench.go_to(Phase.QUORUM)
+    bench.port.may_write = False
+    with pytest.raises(InvalidRequest, match="NoAuthError"):
+        bench.run("rollback")
+    assert bench.allocate(1) == ["[5000, 6000)"]
+    bench.port.may_write = True
+    assert bench.run("rollback").phase == "bridge"
+
+
+@pytest.mark.row("beyond.2")
+def test_a_rollback_without_a_write_needs_a_znode_past_the_fence(bench: Bench) -> None:
+    """At the intent's version a fence can still be on its way; a broker that writes ends that."""
+    bench.go_to(Phase.IMPORTED)
+    bench.port.spoil.extend(["ok", "late"])
+    bench.crash_at = "fence:fence-written"
+    bench.port.may_write = True
+    fence = bench.command("fence")
+    while bench.port.writes < 2:
+        bench.apply()
+    assert not fence.all
+    late = bench.port
+    bench.lead()
+    bench.port.may_write = False
+    with pytest.raises(InvalidRequest, match="NoAuthError"):
+        bench.run("rollback")
+    assert bench.row.phase is Phase.ROLLING_BACK
+    take_directly(bench.znode)
+    assert bench.run("rollback").phase == "bridge"
+    assert all(isinstance(landed, Conflict) for landed in late.land())
+    assert take_directly(bench.znode) == (6000, 6999)
+
+
+@pytest.mark.row("beyond.2")
+@pytest.mark.parametrize("exists", [True, False], ids=["made-anew", "gone"])
+@pytest.mark.parametrize("command", ["bridge", "import", "fence"])
+def test_the_word_that_there_is_no_block_is_held_against_the_log(
+    bench: Bench, command: str, exists: bool
+) -> None:
+    """Brokers would begin at 0 again."""
+    for each in ("bridge", "import"):
+        bench.run(each)
+    bench.znode.exists, bench.znode.content, bench.znode.version = exists, None, 0
+    with pytest.raises(InvalidRequest, match=r"are given out|is gone"):
+        bench.run(command, no_block_yet=True)
+    assert (bench.znode.exists, bench.znode.version) == (exists, 0)
+
+
+def test_a_fence_again_sees_whether_it_is_there(bench: Bench) -> None:
+    bench.go_to(Phase.QUORUM)
+    assert "fenced already" in bench.run("fence").message
+    bench.znode.content = kafkas_content(1, 4000, 4999)
+    with pytest.raises(InvalidRequest, match="the fence is gone"):
+        bench.run("fence")
+
+
 # -- dry runs ----------------------------------------------------------------------------------------------
 
 
@@ -161,7 +257,11 @@ def test_one_command_too_many_is_sent_away(bench: Bench, monkeypatch: pytest.Mon
     [
         (Phase.WAITING, "bridge", "would give out the blocks of Kafka cluster zk"),
         (Phase.BRIDGE, "import", "would set the floor to 5000: the block in ZooKeeper ends at 4999"),
-        (Phase.IMPORTED, "fence", "would fence ZooKeeper at version 5; its block ends at 4999"),
+        (
+            Phase.IMPORTED,
+            "fence",
+            "would write ZooKeeper's block again at version 5, then fence it; the block ends",
+        ),
         (Phase.FENCING, "fence", "would switch after"),
         (Phase.QUORUM, "finalize", "would leave ZooKeeper for good"),
         (Phase.QUORUM, "rollback", "would let ZooKeeper go on from 6000"),
@@ -223,8 +323,11 @@ def test_who_waits_for_a_zookeeper_that_was_stopped_is_let_go(bench: Bench) -> N
 def test_a_stopped_zookeeper_that_answers_is_said(bench: Bench) -> None:
     bench.run("import", stopped=stopped(4999))
     assert "said to be stopped, but it answers" in bench.run("status").blocking[0]
+    with pytest.raises(InvalidRequest, match="the fence is gone"):
+        bench.run("finalize", zookeeper_is_stopped=True)
     bench.port.down = "stopped"
     assert bench.run("status").blocking == ()
+    assert bench.run("finalize").phase == "finalized", "the word was given at the import"
 
 
 # -- status ------------------------------------------------------------------------------------------------
@@ -237,8 +340,8 @@ def test_status_of_a_healthy_upgrade(bench: Bench, phase: Phase) -> None:
     assert (answer.phase, answer.next_command) == (phase.label, NEXT_COMMAND[phase])
     assert (answer.blocking, answer.progress) == ((), "")
     fenced = phase in (Phase.QUORUM, Phase.FINALIZED)
-    assert answer.fence == (LoggedFence(4999, 5) if fenced else None)
-    seen = SeenZnode(6 if fenced else 5, 4999, fenced)
+    assert answer.fence == (LoggedFence(4999, 6) if fenced else None)
+    seen = SeenZnode(7 if fenced else 5, 4999, fenced)
     assert answer.zookeeper == (None if phase is Phase.FINALIZED else seen)
     assert answer.message
 
@@ -253,8 +356,7 @@ def test_status_says_how_far_a_fence_is_while_it_runs(bench: Bench) -> None:
     bench.go_to(Phase.IMPORTED)
     bench.port.before_write = lambda: take_directly(bench.znode) if bench.port.writes <= 3 else None
     fence = bench.command("fence")
-    for _ in range(2):
-        bench.apply()
+    bench.apply()
     status = bench.command("status")
     bench.apply()
     assert not fence.all
@@ -286,6 +388,24 @@ def test_status_names_an_ensemble_that_is_out_of_reach(bench: Bench) -> None:
     bench.run("bridge")
     bench.port.down = "no route to host"
     assert bench.run("status").blocking == ("ZooKeeper does not answer: no route to host",)
+
+
+@pytest.mark.parametrize("phase", [Phase.QUORUM, Phase.FINALIZED], ids=lambda phase: phase.label)
+def test_status_counts_the_brokers_that_stand_still(bench: Bench, phase: Phase) -> None:
+    bench.go_to(phase)
+    bench.port.brokers = (1, 2, 3)
+    answer = bench.run("status")
+    assert answer.standing_still == (1, 2, 3)
+    assert "brokers 1, 2, 3 are registered in ZooKeeper, which is fenced" in answer.blocking[0]
+    bench.port.brokers = ()
+    assert bench.run("status").blocking == ()
+
+
+def test_brokers_that_get_blocks_do_not_stand_still(bench: Bench) -> None:
+    bench.port.brokers = (1, 2, 3)
+    for command in ("bridge", "import"):
+        bench.run(command)
+        assert bench.run("status").standing_still == ()
 
 
 def test_a_block_of_the_bridge_is_nobodys_in_zookeeper(bench: Bench) -> None:

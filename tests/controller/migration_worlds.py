@@ -87,5 +87,8 @@ def stop(ensemble: str = ZK) -> Decide:
     return lambda view: migration.decide_stop(view, ensemble)
 
 
-finalize: Decide = migration.decide_finalize
+def finalize(seen: Intent | None = INTENT, *, is_stopped: bool = False) -> Decide:
+    return lambda view: migration.decide_finalize(view, seen=seen, is_stopped=is_stopped)
+
+
 rolled_back: Decide = migration.decide_rolled_back

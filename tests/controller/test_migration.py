@@ -108,10 +108,24 @@ STEPS = [
     ),
     pytest.param(
         world(Phase.QUORUM, end=8000, floor=5000),
-        finalize,
+        finalize(),
         row(Phase.FINALIZED, 5000, INTENT),
         None,
         id="finalize",
+    ),
+    pytest.param(
+        world(Phase.QUORUM, end=8000, floor=5000),
+        finalize(None, is_stopped=True),
+        row(Phase.FINALIZED, 5000, INTENT),
+        None,
+        id="finalize-by-the-word-that-zookeeper-is-stopped",
+    ),
+    pytest.param(
+        world(Phase.FENCING, end=4000, floor=4000),
+        fence(Intent(3999, 9)),
+        row(Phase.FENCING, 5000, Intent(3999, 9)),
+        None,
+        id="an-intent-below-the-last-keeps-what-the-last-one-knew",
     ),
     # from files
     pytest.param(
@@ -134,6 +148,13 @@ STEPS = [
         row(Phase.QUORUM, 5000),
         5000,
         id="zookeeper-stopped-during-the-fence-counts-the-intent",
+    ),
+    pytest.param(
+        world(Phase.ROLLING_BACK, end=7000, floor=5000),
+        import_from_stopped(3999),
+        row(Phase.QUORUM, 7000),
+        None,
+        id="zookeeper-stopped-during-the-rollback-counts-what-the-quorum-gave",
     ),
     # back
     pytest.param(
@@ -168,7 +189,7 @@ AGAIN = [
     pytest.param(world(Phase.IMPORTED, end=5000, floor=5000), import_(), id="import"),
     pytest.param(world(Phase.FENCING), fence(), id="fence-intent"),
     pytest.param(world(Phase.QUORUM, floor=5000), switch(), id="switch"),
-    pytest.param(world(Phase.FINALIZED), finalize, id="finalize"),
+    pytest.param(world(Phase.FINALIZED), finalize(), id="finalize"),
     pytest.param(world(Phase.ROLLING_BACK), stop(), id="stop"),
     pytest.param(world(Phase.BRIDGE), stop(), id="rollback-where-zookeeper-allocates"),
     pytest.param(world(Phase.BRIDGE), rolled_back, id="rolled-back"),
@@ -194,14 +215,13 @@ REFUSED = [
     pytest.param(world(Phase.ROLLING_BACK), switch(), "phase is rolling-back", id="switch-in-a-rollback"),
     pytest.param(world(Phase.BRIDGE), switch(), "phase is bridge", id="switch-after-a-rollback"),
     pytest.param(world(Phase.FENCING), switch(NEWER), "holds the intent", id="switch-of-another-intent"),
-    pytest.param(world(Phase.IMPORTED), finalize, "next: fencepost migrate fence", id="finalize-too-early"),
-    pytest.param(world(Phase.FENCING), finalize, "next: fencepost migrate fence", id="finalize-in-a-fence"),
+    pytest.param(world(Phase.IMPORTED), finalize(), "next: fencepost migrate fence", id="finalize-too-early"),
+    pytest.param(world(Phase.FENCING), finalize(), "next: fencepost migrate fence", id="finalize-in-a-fence"),
     pytest.param(world(Phase.WAITING), stop(), "next: fencepost migrate bridge", id="rollback-of-nothing"),
     pytest.param(world(Phase.FINALIZED), stop(), "the upgrade is over", id="rollback-after-the-end"),
     pytest.param(world(Phase.QUORUM), rolled_back, "phase is quorum", id="rolled-back-without-stop"),
-    pytest.param(
-        world(Phase.ROLLING_BACK), import_from_stopped(), "migrate rollback", id="from-stopped-in-a-rollback"
-    ),
+    pytest.param(world(Phase.QUORUM), finalize(None), "saw None", id="finalize-without-a-fence"),
+    pytest.param(world(Phase.QUORUM), finalize(NEWER), "saw Intent", id="finalize-with-another-fence"),
     pytest.param(
         world(Phase.QUORUM, floor=5000),
         import_from_stopped(9999),
@@ -327,7 +347,7 @@ steps: st.SearchStrategy[Decide] = st.one_of(
     st.builds(import_from_stopped, ends, st.just(ZK)),
     st.builds(lambda end: fence(Intent(end, 7)), ends),
     st.builds(lambda end: switch(Intent(end, 7)), ends),
-    st.sampled_from([finalize, stop(), rolled_back]),
+    st.sampled_from([finalize(), stop(), rolled_back]),
     st.builds(
         lambda first, length: (
             lambda view: migration.decide_bridged_block(view, REQUEST, block(first, length))

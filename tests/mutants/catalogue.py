@@ -48,6 +48,7 @@ from tests.mutants.stalls_garbage import STALLS_GARBAGE
 from tests.mutants.stalls_turns import STALLS_TURNS
 from tests.mutants.two_phase import TWO_PHASE
 from tests.mutants.typed import TYPED
+from tests.mutants.upgrades import UPGRADES
 
 FIREWALL: Final = "tests/quorum/test_firewall.py::"
 PROPOSER: Final = "tests/quorum/test_proposer.py::"
@@ -350,6 +351,7 @@ MUTANTS: Final = (
     *LAYOUT,
     *SIMULATED,
     *TYPED,
+    *UPGRADES,
     *MEANINGS,
     *MEMBERSHIP,
     *OFFSET_MUTANTS,

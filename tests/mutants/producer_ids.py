@@ -125,7 +125,7 @@ PRODUCER_IDS: Final = (
         "fence-before-intent",
         "the intent is applied before the fence is written",
         "bridge/upgrade.py",
-        "        await self._applied(partial(migration.decide_fence_intent, intent=intent, ",
+        "        await self._upgrade.applied(partial(migration.decide_fence_intent, intent=intent, ",
         "        (partial(migration.decide_fence_intent, intent=intent, ",
         (UPGRADE + "test_an_intent_of_unknown_fate_fences_nothing",),
     ),
@@ -141,12 +141,11 @@ PRODUCER_IDS: Final = (
         "rollback-without-a-write",
         "a rollback writes the znode, so that a fence on its way cannot be written after it",
         "bridge/upgrade.py",
-        "            self._require_ours(znode.fence)\n            block = migration.block_to_hand_back("
-        "self._image(), znode.block_end)\n            outcome",
+        "            end = block.first + block.length\n            outcome",
+        "            end = block.first + block.length\n"
         "            if znode.fence is None:\n"
-        "                await self._applied(migration.decide_rolled_back)\n"
+        "                await self._upgrade.applied(migration.decide_rolled_back)\n"
         '                return ""\n'
-        "            block = migration.block_to_hand_back(self._image(), znode.block_end)\n"
         "            outcome",
         (UPGRADE + "test_a_rollback_of_a_fence_that_is_on_its_way",),
     ),

@@ -15,11 +15,14 @@ from fencepost.bridge.live_port import block_content, fence_content, seen
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Named,
     Outcome,
+    Permission,
+    Permitted,
+    Registered,
     Seen,
     Unavailable,
     Unknown,
-    Unreadable,
     Written,
     Znode,
 )
@@ -138,8 +141,14 @@ class SimulatedPort:
         self._tell = tell
         self._mimicked = mimicked
 
-    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
+    def identity(self, told: Callable[[Named], None]) -> None:
         self._ask(lambda: NAME, told, Unavailable("no answer"))
+
+    def registered(self, told: Callable[[Registered], None]) -> None:
+        self._ask(tuple, told, Unavailable("no answer"))
+
+    def permission(self, told: Callable[[Permitted], None]) -> None:
+        self._ask(lambda: Permission("world:anyone:cdrwa", is_granted=True), told, Unavailable("no answer"))
 
     def read(self, told: Callable[[Seen], None]) -> None:
         self._ask(self._ensemble.model.look, told, Unavailable("no answer"))
@@ -158,8 +167,8 @@ class SimulatedPort:
 
         self._write(content, version, told, mimic)
 
-    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
-        self._write(fence_content(fence), fence.intent.zk_version, told)
+    def write_fence(self, fence: Fence, version: int, told: Callable[[Outcome], None]) -> None:
+        self._write(fence_content(fence), version, told)
 
     def _write(
         self,

@@ -143,7 +143,7 @@ class Operator:
         is_up = isinstance(node, UpgradingProcess) and node.up
         self._agenda.after(PATIENCE_S if is_up else 0.0, answered, ApiError("silence"))
         if isinstance(node, UpgradingProcess) and node.up:
-            node.run(node.controller.migrator.command, Migrate(command), answered)
+            node.run(node.controller.migrator.command, Migrate(command, no_block_yet=True), answered)
 
 
 class UpgradeSimulation(Simulation):

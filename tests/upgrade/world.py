@@ -53,8 +53,11 @@ def outside(servers: Ensemble) -> Iterator[Any]:
         client.close()
 
 
-def make_kafkas_znodes(servers: Ensemble, chroot: str = "", block: bytes | None = None) -> None:
-    """What a Kafka cluster makes when it is born; the block znode empty, if not said otherwise."""
+FIRST_BLOCK = b'{"version":1,"broker":0,"block_start":"0","block_end":"999"}'
+
+
+def make_kafkas_znodes(servers: Ensemble, chroot: str = "", block: bytes | None = FIRST_BLOCK) -> None:
+    """What a Kafka cluster makes when it is born, and the block that its first producer's broker took."""
     with outside(servers) as client:
         for path in ("/brokers/ids", "/brokers/topics", "/cluster"):
             client.ensure_path(chroot + path)

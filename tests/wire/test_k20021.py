@@ -28,6 +28,8 @@ WHOLE = Migrated(
     phase="quorum",
     next_command="finalize",
     blocking=("the fence is gone",),
+    ways=("fencepost migrate rollback",),
+    standing_still=(101, 102),
     floor=5000,
     producer_id_end=9000,
     ensemble="zk",
@@ -44,8 +46,8 @@ WHOLE = Migrated(
     [
         pytest.param(
             Migrate("status"),
-            {"command": "status", "dry_run": False, "at_least": 0, "stopped": None},
-            id="status",
+            {"command": "status"},
+            id="status-as-a-controller-of-before-reads-it",
         ),
         pytest.param(
             Migrate("import", dry_run=True, at_least=7000, stopped=Stopped("zk", 4999, is_stopped=True)),
@@ -56,6 +58,11 @@ WHOLE = Migrated(
                 "stopped": {"ensemble": "zk", "block_end": 4999, "is_stopped": True},
             },
             id="import-from-files",
+        ),
+        pytest.param(
+            Migrate("finalize", no_block_yet=True, zookeeper_is_stopped=True),
+            {"command": "finalize", "no_block_yet": True, "zookeeper_is_stopped": True},
+            id="the-operators-words",
         ),
     ],
 )
@@ -77,6 +84,8 @@ def test_an_answer_as_documented() -> None:
         "phase": "quorum",
         "next_command": "finalize",
         "blocking": ["the fence is gone"],
+        "ways": ["fencepost migrate rollback"],
+        "standing_still": [101, 102],
         "floor": 5000,
         "producer_id_end": 9000,
         "ensemble": "zk",

@@ -14,12 +14,16 @@ from fencepost.bridge.live_port import block_content, fence_content, seen
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Named,
     NoZnode,
     Outcome,
+    Permission,
+    Permitted,
+    Refused,
+    Registered,
     Seen,
     Unavailable,
     Unknown,
-    Unreadable,
     Written,
     Znode,
 )
@@ -82,6 +86,7 @@ class ScriptedPort:
       ``dropped``      it is not done, the answer is not heard
       ``late``         as dropped, but ``land`` does it later, if the version still fits
       ``unavailable``  it is not sent
+      ``refused``      the access list forbids it
       ``ok``           nothing
     ``before_write`` is called before each write is tried. With ``holding`` nothing is told until ``release``,
     without ``looks_after_conflict`` a conflict does not say what is there.
@@ -89,8 +94,10 @@ class ScriptedPort:
 
     def __init__(self, model: ZnodeModel, name: str = "zk") -> None:
         self.model = model
-        self.name: str | Unreadable | Unavailable = name
+        self.name: Named = name
         self.down = ""
+        self.may_read = self.may_write = True
+        self.brokers: tuple[int, ...] = ()
         self.spoil: deque[str] = deque()
         self.before_write: Callable[[], object] = lambda: None
         self.holding = False
@@ -100,26 +107,40 @@ class ScriptedPort:
         self._held: list[tuple[Callable[[Any], None], Any]] = []
         self._late: list[tuple[bytes | None, int]] = []
 
-    def identity(self, told: Callable[[str | Unreadable | Unavailable], None]) -> None:
-        self._tell(told, self.name)
+    def identity(self, told: Callable[[Named], None]) -> None:
+        self._tell(told, Unavailable(self.down) if self.down else self.name)
+
+    def registered(self, told: Callable[[Registered], None]) -> None:
+        self._tell(told, Unavailable(self.down) if self.down else self.brokers)
+
+    def permission(self, told: Callable[[Permitted], None]) -> None:
+        letters = "r" * self.may_read + "w" * self.may_write
+        found = Permission(f"world:anyone:{letters}", self.may_write)
+        self._tell(told, Unavailable(self.down) if self.down else found)
 
     def read(self, told: Callable[[Seen], None]) -> None:
         self.reads += 1
-        self._tell(told, Unavailable(self.down) if self.down else self.model.look())
+        self._tell(told, self._hindered() or self.model.look())
 
     def create(self, told: Callable[[Outcome], None]) -> None:
-        self._tell(told, Unavailable(self.down) if self.down else self.model.create())
+        self._tell(told, self._hindered() or self.model.create())
+
+    def _hindered(self) -> Unavailable | Refused | None:
+        if self.down:
+            return Unavailable(self.down)
+        return None if self.may_read else Refused("NoAuthError")
 
     def write_block(self, block: ProducerIdBlock, version: int, told: Callable[[Outcome], None]) -> None:
         self._write(block_content(block), version, told)
 
-    def write_fence(self, fence: Fence, told: Callable[[Outcome], None]) -> None:
-        self._write(fence_content(fence), fence.intent.zk_version, told)
+    def write_fence(self, fence: Fence, version: int, told: Callable[[Outcome], None]) -> None:
+        self._write(fence_content(fence), version, told)
 
     def _write(self, content: bytes, version: int, told: Callable[[Outcome], None]) -> None:
         self.writes += 1
         self.before_write()
         how = "unavailable" if self.down else self.spoil.popleft() if self.spoil else "ok"
+        how = how if self.may_write else "refused"
         outcome: Outcome = Unknown("the connection was lost")
         if how in ("ok", "lost"):
             done = self.model.set(content, version)
@@ -131,6 +152,8 @@ class ScriptedPort:
             self._late.append((content, version))
         elif how == "unavailable":
             outcome = Unavailable(self.down or "not connected")
+        elif how == "refused":
+            outcome = Refused("/latest_producer_id_block may not be written: NoAuthError")
         self._tell(told, outcome)
 
     def land(self) -> list[Written | Conflict]:
