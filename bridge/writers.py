@@ -1,7 +1,8 @@
-"""Who takes blocks from ZooKeeper itself: the brokers that preflight names and a fence stops.
+"""For whom blocks are taken from ZooKeeper in a while.
 
-A znode does not say who wrote it; the block in it says for whom. Watching sees the newest block each time, so
-of several in a row only the last writer is known: the others are counted.
+A znode does not say who wrote it; the block in it says for whom: a broker below protocol version 3.0 writes
+its own id, Kafka's controller the id of the broker that asked. Watching sees the newest block each time, so
+of several in a row only the last one's broker is known: the others are counted.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ class Observation:
     version: int | None = None
 
 
-async def observe_writers(zookeeper: ZooKeeper, seconds: float) -> Observation:
+async def observe_blocks(zookeeper: ZooKeeper, seconds: float) -> Observation:
     """Watch for ``seconds``. While the ensemble is out of reach nothing is seen. Raises ZooKeeperRefused."""
     found = Observation()
     changes = zookeeper.changes(BLOCK_PATH)

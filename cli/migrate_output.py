@@ -52,6 +52,8 @@ def print_answer(
         click.echo(f"  under way: {answer.progress}")
     for reason in answer.blocking:
         click.echo(f"  in the way: {reason}")
+    for way in answer.ways if answer.blocking else ():
+        click.echo(f"  way out: {way}")
 
 
 def _plain(answer: Migrated) -> dict[str, Any]:
@@ -68,14 +70,14 @@ def _print_seen(seen: Seen) -> None:
         click.echo(f"  {remark}")
 
 
-def print_preflight(result: dict[str, Any], is_ready: bool, seen: Seen | None) -> None:
+def print_preflight(result: dict[str, Any], seen: Seen | None) -> None:
     """The verdict of a preflight, and what it rests on."""
     block = result["block"]
     facts: dict[str, object] = {
         "ZooKeeper": f"{result['zookeeper']}, of Kafka cluster {result['ensemble']}",
         "Block": "none"
         if block is None
-        else f"[{block['first']}, {block['end']}) of broker {block['broker']}; ids go on at {block['end']}",
+        else f"[{block['first']}, {block['end']}) for broker {block['broker']}; ids go on at {block['end']}",
         "ZnodeVersion": "-" if result["zk_version"] is None else result["zk_version"],
         "Controller": "-" if result["controller"] is None else result["controller"],
         "Topics": result["topics"],
@@ -84,25 +86,45 @@ def print_preflight(result: dict[str, Any], is_ready: bool, seen: Seen | None) -
     click.echo(lines(facts))
     if seen is not None:
         _print_seen(seen)
-    rows = [
-        (each["broker_id"], each["address"] or "-", each["protocol"] or "unknown",
-         "yes" if each["ready"] else "no")
-        for each in result["brokers"]
-    ]  # fmt: skip
-    if rows:
-        click.echo("\n" + table(("BROKER", "ADDRESS", "PROTOCOL", "READY"), rows) + "\n")
-    for each in result["brokers"]:
-        for reason in each["reasons"]:
-            click.echo(f"Broker {each['broker_id']}: {reason}")
+    _print_brokers(result["brokers"])
     for remark in result["remarks"]:
         click.echo(f"Note: {remark}")
     for reason in result["blocking"]:
         click.echo(f"Blocked: {reason}")
-    not_ready = [str(each["broker_id"]) for each in result["brokers"] if not each["ready"]]
-    if is_ready:
-        click.echo("Verdict: ready")
-    elif result["blocking"]:
-        click.echo("Verdict: blocked")
-    else:
-        names = ", ".join(not_ready)
-        click.echo(f"Verdict: bridge and import may go ahead; the fence would stop broker {names}")
+    click.echo(f"Verdict: {_verdict(result)}")
+
+
+def _print_brokers(brokers: list[dict[str, Any]]) -> None:
+    """One row each, and below it what the fence does to it."""
+    blocks = {True: "Kafka's controller", False: "the znode itself", None: "unknown"}
+    again = {True: "yes", False: "no", None: "unknown"}
+    rows = [
+        (each["broker_id"], each["address"] or "-", each["protocol"] or "unknown", each["known_from"] or "-",
+         blocks[each["asks_controller"]], "no new ids", again[each["starts_again"]])
+        for each in brokers
+    ]  # fmt: skip
+    if rows:
+        header = (
+            "BROKER",
+            "ADDRESS",
+            "PROTOCOL",
+            "KNOWN FROM",
+            "BLOCKS FROM",
+            "BEHIND THE FENCE",
+            "STARTS AGAIN",
+        )
+        click.echo("\n" + table(header, rows) + "\n")
+    for each in brokers:
+        for reason in each["reasons"]:
+            click.echo(f"Broker {each['broker_id']}: {reason}")
+        click.echo(f"Broker {each['broker_id']} behind the fence: {each['after_the_fence']}")
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    if result["verdict"] != "cuts-off":
+        return str(result["verdict"])
+    brokers = result["brokers"]
+    names = ", ".join(str(each["broker_id"]) for each in brokers)
+    text = f"bridge and import may go ahead; the fence cuts off broker {names}"
+    stuck = [str(each["broker_id"]) for each in brokers if not each["starts_again"]]
+    return text if not stuck else f"{text}; not to be stopped behind it: broker {', '.join(stuck)}"

@@ -1,10 +1,16 @@
-"""Preflight: what prevents the fence on a Kafka cluster with ZooKeeper. Reads only, changes nothing.
+"""Preflight: what is in the way of the upgrade, and what the fence does to each broker. Changes nothing.
 
-Ready       a broker whose inter.broker.protocol.version is 3.0 or above, and that was not seen to write the
-            block znode itself while it was watched. Of any other its ``reasons`` say why not.
-Protocol    read from each broker by DescribeConfigs on a listener that needs no login; else unknown.
+Fence       cuts off every Kafka broker: one below protocol version 3.0 takes its blocks from the znode
+            itself, any other asks Kafka's controller, which takes them by the same loop from the same znode.
+Below 3.0   a broker takes its first block where it starts: behind the fence it ends instead.
+Protocol    DescribeConfigs says it, on a listener that needs no login. The registration says less: its
+            version is 5 from inter.broker.protocol.version 2.7 on and 4 below, and its features are what the
+            software supports, whatever the protocol version.
+Watched     who gets blocks meanwhile is a note: a block names the broker that it is for, not who wrote it.
 Kafka's     migration to KRaft writes the block without a condition (docs/kafka-notes.md A6): it would write
             over our fence, so a /migration znode blocks.
+
+Source      Kafka 3.9 BrokerInfo, KafkaServer, ZkProducerIdManager; KIP-730.
 """
 
 import asyncio
@@ -12,6 +18,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from fencepost.bridge.access import ZooKeeperRefused, is_write_granted
 from fencepost.bridge.kafka_znodes import (
     BROKERS_PATH,
     CONTROLLER_EPOCH_PATH,
@@ -26,9 +33,9 @@ from fencepost.bridge.kafka_znodes import (
     parse_feature,
     parse_migration,
 )
-from fencepost.bridge.live_port import ensemble_name
+from fencepost.bridge.live_port import ensemble_name, explain_no_cluster
 from fencepost.bridge.strict_json import Misshaped
-from fencepost.bridge.writers import Observation, observe_writers
+from fencepost.bridge.writers import Observation, observe_blocks
 from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
 from fencepost.bridge.zookeeper import ZooKeeper
 from fencepost.controller.errors import ApiError
@@ -43,33 +50,63 @@ from fencepost.wire.k32_describe_configs import (
 )
 
 PROTOCOL: Final = "inter.broker.protocol.version"
-PROTOCOL_MIN: Final = (3, 0)
+ASKING: Final = (3, 0)  # from this protocol version on a broker asks Kafka's controller for blocks
 ASK_SECONDS: Final = 5.0
 BROKERS_AT_ONCE: Final = 32
+CONFIG, ZNODE = "its configuration", "its znode"
+BELOW_27: Final = "below 2.7"
 _ZNODE_VERSION_27: Final = 5  # /brokers/ids/N of version 5 is written from 2.7 on
 
 
 @dataclass(slots=True)
 class BrokerSeen:
-    """One broker. ``reasons`` is empty for a broker that is ready."""
+    """One registered broker, and what the fence does to it. Every one is cut off."""
 
     broker_id: int
     address: str | None = None
-    protocol: str | None = None
-    blocks_taken: int = 0  # from ZooKeeper itself, while it was watched
-    reasons: list[str] = field(default_factory=list)
+    protocol: str | None = None  # inter.broker.protocol.version; "below 2.7" is what a znode can say
+    known_from: str | None = None  # where the protocol is known from
+    asks_controller: bool | None = None  # for its blocks; False: it writes the znode itself; None: unknown
+    reasons: list[str] = field(default_factory=list)  # why something about it is unknown
+
+    @property
+    def starts_again(self) -> bool | None:
+        """Whether it can be started behind the fence; None: unknown."""
+        return self.asks_controller
+
+    @property
+    def after_the_fence(self) -> str:
+        """What becomes of it, as a sentence."""
+        if self.asks_controller is None:
+            return (
+                "gets no new producer ids; whether it can be started again is not known, "
+                "so do not stop it behind the fence"
+            )
+        if self.asks_controller:
+            return (
+                "gets no new producer ids: Kafka's controller, which it asks, takes them from the same "
+                "znode. New producers get COORDINATOR_LOAD_IN_PROGRESS (14) when the ids in its memory are "
+                "used up. It can be started again, and has none then"
+            )
+        return (
+            "gets no new producer ids: it takes them from the znode itself. New producers get "
+            "UNKNOWN_SERVER_ERROR (-1) when the ids in its memory are used up. It cannot be started again: "
+            "it ends with 'Have exhausted all producerIds'"
+        )
 
 
 @dataclass(slots=True)
 class Preflight:
-    """What was seen. ``blocking``: what is in the way beside brokers that are not ready."""
+    """What was seen. ``blocking``: what is in the way of the upgrade itself."""
 
     zookeeper: str
     ensemble: str = ""
     block: dict[str, int] | None = None  # broker, first, last (inclusive) and end, the first id after it
     zk_version: int | None = None
     fence: dict[str, Any] | None = None
+    acl: list[str] | None = None  # of the block's znode; None: it may not be read
     brokers: list[BrokerSeen] = field(default_factory=list)
+    blocks_seen: dict[int, int] = field(default_factory=dict)  # while it was watched, by whom they are for
     unseen_writes: int = 0
     blocking: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -79,40 +116,62 @@ class Preflight:
     features: dict[str, int] = field(default_factory=dict)
 
     @property
-    def is_ready(self) -> bool:
-        """Whether the whole upgrade could be made now."""
-        return not self.blocking and not any(broker.reasons for broker in self.brokers)
+    def verdict(self) -> str:
+        """``blocked``; ``cuts-off``: the fence can be set, and these brokers get no ids; or ``ready``."""
+        if self.blocking:
+            return "blocked"
+        return "cuts-off" if self.brokers else "ready"
 
     def to_json(self) -> dict[str, Any]:
         """The fields of ``--format json``."""
-        return {
-            "verdict": "ready" if self.is_ready else "blocked",
-            **asdict(self),
-            "brokers": [{**asdict(each), "ready": not each.reasons} for each in self.brokers],
-        }
+        brokers = [
+            {**asdict(each), "starts_again": each.starts_again, "after_the_fence": each.after_the_fence}
+            for each in self.brokers
+        ]
+        return {"verdict": self.verdict, **asdict(self), "brokers": brokers, "write_permission": "not proved"}
 
 
 async def look(zookeeper: ZooKeeper, connect: str, watch_s: float) -> Preflight:
     """Read what ZooKeeper and the brokers show. Raises ZooKeeperUnavailable, ZooKeeperRefused."""
     found = Preflight(connect)
     try:
-        found.ensemble = ensemble_name(await zookeeper.identity())
+        identity = await zookeeper.identity()
+        found.ensemble = ensemble_name(identity)
+        if identity.cluster_id is None:
+            found.blocking.append(await explain_no_cluster(zookeeper, identity))
     except Misshaped as error:
         found.blocking.append(str(error))
-    registered, writers = await asyncio.gather(
-        _brokers(zookeeper, found), observe_writers(zookeeper, watch_s)
-    )
-    found.brokers = registered
+    found.brokers, seen = await asyncio.gather(_brokers(zookeeper, found), observe_blocks(zookeeper, watch_s))
     await _look_at_block(zookeeper, found)
-    _name_writers(found, writers, watch_s)
+    await _look_at_permission(zookeeper, found)
+    _note_blocks(found, seen, watch_s)
     await _look_around(zookeeper, found)
     return found
+
+
+async def _look_at_permission(zookeeper: ZooKeeper, found: Preflight) -> None:
+    """Nothing is written, so nothing is proved; but who may write at all can be seen."""
+    try:
+        acl = await zookeeper.acl(BLOCK_PATH)
+    except ZooKeeperRefused as error:
+        found.remarks.append(f"write permission not proved; the access list is not shown: {error}")
+        return
+    if acl is None:
+        return
+    found.acl = [str(entry) for entry in acl]
+    listed = f"{BLOCK_PATH} has the access list {', '.join(found.acl)}"
+    if is_write_granted(acl) is False:
+        found.blocking.append(f"{listed}: it lets no one write, so the fence cannot be set")
+    else:
+        found.remarks.append(
+            f"write permission not proved: {listed}; fence proves it before it logs anything"
+        )
 
 
 async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
     znode = await zookeeper.get(BLOCK_PATH)
     if znode is None:
-        found.remarks.append(f"there is no znode {BLOCK_PATH}: no id was ever given out; bridge makes it")
+        found.remarks.append(f"there is no znode {BLOCK_PATH}: bridge --no-block-yet makes it")
         return
     found.zk_version = znode.version
     try:
@@ -134,7 +193,9 @@ async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
                 f"the block ends at {parsed.last}, where all producer ids end, without a fence of ours"
             )
     else:
-        found.remarks.append(f"{BLOCK_PATH} is empty: no id was ever given out, ids begin at 0")
+        found.remarks.append(
+            f"{BLOCK_PATH} is empty, as before the first producer: bridge wants --no-block-yet"
+        )
 
 
 async def _brokers(zookeeper: ZooKeeper, found: Preflight) -> list[BrokerSeen]:
@@ -162,66 +223,67 @@ async def _broker(zookeeper: ZooKeeper, name: str) -> BrokerSeen | None:
         return BrokerSeen(int(name) if name.isdecimal() else -1, reasons=[str(error)])
     seen = BrokerSeen(registered.broker_id)
     await _ask_protocol(registered, seen)
-    if seen.protocol is not None and not _is_new(seen.protocol):
-        seen.reasons.append(
-            f"{PROTOCOL}={seen.protocol}: below 3.0 it takes its blocks from ZooKeeper itself"
-        )
+    if seen.protocol is None and registered.version < _ZNODE_VERSION_27:
+        seen.protocol, seen.known_from, seen.asks_controller = BELOW_27, ZNODE, False
     return seen
 
 
 async def _ask_protocol(registered: ZnodeBroker, seen: BrokerSeen) -> None:
-    """Its inter-broker protocol version, or the reason why it is unknown."""
-    older = "" if registered.version >= _ZNODE_VERSION_27 else "; by its registration it is below 2.7"
+    """Its inter-broker protocol version, or the reason why it is not known from its configuration."""
     end_point = next((each for each in registered.end_points if each.security_protocol == "PLAINTEXT"), None)
     if end_point is None:
         listeners = ", ".join(each.security_protocol for each in registered.end_points)
-        seen.reasons.append(f"{PROTOCOL} is unknown: it listens with {listeners} only{older}")
+        seen.reasons.append(f"{PROTOCOL} is not known from the broker: it listens with {listeners} only")
         return
     host = end_point.host or "127.0.0.1"
     seen.address = f"{host}:{end_point.port}"
     try:
-        connection = await Connection.open(host, end_point.port, timeout_s=ASK_SECONDS)
-        try:
-            resource = ConfigResource(BROKER_RESOURCE, str(registered.broker_id), (PROTOCOL,))
-            answer = await connection.call(
-                DESCRIBE_CONFIGS, DescribeConfigs((resource,)), timeout_s=ASK_SECONDS
-            )
-        finally:
-            connection.close()
-        for result in answer.results:
-            raise_for(result.error_code, result.error_message)
-            seen.protocol = next((each.value for each in result.configs), None)
-    except ApiError as error:
-        seen.reasons.append(f"{PROTOCOL} is unknown: {error}{older}")
+        protocol = await _described(host, end_point.port, registered.broker_id)
+    except (ApiError, ConnectionLost, RequestTimeout) as error:
+        seen.reasons.append(f"{PROTOCOL} is not known from the broker: {error}")
         return
-    except (ConnectionLost, RequestTimeout) as error:
-        seen.reasons.append(f"unreachable, so its {PROTOCOL} is unknown: {error}{older}")
+    version = _release(protocol or "")
+    if protocol is None or version is None:
+        seen.reasons.append(f"{PROTOCOL} is not known from the broker: it says {protocol}")
         return
-    if seen.protocol is None:
-        seen.reasons.append(f"{PROTOCOL} is unknown: it does not tell{older}")
+    seen.protocol, seen.known_from, seen.asks_controller = protocol, CONFIG, version >= ASKING
 
 
-def _is_new(protocol: str) -> bool:
+async def _described(host: str, port: int, broker_id: int) -> str | None:
+    """What the broker says. Raises ApiError, ConnectionLost, RequestTimeout."""
+    connection = await Connection.open(host, port, timeout_s=ASK_SECONDS)
+    try:
+        resource = ConfigResource(BROKER_RESOURCE, str(broker_id), (PROTOCOL,))
+        answer = await connection.call(DESCRIBE_CONFIGS, DescribeConfigs((resource,)), timeout_s=ASK_SECONDS)
+    finally:
+        connection.close()
+    protocol = None
+    for result in answer.results:
+        raise_for(result.error_code, result.error_message)
+        protocol = next((each.value for each in result.configs), None)
+    return protocol
+
+
+def _release(protocol: str) -> tuple[int, int] | None:
+    """(3, 9) of ``3.9-IV0``; also (0, 11) of ``0.11.0``."""
     number = re.match(r"(\d+)\.(\d+)", protocol)
-    return number is not None and (int(number[1]), int(number[2])) >= PROTOCOL_MIN
+    return None if number is None else (int(number[1]), int(number[2]))
 
 
-def _name_writers(found: Preflight, writers: Observation, watch_s: float) -> None:
-    """Direct writers, registered or not, by name."""
-    known = {broker.broker_id: broker for broker in found.brokers}
-    for broker_id, count in sorted(writers.blocks_by_broker.items()):
+def _note_blocks(found: Preflight, seen: Observation, watch_s: float) -> None:
+    """For whom blocks were taken while it was watched: notes, on which no verdict depends."""
+    registered = {broker.broker_id for broker in found.brokers}
+    found.blocks_seen = dict(sorted(seen.blocks_by_broker.items()))
+    for broker_id, count in found.blocks_seen.items():
+        whose = f"broker {broker_id}"
         if broker_id < 0:
-            found.remarks.append(f"{count} blocks were taken by a controller while it was watched")
-            continue
-        broker = known.get(broker_id)
-        if broker is None:
-            broker = BrokerSeen(broker_id, reasons=[f"not registered below {BROKERS_PATH}"])
-            found.brokers.append(broker)
-        broker.blocks_taken = count
-        broker.reasons.append(f"wrote {BLOCK_PATH} itself: {count} blocks seen in {watch_s:g} s")
-    found.unseen_writes = writers.unseen
-    if writers.unseen:
-        found.remarks.append(f"{writers.unseen} more writes went by unseen, by whomever")
+            whose = "no broker (-1), by a bridge or a KRaft controller"
+        elif broker_id not in registered:
+            whose += f", not registered below {BROKERS_PATH},"
+        found.remarks.append(f"{count} blocks for {whose} were written in the {watch_s:g} s watched")
+    found.unseen_writes = seen.unseen
+    if seen.unseen:
+        found.remarks.append(f"{seen.unseen} more writes went by unseen, for whomever")
 
 
 async def _look_around(zookeeper: ZooKeeper, found: Preflight) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.bridge.access import Written
 from fencepost.bridge.strict_json import Misshaped
-from fencepost.bridge.writers import observe_writers
+from fencepost.bridge.writers import observe_blocks
 from fencepost.bridge.znodes import (
     BLOCK_PATH,
     ON_BEHALF,
@@ -82,7 +82,7 @@ def test_rivals_beside_us_then_the_fence_then_the_rollback(tmp_path: Path, serve
                 while not all(blocks_of([history]) for history in histories):
                     await asyncio.sleep(0.01)
                 ours = [await take(zookeeper) for _ in range(OURS)]
-                seen = await observe_writers(zookeeper, 0.5)
+                seen = await observe_blocks(zookeeper, 0.5)
                 fence = await set_fence(zookeeper)
                 assert await ended(rivals) == [EXHAUSTED_STATUS] * 3
         assert set(seen.blocks_by_broker) <= {0, 1, 2}
@@ -107,7 +107,7 @@ def test_rivals_beside_us_then_the_fence_then_the_rollback(tmp_path: Path, serve
 def test_watching_tells_who_writes_and_what_nobody_can_read(servers: Ensemble) -> None:
     async def story() -> None:
         async with connected(f"{servers.connect_string}/kafka") as zookeeper:
-            watching = asyncio.ensure_future(observe_writers(zookeeper, 1.5))
+            watching = asyncio.ensure_future(observe_blocks(zookeeper, 1.5))
             version = 0
             current: BlockZnode = None
             for broker in (4, 4, 5):

@@ -130,8 +130,11 @@ def test_after_a_rollback_old_brokers_go_on_above_every_id_we_gave_out(
         require_no_overlap(old.blocks(), askers.blocks, nodes_own_blocks(nodes))
 
 
+@pytest.mark.row("730.14")
 @pytest.mark.row("card.6")
-def test_preflight_names_who_is_not_ready_and_changes_nothing(servers: Ensemble, tmp_path: Path) -> None:
+def test_preflight_says_what_the_fence_does_to_each_broker_and_changes_nothing(
+    servers: Ensemble, tmp_path: Path
+) -> None:
     make_kafkas_znodes(servers, "/kafka", b'{"version":1,"broker":7,"block_start":"0","block_end":"999"}')
     connect = f"{servers.connect_string}/kafka"
     brokers = {1: (free_port(), "2.8-IV1"), 2: (free_port(), "3.9-IV0"), 3: (free_port(), None)}
@@ -141,20 +144,22 @@ def test_preflight_names_who_is_not_ready_and_changes_nothing(servers: Ensemble,
         with OldBrokers(connect, tmp_path, 1, "--blocks", "1000000") as old:
             wait_for("an old broker takes blocks", lambda: len(old.blocks()) > 5)
             found = json.loads(stdout_of(fencepost(*where, "--format", "json"), REFUSED))
-        by_id = {each["broker_id"]: each for each in found["brokers"]}
-        assert (found["verdict"], found["ensemble"].partition("@")[0]) == ("blocked", CLUSTER_ID)
-        assert [by_id[each]["protocol"] for each in (1, 2, 3)] == ["2.8-IV1", "3.9-IV0", None]
-        assert (by_id[1]["ready"], by_id[2]["ready"], by_id[3]["ready"]) == (False, True, False)
-        assert "unreachable" in by_id[3]["reasons"][0]
-        assert by_id[101]["blocks_taken"] > 0
-        assert any("not registered" in reason for reason in by_id[101]["reasons"])
+        assert (found["verdict"], found["ensemble"].partition("@")[0]) == ("cuts-off", CLUSTER_ID)
+        assert [
+            (each["broker_id"], each["protocol"], each["asks_controller"], each["starts_again"])
+            for each in found["brokers"]
+        ] == [(1, "2.8-IV1", False, False), (2, "3.9-IV0", True, True), (3, None, None, None)]
+        assert "is not known from the broker" in found["brokers"][2]["reasons"][0]
+        assert found["blocks_seen"]["101"] > 0
+        assert any("broker 101, not registered" in remark for remark in found["remarks"])
+        assert found["write_permission"] == "not proved"
         now = walk(client)
         assert {path: each for path, each in now.items() if path != f"/kafka{PATH}"} == {
             path: each for path, each in kept.items() if path != f"/kafka{PATH}"
         }
         assert znode(servers, "/kafka")[1] >= len(old.blocks())
-        client.delete("/kafka/brokers/ids/1")
-        client.delete("/kafka/brokers/ids/3")
+        for broker_id in brokers:
+            client.delete(f"/kafka/brokers/ids/{broker_id}")
         calm = json.loads(stdout_of(fencepost(*where, "--watch", "0.3", "--format", "json")))
         assert calm["verdict"] == "ready"
         assert calm["zk_version"] == znode(servers, "/kafka")[1]
@@ -196,8 +201,11 @@ def test_an_odd_znode_is_handled_or_explained(
             nodes.run("migrate", command, status=REFUSED)
             assert (status(nodes)["phase"], znode(servers)) == ("waiting", kept)
             return
-        for each in ("bridge", "import", "fence", "finalize"):
-            nodes.run("migrate", each)
+        assert "--no-block-yet" in " ".join(status(nodes)["ways"])
+        for each in ("bridge", "import", "fence"):
+            nodes.run("migrate", each, status=REFUSED)
+            nodes.run("migrate", each, "--no-block-yet")
+        nodes.run("migrate", "finalize")
         after = status(nodes)
         (block,) = nodes.read("producer-ids", "allocate")
         assert block["start"] >= after["floor"] == after["fence"]["block_end"] + 1
