@@ -142,7 +142,7 @@ class Session:
         self._client: _Client
         self._changed = asyncio.Event()  # set, and replaced by a new one, whenever a state below changes
         self._is_connected = False
-        self._is_refused = False  # the last login failed
+        self._refusal = ""  # why the last login failed; later lines of kazoo's do not replace it
         self._is_over = False
         self._outstanding = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -206,9 +206,9 @@ class Session:
                 while not self._is_connected:
                     if self._is_over:
                         raise ZooKeeperUnavailable("the session has ended")
-                    if self._is_refused:
+                    if self._refusal:
                         raise ZooKeeperRefused(
-                            f"{self._access.connect}: the login was refused ({self._client.complaint})"
+                            f"{self._access.connect}: the login was refused ({self._refusal})"
                         )
                     await self._changed.wait()
         except TimeoutError as error:
@@ -248,7 +248,7 @@ class Session:
         if isinstance(answer.exception, LOGIN_REFUSALS):
             self._login_refused(client, answer.exception)
         elif answer.exception is None and client.kazoo.connected:
-            self._is_refused = False
+            self._refusal = ""
             self._report(is_connected=True)
 
     def _thread_ended(self, client: _Client, error: Exception) -> None:
@@ -260,11 +260,10 @@ class Session:
             self._loop.call_later(RECONNECT_S_MAX, self.give_up, client, said(error))
 
     def _login_refused(self, client: _Client, error: Exception) -> None:
-        if self._is_refused and client.complaint == said(error):
+        if self._refusal == said(error) and client.is_closing:
             return  # reported by two threads
-        client.complaint = said(error)
-        self._log.error("zookeeper_login_refused", reason=client.complaint)
-        self._is_refused = True
+        self._refusal = said(error)
+        self._log.error("zookeeper_login_refused", reason=self._refusal)
         self._report(is_connected=False)
         self._close(client)
         self._loop.call_later(LOGIN_RETRY_S, self._replace, client)
