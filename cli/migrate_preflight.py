@@ -4,8 +4,8 @@ Fence       cuts off every Kafka broker: one below protocol version 3.0 takes it
             itself, any other asks Kafka's controller, which takes them by the same loop from the same znode.
 Below 3.0   a broker takes its first block where it starts: behind the fence it ends instead.
 Protocol    DescribeConfigs says it, on a listener that needs no login. The registration says less: its
-            version is 5 from inter.broker.protocol.version 2.7 on and 4 below, and its features are what the
-            software supports, whatever the protocol version.
+            version is 5 from inter.broker.protocol.version 2.7 on and 4 below, and it has no other trace of
+            the protocol version (Kafka 3.9 writes its features as {}).
 Watched     who gets blocks meanwhile is a note: a block names the broker that it is for, not who wrote it.
 Kafka's     migration to KRaft writes the block without a condition (docs/kafka-notes.md A6): it would write
             over our fence, so a /migration znode blocks.
