@@ -54,12 +54,13 @@ def scan_rows(txn: Any, db: Any, prefix: bytes, after: bytes | None = None) -> I
     found = cursor.set_range(prefix if after is None else prefix + after)
     if found and after is not None and bytes(cursor.key()) == prefix + after:
         found = cursor.next()
-    while found:
-        key = bytes(cursor.key())
-        if not key.startswith(prefix):
+    if not found:
+        return
+    size = len(prefix)
+    for key, value in cursor.iternext():
+        if key[:size] != prefix:
             return
-        yield key[len(prefix) :], bytes(cursor.value())
-        found = cursor.next()
+        yield bytes(key[size:]), bytes(value)
 
 
 def scan_generation(txn: Any, db: Any, generation: int) -> Iterator[tuple[tuple[str, bytes], bytes]]:

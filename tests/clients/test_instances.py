@@ -21,7 +21,7 @@ from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from tests.clients.asking import init, outcome_of, outcome_of_leader
 from tests.harness.nodes import Nodes, running, wait_for
-from tests.processes.pairs import World, bumped_to
+from tests.processes.leaps import leap
 
 pytestmark = pytest.mark.slow
 
@@ -170,9 +170,9 @@ def test_past_the_last_epoch_the_producer_id_rotates_and_the_pair_before_is_know
 ) -> None:
     name = "rotates"
     pid, _ = as_pair(started(cluster, init(of=name)))
-    coordinator = cluster.address(cluster.leader(), "client")
-    bumped_to(World(TOPIC, [], [coordinator], 0), [name], CLIENT_EPOCH_LAST, timeout_ms=60_000)
-    last = InitProducerIdAnswer(pid, CLIENT_EPOCH_LAST)
+    leap(cluster, CLIENT_EPOCH_LAST - 1, name)
+    last = started(cluster, init(of=name))
+    assert last == InitProducerIdAnswer(pid, CLIENT_EPOCH_LAST)
     begin(cluster, name, last)
     assert end(cluster, name, last) is None
     assert end(cluster, name, last) is None, "a retry of the commit"

@@ -10,14 +10,15 @@ Attackers   send InitProducerId, AddPartitionsToTxn, EndTxn, Produce and WriteTx
 """
 
 import random
-import struct
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
+from tests.harness.nodes import Nodes
 from tests.processes import txn_requests as requests
+from tests.processes.leaps import leap
 from tests.processes.raw_client import RawClient
 from tests.processes.txn_requests import NONE, Pair
 
@@ -27,11 +28,8 @@ AGAIN: Final = frozenset((14, 15, 51))  # loading, no coordinator, transaction s
 MOVED: Final = frozenset((6, 16, 41))  # another node leads
 FENCED: Final = frozenset((47, 90))
 STALE_MAX: Final = 3  # refusals by partitions, one after the other, until a producer takes another id
-BUMPERS: Final = 100  # connections that bump one epoch together: one entry holds all their requests
 PRODUCER_TIMEOUT_MS: Final = 6_000
 ATTACKER_TIMEOUTS_MS: Final = (300, 1000, 2000)
-_INITIALIZED: Final = struct.Struct(">hqh")  # of InitProducerId v4's response: error code, pair
-_INITIALIZED_AT: Final = 9  # after correlation id, tags, throttle time
 
 
 class World:
@@ -271,42 +269,28 @@ class Attacker:
 
 
 def bumped_to(world: World, ids: Sequence[str], epoch: int, *, timeout_ms: int = 1000) -> None:
-    """Bring the epochs of these ids to ``epoch`` by real requests, many in one entry.
-
-    They are tens of thousands, all alike: each is encoded once, and of a response only the pair is read.
-    """
-    newest: dict[str, Pair] = {}
-    while left := {
-        each: min(BUMPERS, epoch - newest.get(each, NONE)[1])
-        for each in ids
-        if newest.get(each, NONE)[1] < epoch
-    }:
-        with ExitStack() as stack:
-            address = world.brokers[world.coordinator]
-            clients = [stack.enter_context(RawClient(address)) for _ in range(BUMPERS)]
-            if not _bump_until_moved(clients, left, newest, epoch, timeout_ms):
-                world.coordinator = (world.coordinator + 1) % len(world.brokers)
-    for each, pair in newest.items():
+    """Instance after instance of each id, until one has that epoch."""
+    sender = Sender(world)
+    for each in ids:
+        pair = NONE
+        while pair[1] < epoch:
+            answer = sender.to_coordinator(requests.init(each, timeout_ms=timeout_ms), code_of)
+            assert code_of(answer) in (0, *AGAIN)
+            pair = max(pair, (int(answer.producer_id), int(answer.producer_epoch)))
         world.give(each, pair)
+    sender.close()
 
 
-def _bump_until_moved(
-    clients: Sequence[RawClient], left: dict[str, int], newest: dict[str, Pair], epoch: int, timeout_ms: int
-) -> bool:
-    """False: another node coordinates."""
-    frames = {each: clients[0].frame(requests.init(each, timeout_ms=timeout_ms)) for each in left}
-    while left:
-        asked = [(client, each) for each, count in left.items() for client in clients[:count]]
-        for client, each in asked:
-            client.socket.sendall(frames[each])
-        moved = False
-        for client, each in asked:
-            code, *pair = _INITIALIZED.unpack_from(client.receive_bytes(), _INITIALIZED_AT)
-            moved = moved or code in MOVED
-            if code == 0:
-                newest[each] = max(newest.get(each, NONE), (pair[0], pair[1]))
-        if moved:
-            return False
-        counts = {each: min(BUMPERS, epoch - newest.get(each, NONE)[1]) for each in left}
-        left = {each: count for each, count in counts.items() if count > 0}
-    return True
+def leapt_to(
+    nodes: Nodes,
+    world: World,
+    ids: Sequence[str],
+    epoch: int,
+    *,
+    timeout_ms: int = 1000,
+    tree: Path | None = None,
+) -> None:
+    """The same, for an epoch that only tens of thousands of instances lead to: see leaps.py."""
+    bumped_to(world, ids, 0, timeout_ms=timeout_ms)
+    leap(nodes, epoch - 1, *ids, tree=tree)
+    bumped_to(world, ids, epoch, timeout_ms=timeout_ms)

@@ -32,6 +32,7 @@ from tests.processes.pairs import (
     bumped_to,
     code_added,
     code_of,
+    leapt_to,
 )
 
 pytestmark = pytest.mark.slow
@@ -193,7 +194,7 @@ def test_no_pair_that_was_never_given_out_stops_or_confuses_three_nodes(tmp_path
     with running(tmp_path / "cluster", NO_QUOTA) as nodes:
         world = world_of(nodes)
         bumped_to(world, ["attacked-0", "attacked-1", "attacked-2"], 1)
-        bumped_to(world, ["edge"], EDGE_EPOCH)
+        leapt_to(nodes, world, ["edge"], EDGE_EPOCH)
         load = Load(world)
         load.run(REQUESTS)
         assert [nodes.node(node_id).status() for node_id in nodes.node_ids] == ["running"] * 3
@@ -229,7 +230,7 @@ def test_a_directory_with_a_transaction_at_32767_starts_and_heals(
     tree = earlier_tree(versions.BEFORE_LEVELS)
     with versions.earlier_cluster(tmp_path / "cluster", tree, NO_QUOTA) as nodes:
         world = world_of(nodes)
-        bumped_to(world, ["poisoned", "recovers"], 32_766, timeout_ms=TIMEOUT_MS)
+        leapt_to(nodes, world, ["poisoned", "recovers"], 32_766, timeout_ms=TIMEOUT_MS, tree=tree)
         sender = Sender(world)
         pairs = {each: world.given[each][-1] for each in ("poisoned", "recovers")}
         for each, pair in pairs.items():

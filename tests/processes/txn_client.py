@@ -5,7 +5,6 @@ Stored   what the coordinator wrote is read from the archived log of the node th
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,7 +19,6 @@ from fencepost.controller.transactions.end_txn import EndTxn
 from fencepost.controller.transactions.states import State
 from fencepost.records.transaction_log import TopicPartitions, TransactionStateRecord, decode_transaction
 from fencepost.records.types import ProducerId
-from fencepost.wire.connection import Connection
 from fencepost.wire.k00_produce import PRODUCE, PartitionData, Produce
 from fencepost.wire.k10_find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinator
 from fencepost.wire.k22_init_producer_id import INIT_PRODUCER_ID, InitProducerId
@@ -28,9 +26,9 @@ from fencepost.wire.k24_add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from fencepost.wire.k26_end_txn import END_TXN
 from tests.broker.batches import batch
 from tests.harness.nodes import Nodes, wait_for
+from tests.processes.leaps import leap
 from tests.processes.test_transactions_v2 import AGAIN, RETRIED, connected, until
 
-TOGETHER: Final = 100  # connections that bump one epoch together: one entry holds all their requests
 TIMEOUT_MS: Final = 60_000
 READ_S: Final = 60.0
 TWO_PHASE: Final = "transaction.two.phase.commit.enable=true"
@@ -62,8 +60,10 @@ class Client:
         return pair, (answer.ongoing_producer_id, answer.ongoing_producer_epoch)
 
     def crash_until(self, epoch: int, *, keep: bool, two_phase: bool = True) -> None:
-        """Instance after instance, until one has that epoch. None of them looks at its answer."""
-        asyncio.run(self._crash_until(epoch, self._init(keep, two_phase)))
+        """Instance after instance, until one has that epoch: all but the last one by a leap."""
+        leap(self.nodes, epoch - 1, self.name)
+        pair, _ = self.init(keep=keep, two_phase=two_phase)
+        assert pair[1] == epoch
 
     def end(self, pair: Pair, *, committed: bool = True, v2: bool = True) -> Pair | None:
         """EndTxn; with V2 the next pair."""
@@ -121,27 +121,6 @@ class Client:
             enables_two_phase=two_phase,
             keeps_prepared=keep,
         )
-
-    async def _crash_until(self, epoch: int, request: InitProducerId) -> None:
-        async def once() -> bool:
-            return await self._bump(epoch, request) == epoch
-
-        await until(f"{self.name} has epoch {epoch}", once)
-
-    async def _bump(self, epoch: int, request: InitProducerId) -> int:
-        """From whatever epoch it has; the first answer says which."""
-        address = await self._address()
-        connections = [await Connection.open(*address) for _ in range(TOGETHER)]
-        reached = -1
-        try:
-            while reached < epoch:
-                some = connections[: 1 if reached < 0 else epoch - reached]
-                answers = await asyncio.gather(*(each.call(INIT_PRODUCER_ID, request) for each in some))
-                reached = max(each.producer_epoch for each in answers)
-        finally:
-            for each in connections:
-                each.close()
-        return reached
 
     async def _address(self) -> tuple[str, int]:
         found: list[tuple[str, int]] = []
@@ -213,9 +192,7 @@ def records_in(folder: Path) -> Iterator[TransactionStateRecord]:
             position += size
 
 
-@functools.cache
 def _records_of(batch: bytes) -> tuple[TransactionStateRecord, ...]:
-    """A log of ten thousands of epochs is read again and again; it is the same on every node."""
     whole, _ = read_batch(batch, 0)
     found = (decode_transaction(record.key, record.value) for record in whole.records)
     return tuple(each for each in found if isinstance(each, TransactionStateRecord))
