@@ -219,34 +219,40 @@ STORY_RESULT: Final = pa.schema([*FOUND, *_OUTCOME])
 
 PAIRS_SOURCE: Final = pa.schema(
     [
-        # The data's partition. Rank 0: kind "log" of it, one row, producer_id -1; rank 1: kind "producer" of
-        # each producer there is a turn or an outcome of; rank 2: outcomes, by partition; rank 3: turns;
-        # rank 4: entries of transaction indexes (.txnindex) of each copy.
+        # The data's partition. Rank 0: kind "log" of it, one row, producer_id -1. Rank 1: kind "producer" of
+        # each producer that has a turn or an outcome there. Rank 2: outcomes, one row for each of their
+        # partitions. Rank 3: turns. Rank 4: entries of transaction indexes (.txnindex) of each copy. Rank 5:
+        # entries of producer snapshots (.snapshot) of each copy.
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("producer_id", pa.int64()),
         ("rank", pa.int8()),
-        ("offset", pa.int64()),  # of a turn and an outcome as theirs is; of an index entry its marker
+        ("offset", pa.int64()),  # as theirs is; rank 4: of the marker; rank 5: of the snapshot
         ("producer_epoch", pa.int16()),
         ("node", pa.int32()),
         ("path", pa.string()),
         ("position", pa.int64()),
         ("at_ms", pa.int64()),
-        ("transactional_id", pa.string()),  # ranks 1, 2
-        ("coordinator_partition", pa.int32()),  # ranks 1, 2: of __transaction_state
-        ("end_offset", pa.int64()),  # rank 0
+        ("end_offset", pa.int64()),  # rank 0; null: no copy of the log was read
         ("compacted", pa.bool_()),  # rank 0
-        ("stopped", pa.bool_()),  # rank 0: every copy of it; rank 1: of its coordinator's log
-        # Rank 0: there are coordinators' logs; nothing of any of them is missing, from the beginning on; from
-        # which time on (of servers) nothing is.
+        ("deleted_ms", pa.int64()),  # rank 0: when a topic of that name was deleted last; null: none was
+        ("unbroken_offset", pa.int64()),  # ranks 0, 1
+        # Rank 0: every copy is stopped, and the log known to its end. Rank 1: of its coordinator's log.
+        ("stopped", pa.bool_()),
+        # Rank 0: there are coordinators' logs; nothing of any of them is missing, from the beginning on
+        # (unbroken from 0, as many as the topic has partitions); all are stopped; from which time of servers
+        # on nothing is missing in any of them (the latest ``first_ms``; null: none has one).
         ("coordinators", pa.bool_()),
         ("coordinators_whole", pa.bool_()),
+        ("coordinators_stopped", pa.bool_()),
         ("coordinators_ms", pa.int64()),
-        *(field for field in _OUTCOME if field[0] != "partitions"),
+        ("transactional_id", pa.string()),  # ranks 1, 2
+        ("coordinator_partition", pa.int32()),  # ranks 1, 2: of __transaction_state
+        *(field for field in _OUTCOME if field[0] not in ("partitions", "unbroken_offset")),
         *(field for field in _TURN if field[0] != "data_epoch"),
-        ("copy", pa.string()),  # rank 4: its directory
-        ("index_first", pa.int64()),  # rank 4
-        ("index_stable", pa.int64()),
+        ("copy", pa.string()),  # ranks 4, 5: its directory
+        # Rank 4: of the aborted transaction the first offset. Rank 5: of the open one, -1 if there is none.
+        ("first_offset", pa.int64()),
     ]
 )
 

@@ -23,6 +23,11 @@ ABORT, COMMIT, OPEN, UNDECIDED = 0, 1, 2, -1
 _PREPARED: Final = {"PrepareAbort": ABORT, "PrepareCommit": COMMIT}
 _COMPLETE: Final = {"CompleteAbort": ABORT, "CompleteCommit": COMMIT}
 _ONGOING: Final = "Ongoing"
+_READ: Final = (
+    "node", "path", "position", "offset", "transactional_id", "forgotten", "state", "producer_id",
+    "producer_epoch", "timeout_ms", "updated_ms", "started_ms", "partitions", "flags", "unbroken_offset",
+    "log_ms", "stopped", "now_ms",
+)  # fmt: skip
 _ENDED: Final = ("Empty", *_COMPLETE)
 
 
@@ -55,7 +60,7 @@ def run(batches: Batches) -> Batches:
     for key, pieces in by_key(batches, STORY.keys):
         story = _Story(key)
         for piece in pieces:
-            for row in piece.to_pylist():
+            for row in piece.select(_READ).to_pylist():
                 story.read(row)
             yield from batch_of(story.taken(), STORY_RESULT)
         story.end()

@@ -19,14 +19,16 @@ class Log:
         self.rows: list[Row] = []
         self.end = 0
         self.version = 0
+        self.clock_ms = BEGAN_MS
         self.sequences: dict[tuple[int, int], int] = {}
 
     def add(self, count: int, **columns: Any) -> Row:
+        self.clock_ms += 1000
         row = {
             "topic": self.topic, "partition": self.partition, "node": 1,
             "path": f"/n1/{self.topic}-{self.partition}/{0:020}.log", "position": 100 * len(self.rows),
             "size": 500, "base_offset": self.end, "last_offset": self.end + count - 1,
-            "max_timestamp_ms": BEGAN_MS + 1000 * len(self.rows), "flags": 0, "base_sequence": -1, **columns,
+            "max_timestamp_ms": self.clock_ms, "flags": 0, "base_sequence": -1, **columns,
         }  # fmt: skip
         self.end = row["last_offset"] + 1
         self.rows.append(row)

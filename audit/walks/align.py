@@ -1,0 +1,228 @@
+"""A producer's turns on a partition against what its coordinator decided, each in its order, no clocks.
+
+Cheapest    of all ways to read the two sequences side by side the one with the fewest and least faults.
+            Times only choose between ways that cost the same: which of ten equal markers is missing.
+Epochs      a turn and an outcome of different epochs are never the same transaction. Clients of
+            transactions V2 have one transaction for each epoch, so theirs are paired by it.
+Free        turns before the first outcome that is left, where the coordinator's log is not whole; outcomes
+            whose marker may lie where the partition's log is not kept; what the coordinator has open, or is
+            still ending.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from fencepost.audit.walks.columns import FLAG_HOLE, FLAG_OPAQUE, FLAG_UNCOMMITTED
+
+ABORT, COMMIT, OPEN, UNDECIDED = 0, 1, 2, -1
+CELLS_MAX: Final = 250_000  # of the table that is worked out; longer sequences lose their equal ends first
+
+SAME, WRONG, UNENDED, EXCHANGED = "same", "wrong", "unended", "exchanged"
+MISSING, RETRY, OPERATOR, EXTRA, BEFORE = "missing", "retry", "operator", "extra", "before"
+PENDING: Final = "pending"
+
+_COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500, RETRY: 10, OPERATOR: 300,
+                EXTRA: 500, BEFORE: 0, PENDING: 0}  # fmt: skip
+_SPLITS: Final = 200  # more for a marker that would end data of another transaction
+_UNTIMELY: Final = 3
+_AT_THE_END: Final = 1  # less for what stands alone there: it is judged more mildly
+_SKEW_MS: Final = 1000
+_NEVER: Final = 10**9
+
+Row = dict[str, Any]
+
+
+class Step(NamedTuple):
+    """What an outcome and a turn are to each other; one of them is None where it stands alone.
+
+    ``at``   of EXCHANGED the second outcome and turn follow as a step of their own, SAME.
+    """
+
+    what: str
+    outcome: int | None
+    turn: int | None
+
+
+class Sides(NamedTuple):
+    """The two sequences of one producer, and what may be missing of them by right."""
+
+    outcomes: list[Row]
+    turns: list[Row]
+    first_epoch: int  # the coordinator's log tells of; what came before is unknown unless ``is_whole``
+    is_whole: bool
+    kept_from: int  # the partition's markers are kept from this offset on
+
+
+def align(sides: Sides) -> list[Step]:
+    """The cheapest way to read outcomes and turns side by side, in their order."""
+    head, tail = _equal_ends(sides)
+    outcomes, turns = len(sides.outcomes), len(sides.turns)
+    steps = [Step(SAME, at, at) for at in range(head)]
+    steps += _cheapest(sides, head, outcomes - tail, turns - tail)
+    steps += [Step(SAME, outcomes - each, turns - each) for each in range(tail, 0, -1)]
+    return steps
+
+
+def _equal_ends(sides: Sides) -> tuple[int, int]:
+    """How many at the beginning and at the end are left out of the table, because it would be too large."""
+    outcomes, turns = sides.outcomes, sides.turns
+    if len(outcomes) * len(turns) <= CELLS_MAX:
+        return 0, 0
+    least = min(len(outcomes), len(turns))
+    head = 0
+    while sides.is_whole and head < least and _is_same(outcomes[head], turns[head]):
+        head += 1
+    tail = 0
+    while tail < least - head and _is_same(outcomes[-1 - tail], turns[-1 - tail]):
+        tail += 1
+    return head, tail
+
+
+def _is_same(outcome: Row, turn: Row) -> bool:
+    return (outcome["outcome"], outcome["producer_epoch"]) == (kind_of(turn), turn["producer_epoch"])
+
+
+def kind_of(turn: Row) -> int:
+    """The outcome that a turn shows: OPEN if no marker ends it."""
+    return OPEN if turn["control_type"] is None else int(turn["control_type"])
+
+
+def _cheapest(sides: Sides, head: int, outcome_end: int, turn_end: int) -> list[Step]:
+    """By a table of the costs of all beginnings; what is beyond ``CELLS_MAX`` is read one by one."""
+    rows, columns = outcome_end - head, turn_end - head
+    if rows * columns > CELLS_MAX:
+        middle = min(rows, columns, int(CELLS_MAX**0.5))
+        return _cheapest(sides, head, head + middle, head + middle) + _cheapest_rest(
+            sides, head + middle, outcome_end, turn_end
+        )
+    costs = [[_NEVER] * (columns + 1) for _ in range(rows + 1)]
+    came: list[list[Step | None]] = [[None] * (columns + 1) for _ in range(rows + 1)]
+    costs[0][0] = 0
+    for row in range(rows + 1):
+        for column in range(columns + 1):
+            here = costs[row][column]
+            for cost, step, down, right in _steps(sides, head + row, head + column, outcome_end, turn_end):
+                total = here + cost
+                if total < costs[row + down][column + right]:
+                    costs[row + down][column + right] = total
+                    came[row + down][column + right] = step
+    return _read_back(came, rows, columns)
+
+
+def _cheapest_rest(sides: Sides, start: int, outcome_end: int, turn_end: int) -> list[Step]:
+    rest = Sides(sides.outcomes[start:outcome_end], sides.turns[start:turn_end], sides.first_epoch, True,
+                 sides.kept_from)  # fmt: skip
+    return [
+        Step(each.what, None if each.outcome is None else each.outcome + start,
+             None if each.turn is None else each.turn + start)
+        for each in _cheapest(rest, 0, len(rest.outcomes), len(rest.turns))
+    ]  # fmt: skip
+
+
+def _read_back(came: list[list[Step | None]], row: int, column: int) -> list[Step]:
+    steps: list[Step] = []
+    while row or column:
+        step = came[row][column]
+        if step is None:
+            break
+        if step.what == EXCHANGED and step.outcome is not None and step.turn is not None:
+            steps.append(Step(SAME, step.outcome + 1, step.turn + 1))
+            row, column = row - 1, column - 1
+        steps.append(step)
+        row -= step.outcome is not None
+        column -= step.turn is not None
+    return steps[::-1]
+
+
+def _steps(
+    sides: Sides, at: int, turn_at: int, outcome_end: int, turn_end: int
+) -> list[tuple[int, Step, int, int]]:
+    """What may come next: cost, step, outcomes and turns that it takes."""
+    found = []
+    if at < outcome_end:
+        what, cost = _alone(sides, at, turn_at)
+        found.append((cost, Step(what, at, None), 1, 0))
+    if turn_at < turn_end:
+        what, cost = _unexplained(sides, at, turn_at)
+        found.append((cost, Step(what, None, turn_at), 0, 1))
+    if at < outcome_end and turn_at < turn_end:
+        outcome, turn = sides.outcomes[at], sides.turns[turn_at]
+        what, cost = _together(sides, outcome, turn, at)
+        if cost < _NEVER:
+            found.append((cost, Step(what, at, turn_at), 1, 1))
+        if at + 1 < outcome_end and turn_at + 1 < turn_end and _is_exchanged(sides, at, turn_at):
+            found.append((_COST[EXCHANGED], Step(EXCHANGED, at, turn_at), 2, 2))
+    return found
+
+
+def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]:
+    if outcome["producer_epoch"] != turn["producer_epoch"]:
+        is_unended = turn["control_type"] is None and turn["data_epoch"] == outcome["data_epoch"]
+        if not is_unended:
+            return WRONG, _NEVER
+    decided, kind = outcome["outcome"], kind_of(turn)
+    if decided == kind:
+        return SAME, _untimely(sides, outcome, turn, at)
+    if decided == UNDECIDED or turn["flags"] & FLAG_UNCOMMITTED:
+        return SAME, 1
+    if kind == OPEN:
+        return (UNENDED, _COST[UNENDED]) if outcome["completed_offset"] is not None else (PENDING, 0)
+    if decided == OPEN:
+        return PENDING, 400
+    return WRONG, _COST[WRONG]
+
+
+def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
+    """More for a marker of a time before its decision, or after the next one."""
+    if turn["control_type"] is None or outcome["prepared_ms"] is None or turn["at_ms"] is None:
+        return 0
+    early = turn["at_ms"] + _SKEW_MS < outcome["prepared_ms"]
+    following = sides.outcomes[at + 1]["prepared_ms"] if at + 1 < len(sides.outcomes) else None
+    late = following is not None and turn["at_ms"] > following + _SKEW_MS
+    return _UNTIMELY if early or late else 0
+
+
+def _is_exchanged(sides: Sides, at: int, turn_at: int) -> bool:
+    first, second = sides.outcomes[at], sides.outcomes[at + 1]
+    turns = sides.turns[turn_at], sides.turns[turn_at + 1]
+    kinds = (first["outcome"], second["outcome"])
+    if sorted(kinds) != [ABORT, COMMIT] or (kind_of(turns[1]), kind_of(turns[0])) != kinds:
+        return False
+    return all(
+        outcome["producer_epoch"] == turn["producer_epoch"]
+        for outcome, turn in zip((first, second), turns, strict=True)
+    )
+
+
+def _alone(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
+    """An outcome without a turn."""
+    outcome = sides.outcomes[at]
+    before = sides.turns[turn_at - 1]["marker_offset"] if turn_at else 0
+    if outcome["outcome"] in (OPEN, UNDECIDED) or outcome["completed_offset"] is None:
+        return PENDING, 0
+    if (before or 0) < sides.kept_from:
+        return BEFORE, 0
+    if turn_at == len(sides.turns):
+        return MISSING, _COST[MISSING] - _AT_THE_END
+    flags = sides.turns[turn_at]["flags"]
+    return MISSING, _COST[MISSING] - (100 if flags & FLAG_OPAQUE else 50 if flags & FLAG_HOLE else 0)
+
+
+def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
+    """A turn without an outcome."""
+    turn = sides.turns[turn_at]
+    if not sides.is_whole and (at == 0 or turn["producer_epoch"] < sides.first_epoch):
+        return BEFORE, 0
+    if turn["control_type"] is None or turn["flags"] & FLAG_UNCOMMITTED:
+        return EXTRA, _COST[EXTRA] if turn["control_type"] is None else 0
+    is_empty = not turn["batches"]
+    if turn["marker_version"] is None:
+        before = sides.turns[turn_at - 1] if turn_at else None
+        again = before is not None and (before["control_type"], before["producer_epoch"]) == (
+            turn["control_type"], turn["producer_epoch"],
+        )  # fmt: skip
+        if is_empty and again:
+            return RETRY, _COST[RETRY]
+        if not is_empty and turn["control_type"] == ABORT:
+            return OPERATOR, _COST[OPERATOR]
+    cost = _COST[EXTRA] + (0 if is_empty else _SPLITS)
+    return EXTRA, cost - (_AT_THE_END if at == len(sides.outcomes) else 0)

@@ -1,0 +1,109 @@
+"""Transaction indexes and producer snapshots beside a log, held against the turns in it.
+
+Index       names each aborted transaction's data: readers of committed data drop by it. An entry without its
+            abort, or an abort without its entry in a copy that has others, is a finding.
+Snapshot    says at which offset which producer had which epoch, and the first offset of what it had open.
+Left out    where the log is compacted or not kept, entries cannot be held against it.
+Source      Kafka AbortedTxn, TransactionIndex, ProducerStateManager.
+"""
+
+from typing import Any, Final
+
+from fencepost.audit.walks.align import ABORT, Row
+from fencepost.audit.walks.columns import FLAG_HOLE, FLAG_OPAQUE, FLAG_UNCOMMITTED
+from fencepost.audit.walks.found import Found, found, producer_name
+from fencepost.audit.walks.judge import Context
+
+ABORTS_MAX: Final = 1000  # that are looked up in copies whose index does not name their producer
+
+_UNSURE: Final = FLAG_HOLE | FLAG_OPAQUE | FLAG_UNCOMMITTED
+
+
+class Indexes:
+    """The entries of one partition's copies, producer by producer."""
+
+    def __init__(self) -> None:
+        self._copies: dict[str, Row] = {}  # an entry of each copy that has any
+        self._aborts: list[tuple[Row, frozenset[str]]] = []  # and the copies that name them
+
+    def look(self, context: Context, turns: list[Row], entries: list[Row], states: list[Row]) -> None:
+        """One producer's turns, entries of indexes and of snapshots."""
+        aborts = {
+            turn["marker_offset"]: turn
+            for turn in turns
+            if turn["control_type"] == ABORT and turn["data_offset"] is not None
+        }
+        named: dict[int, set[str]] = {}
+        for entry in entries:
+            self._copies.setdefault(entry["copy"], entry)
+            turn = aborts.get(entry["offset"])
+            if turn is not None:
+                named.setdefault(entry["offset"], set()).add(entry["copy"])
+            self._entry(context, entry, turn)
+        for offset, turn in aborts.items():
+            if len(self._aborts) < ABORTS_MAX and not turn["flags"] & _UNSURE:
+                self._aborts.append((turn, frozenset(named.get(offset, set()))))
+        self._snapshots(context, turns, states)
+
+    def _entry(self, context: Context, entry: Row, turn: Row | None) -> None:
+        row = context.row
+        if row["compacted"] or not row["offset"] <= entry["offset"] < row["end_offset"]:
+            return
+        if turn is None:
+            said = "it names an abort at this offset, where the log has none of this producer"
+        elif entry["first_offset"] != turn["data_offset"] and entry["first_offset"] >= row["offset"]:
+            said = (
+                f"it says that the data begins at {entry['first_offset']}, it begins at {turn['data_offset']}"
+            )
+        else:
+            return
+        context.found.append(_of_entry(context, "index", said, entry))
+
+    def _snapshots(self, context: Context, turns: list[Row], states: list[Row]) -> None:
+        if context.row["compacted"] or not turns or any(turn["flags"] & _UNSURE for turn in turns):
+            return
+        for state in states:
+            at, first = state["offset"], state["first_offset"]
+            if not context.row["offset"] < at <= context.row["end_offset"]:
+                continue
+            before = [turn for turn in turns if turn["offset"] < at]
+            open_there = [
+                turn["data_offset"]
+                for turn in turns
+                if turn["data_offset"] is not None and turn["data_offset"] < at
+                and (turn["marker_offset"] is None or turn["marker_offset"] >= at)
+            ]  # fmt: skip
+            epoch = max((turn["producer_epoch"] for turn in before), default=None)
+            if open_there != ([first] if first >= 0 else []) and first >= context.row["offset"]:
+                where = open_there[0] if open_there else "none"
+                said = f"it says that a transaction is open from {first} on, in the log it is {where}"
+            elif open_there and first < 0:
+                said = f"it says that no transaction is open, in the log one is from {open_there[0]} on"
+            elif not open_there and epoch is not None and state["producer_epoch"] < epoch:
+                said = f"it says epoch {state['producer_epoch']}, the log had epoch {epoch} before"
+            else:
+                continue
+            context.found.append(_of_entry(context, "snapshot", said, state))
+
+    def end(self, context: Context) -> list[Found]:
+        """Aborts that a copy's index lacks, although it has others."""
+        rows: list[Found] = []
+        if context.row.get("compacted"):
+            return rows
+        for copy, entry in self._copies.items():
+            for turn, named in self._aborts:
+                if copy not in named:
+                    said = f"it does not name the abort at offset {turn['marker_offset']}"
+                    at: dict[str, Any] = {**entry, "position": None}
+                    for name in ("producer_id", "producer_epoch", "offset", "at_ms"):
+                        at[name] = turn[name]
+                    rows.append(_of_entry(context, "index", said, at))
+        return rows
+
+
+def _of_entry(context: Context, rule: str, said: str, entry: Row) -> Found:
+    name = producer_name(entry["producer_id"], entry["producer_epoch"] or 0)
+    return found("integrity", rule, said, subject=name, node=entry["node"], path=entry["path"],
+                 position=entry["position"], topic=context.row["topic"], partition=context.row["partition"],
+                 offset=entry["offset"], producer_id=entry["producer_id"],
+                 producer_epoch=entry["producer_epoch"])  # fmt: skip
