@@ -28,7 +28,7 @@ ORDER: Final = "the logs were copied from running brokers, and which of them fir
 
 @dataclass(slots=True)
 class Context:
-    """The partition: its row of rank 0, and what is gathered over its producers."""
+    """The partition: its row of rank 0, and what its producers add up to."""
 
     row: Row
     decided: dict[int, int] = field(
@@ -307,7 +307,7 @@ class Judge:
             rule = "orphan" if is_open else "without_transaction"
             written_ms = turn["written_ms"] if is_open else turn["at_ms"]
             known_ms = row["coordinators_ms"]
-            is_told = row["coordinators_whole"] or (
+            is_covered = row["coordinators_whole"] or (
                 row["coordinators"]
                 and known_ms is not None
                 and (written_ms or -1) > known_ms + CLOCK_GRACE_MS
@@ -316,7 +316,7 @@ class Judge:
                 continue
             if not row["coordinators"]:
                 self._context.undecided(rule, NO_COORDINATOR, turn["offset"])
-            elif not is_told:
+            elif not is_covered:
                 self._context.undecided(rule, NOT_KEPT, turn["offset"])
             elif not row["coordinators_stopped"]:
                 self._context.undecided(rule, ORDER, turn["offset"])
