@@ -34,7 +34,7 @@ help:
 	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"
 	@echo "make test-rebalances  KIP-447's loop while its group rebalances each second for 5 minutes; SECONDS=60 for less"
 	@echo "make test-dual-write  rows and records, both or neither: 1,000 kills with SQLite, 100 with PostgreSQL"
-	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles"
+	@echo "make test-upgrade  the upgrade from ZooKeeper, on real ensembles, and beside Apache Kafka 3.9, which Maven fetches once"
 	@echo "make bench      allocations, transactions and offsets per second; groups; time without a leader"
 	@echo "make bench-kafka  groups here and on three nodes of Apache Kafka, row by row in one run; Maven fetches them, once"
 	@echo "make bench-transactions-kafka  transactions of Kafka's Java client here and on three nodes of Apache Kafka"
@@ -133,7 +133,8 @@ test-dual-write: $(POSTGRES_READY)
 	@$(BIN)/python -m tests.dual_write --kills 1000 --victim application $(ARGS)
 	@$(BIN)/python -m tests.dual_write --database postgres --kills 100 $(ARGS)
 
-# The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime.
+# The upgrade from ZooKeeper on real ensembles: minutes of their own, and a Java runtime. Apache Kafka's jars come from
+# Maven, once, into .clients; without Maven its test is skipped, and says NOT RUN.
 test-upgrade: $(READY)
 	$(PYTEST) -m slow $(UPGRADE_TESTS) $(ARGS)
 

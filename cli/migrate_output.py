@@ -51,7 +51,7 @@ def print_answer(
     if answer.progress:
         click.echo(f"  under way: {answer.progress}")
     for reason in answer.blocking:
-        click.echo(f"  in the way: {reason}")
+        click.echo(f"  {'in the way' if answer.next_command else 'stands still'}: {reason}")
     for way in answer.ways if answer.blocking else ():
         click.echo(f"  way out: {way}")
 
@@ -117,14 +117,21 @@ def _print_brokers(brokers: list[dict[str, Any]]) -> None:
     for each in brokers:
         for reason in each["reasons"]:
             click.echo(f"Broker {each['broker_id']}: {reason}")
-        click.echo(f"Broker {each['broker_id']} behind the fence: {each['after_the_fence']}")
+    for after in dict.fromkeys(each["after_the_fence"] for each in brokers):
+        alike = [each["broker_id"] for each in brokers if each["after_the_fence"] == after]
+        click.echo(f"{brokers_named(alike)} behind the fence: {after}")
 
 
 def _verdict(result: dict[str, Any]) -> str:
     if result["verdict"] != "cuts-off":
         return str(result["verdict"])
     brokers = result["brokers"]
-    names = ", ".join(str(each["broker_id"]) for each in brokers)
-    text = f"bridge and import may go ahead; the fence cuts off broker {names}"
-    stuck = [str(each["broker_id"]) for each in brokers if not each["starts_again"]]
-    return text if not stuck else f"{text}; not to be stopped behind it: broker {', '.join(stuck)}"
+    cut_off = brokers_named([each["broker_id"] for each in brokers]).lower()
+    text = f"bridge and import may go ahead; the fence cuts off {cut_off}"
+    stuck = [each["broker_id"] for each in brokers if not each["starts_again"]]
+    return text if not stuck else f"{text}; not to be stopped behind it: {brokers_named(stuck).lower()}"
+
+
+def brokers_named(ids: list[int]) -> str:
+    """``Broker 1`` or ``Brokers 1, 2``."""
+    return f"Broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"

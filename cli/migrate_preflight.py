@@ -79,17 +79,17 @@ class BrokerSeen:
         """What becomes of it, as a sentence."""
         if self.asks_controller is None:
             return (
-                "gets no new producer ids; whether it can be started again is not known, "
+                "no new producer ids; whether it can be started again is not known, "
                 "so do not stop it behind the fence"
             )
         if self.asks_controller:
             return (
-                "gets no new producer ids: Kafka's controller, which it asks, takes them from the same "
+                "no new producer ids: Kafka's controller, which it asks, takes them from the same "
                 "znode. New producers get COORDINATOR_LOAD_IN_PROGRESS (14) when the ids in its memory are "
                 "used up. It can be started again, and has none then"
             )
         return (
-            "gets no new producer ids: it takes them from the znode itself. New producers get "
+            "no new producer ids: it takes them from the znode itself. New producers get "
             "UNKNOWN_SERVER_ERROR (-1) when the ids in its memory are used up. It cannot be started again: "
             "it ends with 'Have exhausted all producerIds'"
         )

@@ -108,7 +108,7 @@ def test_each_registered_broker_is_cut_off(
     (broker,) = found.brokers
     assert (broker.protocol, broker.known_from, broker.starts_again) == (protocol, known_from, starts_again)
     assert (found.verdict, found.blocking) == ("cuts-off", [])
-    assert "gets no new producer ids" in broker.after_the_fence
+    assert "no new producer ids" in broker.after_the_fence
     assert ("Have exhausted all producerIds" in broker.after_the_fence) is (starts_again is False)
 
 
