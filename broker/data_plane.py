@@ -111,6 +111,10 @@ class DataPlane:
             )
         )
 
+    def lock(self) -> None:
+        """Keep other processes from the logs. Raises OSError."""
+        self._partitions.lock()
+
     async def recover(self) -> None:
         """Open the logs that are there. Before the broker registers."""
         await self._partitions.recover()

@@ -157,7 +157,8 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Listen, and begin to seek the controllers. Raises OSError if the port cannot be had."""
+        """Listen, and begin to seek the controllers. Raises OSError: the port, or the logs are in use."""
+        self._data.lock()
         await self._listener.start(self._host, self._port)
         registering = after(self._data.recover(), self._registration.run())
         for running in (registering, self._producer_ids.run(), self._cache.run(), *self._data.loops()):

@@ -3,8 +3,8 @@
 Places      ``<log.dirs>/<topic>-<partition>``; a log that is being deleted is renamed ``*-delete`` first.
 Start       ``recover`` opens every log before the broker registers; until then nothing is hosted.
 Deletion    only of what the active controller's full answer lacks, if requested after the log was opened.
-Offline     a log that an OSError hit: clients get KAFKA_STORAGE_ERROR (56) until the next start. Without a
-            file descriptor (EMFILE, ENFILE) only the one request does.
+Offline     a log that an OSError hit, until the next start, or that is damaged (log/damage.py): clients get
+            KAFKA_STORAGE_ERROR (56). Without a file descriptor (EMFILE, ENFILE) only the one request does.
 Threads     opening, closing and deleting block, so they run off the loop, one at a time, under a lock.
 Source      Kafka LogManager, ReplicaManager.
 """
@@ -13,11 +13,13 @@ import asyncio
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.broker.log.log_directory import LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
 from fencepost.broker.log_settings import with_topic_settings
@@ -127,6 +129,7 @@ class Partitions:
         self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
+        self._lock_file: LogDirectory | None = None
         self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
         self._opened_at: dict[Partition, int] = {}
         self.recovered = False
@@ -151,11 +154,19 @@ class Partitions:
         """A number to note before all topics are requested from the controller; ``retire`` takes it."""
         return self._generation
 
+    def lock(self) -> LogDirectory:
+        """Keep other processes from the logs, until ``close``. Raises LogDirectoryInUse, OSError."""
+        if self._lock_file is None:
+            self._lock_file = LogDirectory(self._directory)
+        return self._lock_file
+
     async def recover(self) -> None:
-        """Open every log that an earlier process left."""
+        """Open every log that an earlier process left. Raises LogDirectoryInUse, OSError."""
+        lock_file = self.lock()
         names = await asyncio.to_thread(_partition_directories, self._directory)
         for topic, index in names:
             await self._open(topic, index, None)
+        lock_file.remember()
         self.recovered = True
         if names:
             self._log.info("logs_recovered", partitions=len(names), offline=len(self._offline))
@@ -239,6 +250,9 @@ class Partitions:
                     await _off_loop(partition.log.close)
                 except OSError as error:
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
+        if self._lock_file is not None:
+            self._lock_file.release()
+            self._lock_file = None
 
     def moved(self, partition: Partition) -> None:
         """Requests that wait at the partition are woken at the end of this turn of the loop, once."""
@@ -273,7 +287,7 @@ class Partitions:
         directory = self._directory / f"{topic}-{index}"
         try:
             config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
-            log = await _off_loop(lambda: PartitionLog.open(directory, config, self._clock_ms(), topic_id))
+            log = await _off_loop(partial(self._opened, directory, config, topic_id))
             if log.topic_id is None:
                 raise CorruptData(f"{directory}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
@@ -293,6 +307,10 @@ class Partitions:
         self._opened_at[partition] = self._generation
         self._by_name[topic, index] = partition
         self._by_id.setdefault(log.topic_id, {})[index] = partition
+
+    def _opened(self, directory: Path, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
+        went_down = self._lock_file is None or self._lock_file.machine_went_down
+        return PartitionLog.open(directory, config, self._clock_ms(), topic_id, machine_went_down=went_down)
 
     async def _delete(self, partition: Partition) -> None:
         self._configs.pop(partition.topic_id, None)

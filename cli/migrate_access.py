@@ -19,7 +19,7 @@ from fencepost.bridge.access import (
 )
 from fencepost.bridge.live_port import access_of
 from fencepost.cli.highest_id import Seen, highest_producer_id
-from fencepost.cli.storage import read_config
+from fencepost.cli.node_config import read_config
 from fencepost.cluster import local_cluster
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage, progress
 from fencepost.records.invariant import CorruptData

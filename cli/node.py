@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fencepost.cli.storage import read_config
+from fencepost.cli.node_config import read_config
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.main import run_node
 from fencepost.settings.config import ConfigError

@@ -1,4 +1,4 @@
-"""``fencepost storage``: give a node's directory its identity, and say what a directory holds.
+"""``fencepost storage``: give a node's directory its identity, say what it holds, and repair a log in it.
 
 ``format`` also sees to the cluster's secret (``quorum.secret.file``): one that is there is kept, else it is
 copied from ``--secret-file`` or made. ``info`` reads the store as of its last flush, from its own process,
@@ -14,13 +14,15 @@ from uuid import UUID
 import click
 
 from fencepost.cli.images import read_image
+from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.storage_repair import repair
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
 from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
 from fencepost.controller import levels
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.records.types import Log, NodeId
-from fencepost.settings.config import EVERY_NODE_PROVES, ConfigError, NodeConfig
+from fencepost.settings.config import EVERY_NODE_PROVES, NodeConfig
 from fencepost.settings.node_identity import (
     Identity,
     StorageError,
@@ -31,7 +33,6 @@ from fencepost.settings.node_identity import (
     read_identity,
     write_durably,
 )
-from fencepost.settings.properties import parse_properties
 from fencepost.snapshots.reader import Reader
 from fencepost.wire.secret_proof import parse_secret
 from fencepost.wire.setting_files import SettingFileError, read_setting_file
@@ -39,7 +40,10 @@ from fencepost.wire.setting_files import SettingFileError, read_setting_file
 
 @click.group()
 def storage() -> None:
-    """Format a node's directory, or say what it holds."""
+    """Format a node's directory, say what it holds, or repair a partition's log."""
+
+
+storage.add_command(repair)
 
 
 @storage.command("random-uuid")
@@ -124,16 +128,6 @@ def info(file: Path | None, directory: Path, node_id: int | None, output_format:
         nodes = cluster.nodes if node_id is None else (cluster.node(node_id),)
         configs = [node.config for node in nodes]
     _print([_describe(config) for config in configs], output_format)
-
-
-def read_config(file: Path) -> NodeConfig:
-    """Read a node's properties file. Raises WrongUsage or Unreadable."""
-    try:
-        return parse_properties(file.read_text("utf-8"), file.absolute())
-    except ConfigError as error:
-        raise WrongUsage(str(error)) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{file}: {error}") from error
 
 
 def _parse_controllers(text: str) -> dict[NodeId, UUID] | None:

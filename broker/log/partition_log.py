@@ -43,17 +43,19 @@ from fencepost.wire.descriptors import is_exhausted
 class PartitionLog:
     """One partition's log, open. Use ``open``."""
 
-    def __init__(self, directory: Path, config: LogConfig, now_ms: int, topic_id: UUID | None) -> None:
+    def __init__(
+        self, directory: Path, config: LogConfig, now_ms: int, topic_id: UUID | None, went_down: bool
+    ) -> None:
         """Not called directly: use ``open``."""
         self.directory = directory
         self.config = config  # may be replaced at any time
         self.topic_id = topic_id
         self._durability = Durability(directory)
         self._offline = ""  # why nothing is appended any more
-        self._load(now_ms)
+        self._load(now_ms, went_down)
 
-    def _load(self, now_ms: int) -> None:
-        recovered = recover(self.directory, self.config.index_interval_bytes, now_ms)
+    def _load(self, now_ms: int, went_down: bool) -> None:
+        recovered = recover(self.directory, self.config.index_interval_bytes, now_ms, went_down)
         self.repairs = tuple(recovered.repairs)
         """What opening had to mend, in sentences; empty after a clean close."""
         self._segments = recovered.segments
@@ -67,22 +69,29 @@ class PartitionLog:
 
     @classmethod
     def open(
-        cls, directory: Path, config: LogConfig, now_ms: int, topic_id: UUID | None = None
+        cls,
+        directory: Path,
+        config: LogConfig,
+        now_ms: int,
+        topic_id: UUID | None = None,
+        *,
+        machine_went_down: bool = True,
     ) -> "PartitionLog":
         """Open or make the log of a directory, recovering what a crash left.
 
         ``topic_id`` is written to a new log's partition.metadata and must be that of an old one.
-        Raises   CorruptData: another topic's directory.
+        ``machine_went_down`` since it was open last, or that is not known: see damage.py.
+        Raises   CorruptData: another topic's directory, or it is damaged; its bytes are as they were.
         """
         if not directory.is_dir():
             directory.mkdir(parents=True)
             sync_path(directory.parent)
         known = load_topic_id(directory)
-        if topic_id is not None and known is None:
+        if known is None and topic_id is not None:
             save_topic_id(directory, topic_id)
-        elif topic_id is not None and known != topic_id:
+        elif topic_id not in (None, known):
             raise CorruptData(f"{directory}: belongs to topic id {known}, expected {topic_id}")
-        log = cls(directory, config, now_ms, topic_id if topic_id is not None else known)
+        log = cls(directory, config, now_ms, topic_id or known, machine_went_down)
         log.release_files()
         return log
 
@@ -289,10 +298,7 @@ class PartitionLog:
         return self._states.expire(now_ms, self.config.producer_expiration_ms, limit)
 
     def flush(self) -> Offset:
-        """Flush what was appended to the disk; from any thread. Everything before the answer is safe.
-
-        Raises   OSError, from then on always.
-        """
+        """Flush to the disk, in any thread; what is before the answer is safe. Raises OSError, ever after."""
         return self._durability.flush()
 
     def truncate_to(self, offset: Offset, now_ms: int) -> None:
@@ -310,7 +316,7 @@ class PartitionLog:
             for segment in kept:
                 segment.close()
             sync_path(self.directory)
-            self._load(now_ms)
+            self._load(now_ms, went_down=False)
 
     def retain(self, now_ms: int) -> int:
         """Delete segments past retention.ms or retention.bytes; returns how many. Producers stay known.
@@ -350,11 +356,11 @@ class PartitionLog:
                 self._roll()
             active = self._segments[-1]
             active.make_ready()
+            self._epochs.assign(leader_epoch, self._end)  # first: else a crash leaves what looks damaged
             position = active.append(batches)
             for header in headers:
                 active.index(header_placed(header, position), self.config.index_interval_bytes)
                 position += header.size
-            self._epochs.assign(leader_epoch, self._end)
         except OSError as error:
             if position >= 0 or not is_exhausted(error):
                 self._offline = "an earlier write failed"

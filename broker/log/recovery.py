@@ -2,7 +2,8 @@
 
 Recovery point  the offset of the newest sound producer snapshot. It is written only after everything before
                 it is on the disk (durability.py), so only what follows it is read again, CRCs included.
-Tail            is cut to its last whole batch; whole files after a cut or a gap go.
+Tail            a torn end is cut to its last whole batch. Anything else that makes no sense is damage: the
+                log is not opened, and its bytes are kept (damage.py).
 Indexes         are written again from the recovery point on. If one before it is missing or senseless, the
                 log is read again from the snapshot before its segment.
 Producers       from that snapshot and the batches after it; without a snapshot from the log's start.
@@ -16,20 +17,16 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from fencepost.broker.log.damage import Damage, DamagedLog, damage_at
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
+from fencepost.broker.log.read_ahead import ReadAhead
 from fencepost.broker.log.segment import SUFFIXES, Placed, Segment
-from fencepost.records.batch import (
-    BATCH_BYTES_MAX,
-    BatchHeader,
-    checked_header,
-    decode_batch,
-)
-from fencepost.records.batch_layout import HEADER_BYTES, size_at
+from fencepost.records.batch import BatchHeader, checked_header, decode_batch
 from fencepost.records.end_marker import end_marker
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, ProducerId
-from fencepost.snapshots.segments import LOG_START, READ_AHEAD_BYTES, list_segments
+from fencepost.snapshots.segments import LOG_START, list_segments
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
@@ -46,6 +43,8 @@ class Recovered:
     epochs: LeaderEpochs
     interval_bytes: int
     now_ms: int
+    machine_went_down: bool
+    epochs_known: bool = False  # there was a file of them
     states: ProducerStates = field(default_factory=ProducerStates)
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[Offset] = field(default_factory=list)  # ascending; the last one is sound
@@ -54,17 +53,20 @@ class Recovered:
     repairs: list[str] = field(default_factory=list)
 
 
-def recover(directory: Path, index_interval_bytes: int, now_ms: int) -> Recovered:
-    """Open what is in a directory. Producers whose batches are read again count as seen ``now_ms``."""
-    log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms)
+def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_went_down: bool) -> Recovered:
+    """Open what is in a directory. Producers whose batches are read again count as seen ``now_ms``.
+
+    machine_went_down  since the log was written, or that is not known.
+    Raises   DamagedLog: its bytes are as they were.
+    """
+    log = Recovered(directory, LeaderEpochs(directory), index_interval_bytes, now_ms, machine_went_down)
     _tidy(log)
-    names = (_SNAPSHOT_NAME.fullmatch(path.name) for path in directory.iterdir())
-    log.snapshots = sorted(Offset(int(matched[1])) for matched in names if matched is not None)
+    log.snapshots = snapshots_in(directory)
     log.segments = [Segment(directory, segment.base) for segment in list_segments(directory)]
-    if not log.epochs.load() and any(segment.size for segment in log.segments):
+    log.epochs_known = log.epochs.load()
+    if not log.epochs_known and any(segment.size for segment in log.segments):
         _read_epochs(log)
-    while not _attempt(log):
-        _drop_snapshot(log, log.snapshots[-1], "the log does not reach it")
+    _open_segments(log)
     log.epochs.forget_after(log.end)
     log.epochs.save()
     for segment in log.segments[:-1]:
@@ -77,6 +79,12 @@ def snapshot_path(directory: Path, offset: Offset) -> Path:
     return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
+def snapshots_in(directory: Path) -> list[Offset]:
+    """The offsets of a log's producer snapshots, ascending."""
+    names = (_SNAPSHOT_NAME.fullmatch(path.name) for path in directory.iterdir())
+    return sorted(Offset(int(matched[1])) for matched in names if matched is not None)
+
+
 def header_placed(header: BatchHeader, position: int) -> Placed:
     """What a segment's indexes need to know of a batch."""
     return Placed(
@@ -84,25 +92,30 @@ def header_placed(header: BatchHeader, position: int) -> Placed:
     )
 
 
-def _attempt(log: Recovered) -> bool:
-    """Recover with the newest sound snapshot. False: the log does not reach it."""
+def _open_segments(log: Recovered) -> None:
+    """Recover with the newest sound snapshot. Raises DamagedLog."""
     point, table = _newest_snapshot(log)
     if not log.segments:
+        if log.snapshots:
+            raise _damaged(log, log.directory / f"{point:020d}.log", 0, point, "the segments are gone")
         log.segments = [Segment.create(log.directory, point)]
-        if point > LOG_START:
-            log.repairs.append(f"the segments are gone: the log goes on at offset {point}")
     broken = _first_senseless(log, point)
     if broken is not None:
         first, older = _snapshot_before(log, broken)
         log.states.restore(older)
-        if _read_again(log, first, point) < point:
-            return False
+        _read_again(log, first, point)
         for segment in log.segments:
             segment.sync_indexes()  # they are believed from the next opening on
     log.states.restore(table)
     log.end = _read_again(log, point, None)
     log.durable_end = point
-    return log.end >= point
+
+
+def _damaged(log: Recovered, segment: Path, position: int, offset: Offset, reason: str) -> DamagedLog:
+    for each in log.segments:
+        each.close()
+    size = segment.stat().st_size if segment.exists() else 0
+    return DamagedLog(Damage(segment, position, size, offset, reason))
 
 
 def _tidy(log: Recovered) -> None:
@@ -149,13 +162,6 @@ def _drop_snapshot(log: Recovered, offset: Offset, reason: str) -> None:
     log.repairs.append(f"{path.name}: removed, {reason}")
 
 
-def _drop_segments(log: Recovered, number: int, reason: str) -> None:
-    for segment in log.segments[number:]:
-        segment.delete()
-        log.repairs.append(f"{segment.path.name}: removed, {reason}")
-    del log.segments[number:]
-
-
 def _read_epochs(log: Recovered) -> None:
     log.repairs.append(f"{EPOCHS_FILE}: made again from the batches")
     for segment in log.segments:
@@ -163,7 +169,7 @@ def _read_epochs(log: Recovered) -> None:
             for placed in segment.walk():
                 log.epochs.assign(placed.leader_epoch, placed.base_offset, save=False)
         except CorruptData:
-            return  # a torn tail, which is read again
+            return  # a torn end or damage, which is read again
 
 
 def _first_senseless(log: Recovered, point: Offset) -> Offset | None:
@@ -193,9 +199,10 @@ def _senseless(segment: Segment, *, is_full: bool) -> str | None:
 
 
 def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
-    """Read what lies from ``first`` to ``end`` into indexes, epochs and producers; cut at the first bad byte.
+    """Read what lies from ``first`` to ``end`` into indexes, epochs and producers; a torn end is cut.
 
-    Returns   where it came to: ``end`` or the log's end, unless something was cut or ``first`` is not there.
+    end      None: the log's end, wherever it is. Else everything before it is known to be on the disk.
+    Returns  where it came to: ``end`` or the log's end. Raises DamagedLog.
     """
     expected = first
     begin = max((n for n, segment in enumerate(log.segments) if segment.base <= first), default=0)
@@ -203,12 +210,10 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
     while number < len(log.segments) and (end is None or expected < end):
         segment = log.segments[number]
         if number > begin and segment.base != expected:
-            _drop_segments(log, number, f"it begins at offset {segment.base}, expected {expected}")
-            break
+            reason = f"it begins at offset {segment.base}, expected {expected}"
+            raise _damaged(log, segment.path, 0, expected, reason)
         position = _skip_to(log, segment, max(expected, segment.base))
-        if position is None:
-            return segment.base
-        ahead = _ReadAhead(segment)
+        ahead = ReadAhead(segment)
         try:
             while position < segment.size and (end is None or expected < end):
                 header = _take_batch(log, segment, ahead.batch_at(position), expected)
@@ -216,55 +221,59 @@ def _read_again(log: Recovered, first: Offset, end: Offset | None) -> Offset:
                 position += header.size
                 expected = header.end
         except CorruptData as error:
-            log.repairs.append(f"{segment.path.name}: cut at position {position} of {segment.size}, {error}")
-            segment.cut(position)
-            _drop_segments(log, number + 1, "what was before it is lost")
+            _cut_torn(log, number, position, expected, error, is_durable=end is not None)
             break
         number += 1
         if number < len(log.segments) and position == segment.size:
             segment.index_time()
+    if end is not None and expected < end:
+        last = log.segments[-1]
+        reason = f"the log ends here, though everything before offset {end} was on the disk"
+        raise _damaged(log, last.path, last.size, expected, reason)
     return expected
 
 
-def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int | None:
-    """Where the batch of ``offset`` begins, or will; indexes are cut there. None: it is not reached."""
+def _cut_torn(
+    log: Recovered, number: int, position: int, expected: Offset, error: CorruptData, *, is_durable: bool
+) -> None:
+    """Cut a torn end, and the empty segments behind it. Raises DamagedLog if it is none."""
+    segment, later = log.segments[number], log.segments[number + 1 :]
+    if is_durable:
+        raise _damaged(log, segment.path, position, expected, f"{error}; it was on the disk once")
+    if any(each.size for each in later):
+        raise _damaged(log, segment.path, position, expected, f"{error}; later segments have batches")
+    damage = damage_at(segment.path, position, expected, str(error), machine_went_down=log.machine_went_down)
+    if damage is not None:
+        _damaged(log, segment.path, position, expected, "")
+        raise DamagedLog(damage)
+    log.repairs.append(f"{segment.path.name}: cut at position {position} of {segment.size}, {error}")
+    segment.cut(position)
+    for each in later:
+        each.delete()
+        log.repairs.append(f"{each.path.name}: removed, it is empty and what was before it is torn")
+    del log.segments[number + 1 :]
+
+
+def _skip_to(log: Recovered, segment: Segment, offset: Offset) -> int:
+    """Where the batch of ``offset`` begins, or will; indexes are cut there.
+
+    Raises   DamagedLog: no batch begins there, though everything before it was on the disk.
+    """
     position = segment.cut_indexes(offset)
     if offset == segment.base:
         return 0
+    end, reason = segment.base, f"no batch ends at offset {offset}, before which everything was on the disk"
     try:
         for placed in segment.walk(position):
             segment.index(placed, log.interval_bytes)
-            if placed.end >= offset:
-                return placed.position + placed.size if placed.end == offset else None
-    except CorruptData:
-        pass
-    return None
-
-
-class _ReadAhead:
-    """A segment's bytes, read in large pieces."""
-
-    def __init__(self, segment: Segment) -> None:
-        self._segment = segment
-        self._piece = memoryview(b"")
-        self._piece_at = 0
-
-    def batch_at(self, position: int) -> memoryview:
-        """The batch at ``position``, whole if the file has it whole, and what was read after it."""
-        at = position - self._piece_at
-        if not self._is_whole(at):
-            self._piece, self._piece_at, at = self._read(position, READ_AHEAD_BYTES), position, 0
-            if not self._is_whole(at):
-                self._piece = self._read(position, BATCH_BYTES_MAX)
-        return self._piece[at:]
-
-    def _read(self, position: int, size: int) -> memoryview:
-        return memoryview(self._segment.bytes_at(position, size))
-
-    def _is_whole(self, at: int) -> bool:
-        """By the length that it says, which may be absurd: who takes the batch looks at it."""
-        there = len(self._piece) - at
-        return there >= HEADER_BYTES and there >= size_at(self._piece, at)
+            position, end = placed.position + placed.size, placed.end
+            if end == offset:
+                return position
+            if end > offset:
+                break
+    except CorruptData as error:
+        reason = str(error)
+    raise _damaged(log, segment.path, position, end, reason)
 
 
 def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected: Offset) -> BatchHeader:
@@ -272,8 +281,11 @@ def _take_batch(log: Recovered, segment: Segment, content: memoryview, expected:
     header = checked_header(content)
     if header.base_offset != expected:
         raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
-    if header.leader_epoch < log.epochs.latest and header.leader_epoch < log.epochs.at(expected):
-        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {log.epochs.at(expected)}")
+    due = log.epochs.at(expected)
+    if header.leader_epoch < log.epochs.latest and header.leader_epoch < due:
+        raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {due}")
+    if header.leader_epoch != due and log.epochs_known and not log.machine_went_down:
+        raise CorruptData(f"a batch of epoch {header.leader_epoch}, by {EPOCHS_FILE} it is of {due}")
     if header.producer_id >= 0 and not header.is_control:
         log.states.take(header, expected, log.now_ms)
     elif header.is_control:

@@ -58,12 +58,12 @@ def test_a_broker_registers_with_what_its_configuration_and_directory_say() -> N
     play(story)
 
 
-def test_every_start_is_a_new_incarnation() -> None:
+def test_every_start_is_a_new_incarnation(tmp_path: Path) -> None:
     async def story() -> None:
         controller = FakeController()
         async with controller:
             for _ in range(2):
-                staged = Stage(controller, config_for(controller))
+                staged = Stage(controller, config_for(controller, tmp_path))
                 await staged.broker.start()
                 await staged.broker.ready()
                 await staged.broker.stop()
@@ -358,11 +358,11 @@ def test_a_stop_without_controllers_ends_all_the_same(monkeypatch: pytest.Monkey
     play(story)
 
 
-def test_a_taken_port_is_an_oserror_at_start() -> None:
+def test_a_taken_port_is_an_oserror_at_start(tmp_path: Path) -> None:
     async def story() -> None:
         controller = FakeController()
         async with controller:
-            config = config_for(controller)
+            config = config_for(controller, tmp_path)
             with socket.socket() as taken:
                 assert config.client_listener is not None
                 taken.bind(config.client_listener.address)

@@ -1,5 +1,6 @@
 """A whole broker between a scripted controller and clients on its listener: what the tests stand on."""
 
+import tempfile
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,11 +23,10 @@ from tests.ports import free_port
 from tests.secret import known_secret, secret_file
 
 DIRECTORY_ID = uuid.UUID(int=77)
-UNUSED = Path("unused")
 CALL_TIMEOUT_S = 20.0
 
 
-def config_for(controller: FakeController, directory: Path = UNUSED, **settings: Any) -> NodeConfig:
+def config_for(controller: FakeController, directory: Path, **settings: Any) -> NodeConfig:
     listener = ListenerAddress("PLAINTEXT", Address("127.0.0.1", free_port()))
     return NodeConfig(
         node_id=NodeId(1),
@@ -88,12 +88,14 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    controller: FakeController, directory: Path = UNUSED, **settings: Any
+    controller: FakeController, directory: Path | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
-    async with controller:
-        staged = Stage(controller, config_for(controller, directory, **settings))
-        await staged.broker.start()
-        try:
-            yield staged
-        finally:
-            await staged.broker.stop()
+    """Without a directory it has one of its own, and no logs."""
+    with tempfile.TemporaryDirectory() as made:
+        async with controller:
+            staged = Stage(controller, config_for(controller, directory or Path(made), **settings))
+            await staged.broker.start()
+            try:
+                yield staged
+            finally:
+                await staged.broker.stop()

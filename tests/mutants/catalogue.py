@@ -14,6 +14,7 @@ from tests.mutants.broker_lists import BROKER_LISTS
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.costs import COSTS
+from tests.mutants.damage import DAMAGE
 from tests.mutants.digests import DIGESTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
@@ -320,6 +321,7 @@ MUTANTS: Final = (
     *PENDING_OFFSETS,
     *HAZARDS,
     *DRIVER,
+    *DAMAGE,
     *DIGESTS,
     *DOORS,
     *PRODUCER_IDS,

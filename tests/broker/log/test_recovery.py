@@ -124,24 +124,6 @@ def _replay(log: PartitionLog, raw: bytes) -> None:
         position += size
 
 
-def test_a_flipped_byte_anywhere_in_the_tail_ends_the_log_before_it(tmp_path: Path) -> None:
-    log = open_log(tmp_path / "a", LARGE)
-    append(log, *(batch(7, number) for number in range(4)))
-    raw = read_all(log)
-    path = log.directory / f"{0:020d}.log"
-    size = len(raw) // 4
-    for position in range(len(raw)):
-        path.write_bytes(raw[:position] + bytes((raw[position] ^ 0x41,)) + raw[position + 1 :])
-        torn = reopen(tmp_path / "a", LARGE)
-        if position % size in range(12, 16):  # the leader epoch is not under the CRC: now it is a high one
-            assert torn.end == position // size + 1
-        else:
-            assert torn.end == position // size
-            assert "cut at position" in torn.repairs[0]
-        torn._let_go()
-        (tmp_path / "a" / "topic-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
-
-
 def test_a_cut_log_goes_on_where_it_ends(tmp_path: Path) -> None:
     log = start(tmp_path)
     last = max(log.directory.glob("*.log"))
@@ -153,29 +135,6 @@ def test_a_cut_log_goes_on_where_it_ends(tmp_path: Path) -> None:
     assert torn.end == end + 1 == log.end
     torn.close()
     assert reopen(tmp_path).repairs == ()
-
-
-def test_files_after_a_torn_one_go(tmp_path: Path) -> None:
-    log = start(tmp_path)
-    for snapshot in log.directory.glob("*.snapshot"):
-        snapshot.unlink()
-    second = sorted(log.directory.glob("*.log"))[1]
-    second.write_bytes(second.read_bytes()[:-1])
-    torn = reopen(tmp_path)
-    assert end_of(read_all(torn)) == torn.end < log.end
-    assert max(torn.directory.glob("*.log")) == second
-    assert [repair for repair in torn.repairs if "removed, what was before it is lost" in repair]
-
-
-def test_a_missing_segment_ends_the_log(tmp_path: Path) -> None:
-    log = start(tmp_path)
-    for snapshot in log.directory.glob("*.snapshot"):
-        snapshot.unlink()
-    second = sorted(log.directory.glob("*.log"))[1]
-    second.unlink()
-    torn = reopen(tmp_path)
-    assert torn.end == int(second.stem)
-    assert not second.with_suffix(".index").exists() or second.exists()
 
 
 def every_snapshot(directory: Path, change: Callable[[Path], object]) -> None:
@@ -230,28 +189,6 @@ def test_the_newest_snapshot_gives_way_to_the_one_before(
     log.close()
     change(max(log.directory.glob("*.snapshot")))
     assert contents(reopen(tmp_path)) == contents(log)
-
-
-def test_a_snapshot_of_more_than_the_log_holds_is_not_believed(tmp_path: Path) -> None:
-    log = start(tmp_path)
-    log.close()
-    last = max(log.directory.glob("*.log"))
-    last.write_bytes(last.read_bytes()[:-1])
-    torn = reopen(tmp_path)
-    assert torn.end == log.end - 1
-    assert any("the log does not reach it" in repair for repair in torn.repairs)
-    assert torn.last_stable_offset == torn.end, "what the lost batch opened is not open"
-
-
-def test_without_segments_the_log_goes_on_at_the_snapshot(tmp_path: Path) -> None:
-    log = start(tmp_path)
-    log.close()
-    for path in log.directory.glob("*.log"):
-        path.unlink()
-    again = reopen(tmp_path)
-    assert again.start == again.end == log.end
-    assert memory(again) == memory(log)
-    assert any("the segments are gone" in repair for repair in again.repairs)
 
 
 @table("suffix", [".index", ".timeindex", ".txnindex"])

@@ -1,0 +1,153 @@
+"""Where the bytes of a log end to make sense: a torn end, which a crash leaves, or damage.
+
+Torn     the last batch above the recovery point, in which the file ends, with nothing whole behind it. After
+         a crash of the machine also a last batch whose pages did not all reach the disk. It is cut.
+Damage   anything else: a wrong checksum with whole batches behind it, a length that does not fit, a gap
+         between segments, a log that ends before its recovery point. The log is not opened, its bytes stay.
+Whole    a batch with a right checksum and an offset that may come there, at any byte behind the bad place.
+Page     after the death of a process alone the kernel still has all that it wrote: a batch of full length
+cache    with a wrong checksum was changed, not torn.
+"""
+
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from fencepost.records.batch import BATCH_BYTES_MAX, batch_header, checked_header
+from fencepost.records.batch_layout import (
+    CHECKED_AT,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    field,
+    fields_of,
+    size_at,
+)
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset
+
+SEARCHED_BYTES_MAX: Final = 4 * 1024**3
+"""Of checksums while whole batches are searched for. Bytes made to look like headers could ask for more: what
+is left unsearched counts as damage, which cuts nothing."""
+
+AHEAD_MAX: Final = 2**32
+"""How far above the expected offset a batch behind the bad place may begin: more is chance, not a batch."""
+
+_LIKE_A_HEADER: Final = re.compile(rb"(?s)(?=\0.{7}[\0-\x06].{7}\x02.{4}\0)")
+"""At any byte: an offset below 2^56, a length below 2^27, magic 2, attributes below 256."""
+
+_BASE_OFFSET: Final = field("base_offset")
+_CRC: Final = fields_of("crc")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong, and where: the batch at ``position`` of ``segment`` would begin at ``offset``."""
+
+    segment: Path
+    position: int
+    size: int  # of the file
+    offset: Offset
+    reason: str
+    whole: tuple[int, Offset] | None = None  # the first whole batch behind it: position, base offset
+
+    def __str__(self) -> str:
+        behind = ""
+        if self.whole is not None:
+            behind = (
+                f"; whole batches lie behind it, from position {self.whole[0]}, offset {self.whole[1]} on"
+            )
+        return (
+            f"{self.segment}: damaged at position {self.position} of {self.size}, offset {self.offset}: "
+            f"{self.reason}{behind}. All bytes are kept. With the node stopped, 'fencepost storage repair "
+            f"--partition {self.segment.parent.name}' says what a cut would lose, and cuts on demand"
+        )
+
+
+class DamagedLog(CorruptData):
+    """A log that is not opened: what is on the disk is not what was written."""
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(str(damage))
+        self.damage = damage
+
+
+def whole_batches(segment: Path, position: int, expected: Offset) -> Iterator[tuple[Offset, Offset]]:
+    """First offset and end of each whole batch of a segment from ``position`` on, bad bytes passed over."""
+    if not segment.stat().st_size:
+        return
+    with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        while (found := _first_whole(content, position, expected)) is not None:
+            at, base = found
+            header = batch_header(content[at : at + HEADER_BYTES])
+            yield base, header.end
+            position, expected = at + header.size, header.end
+
+
+def damage_at(
+    segment: Path, position: int, expected: Offset, reason: str, *, machine_went_down: bool
+) -> Damage | None:
+    """What is wrong with the last segment's bytes from ``position`` on; None: they are a torn end.
+
+    expected           the offset that belongs there; everything before it is sound.
+    machine_went_down  since the bytes were written; else the kernel had all of them.
+    """
+    size = segment.stat().st_size
+    with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        whole = _first_whole(content, position, expected)
+        why = reason if whole is not None or machine_went_down else _why_not_torn(content, position, expected)
+    if whole is None and why is None:
+        return None
+    if whole is None and machine_went_down:
+        return None
+    return Damage(segment, position, size, expected, why or reason, whole)
+
+
+def _why_not_torn(content: mmap.mmap, position: int, expected: Offset) -> str | None:
+    """Why no write that was cut short left these bytes; None: one may have."""
+    there = len(content) - position
+    if there >= _BASE_OFFSET.size:
+        (base,) = _BASE_OFFSET.unpack_from(content, position)
+        if base != expected:
+            return f"a batch begins at offset {base}, expected {expected}"
+    if there > MAGIC_AT and content[position + MAGIC_AT] != MAGIC:
+        return f"record format {content[position + MAGIC_AT]}, expected {MAGIC}"
+    if there < HEADER_BYTES:
+        return None
+    rest = content[position : position + BATCH_BYTES_MAX + 1]
+    try:
+        batch_header(rest)
+    except CorruptData as error:
+        return str(error)
+    if size_at(rest, 0) <= there:
+        return "its checksum is wrong, and it has its full length"
+    if crc32c(memoryview(rest)[CHECKED_AT:]) == _CRC.unpack_from(rest)[0]:
+        return f"its length says {size_at(rest, 0)} bytes, its checksum is that of the {there} that are there"
+    return None
+
+
+def _first_whole(content: mmap.mmap, position: int, expected: Offset) -> tuple[int, Offset] | None:
+    """Position and base offset of the first whole batch at a position, whatever its offset, or behind it."""
+    left, begin = SEARCHED_BYTES_MAX, position
+    for found in _LIKE_A_HEADER.finditer(content, position):
+        at = found.start()
+        (base,) = _BASE_OFFSET.unpack_from(content, at)
+        if at != begin and not expected <= base < expected + AHEAD_MAX:
+            continue
+        size = size_at(content[at : at + HEADER_BYTES], 0)
+        if at + size > len(content):
+            continue
+        left -= size
+        if left < 0:
+            return at, Offset(base)
+        try:
+            checked_header(content[at : at + size])
+        except CorruptData:
+            continue
+        return at, Offset(base)
+    return None

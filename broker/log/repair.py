@@ -1,0 +1,146 @@
+"""The repair of a damaged partition log, on demand: what a cut would lose, and the cut.
+
+Whole log   is read, batch by batch, checksums included, also what an opening does not read again.
+Cut         the bytes before the damage are kept, and nothing behind it: a log has no holes. The next start
+            makes the indexes again, and reads the producers from the snapshot before the cut.
+Holes       before the newest snapshot are no damage: a crash of the machine may undo half of a deletion.
+Killed here at any line: the damage is still found, and the same cut goes on.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fencepost.broker.log.checkpoints import sync_path
+from fencepost.broker.log.damage import Damage, damage_at, whole_batches
+from fencepost.broker.log.read_ahead import ReadAhead
+from fencepost.broker.log.recovery import snapshot_path, snapshots_in
+from fencepost.broker.log.segment import SUFFIXES, Segment
+from fencepost.records.batch import checked_header
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Offset
+from fencepost.snapshots.segments import LOG_START, list_segments
+
+_INDEXES: Final = SUFFIXES[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What lies at and behind a damage: bytes, and of them the batches that are whole."""
+
+    size: int
+    batches: int
+    first: Offset | None  # of the whole ones
+    last: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A log as its bytes are: sound from ``start`` up to ``end``; ``torn``: the next start cuts its end."""
+
+    directory: Path
+    segments: int
+    start: Offset
+    end: Offset
+    torn: str | None
+    damage: Damage | None
+    lost: Lost | None
+
+
+def inspect(directory: Path, *, machine_went_down: bool) -> Inspected:
+    """Read a whole log; nothing is changed. Raises OSError."""
+    segments = [Segment(directory, each.base) for each in list_segments(directory)]
+    start = segments[0].base if segments else LOG_START
+    point = max(snapshots_in(directory), default=start)
+    end = start
+    torn: str | None = None
+    damage: Damage | None = None
+    for number, segment in enumerate(segments):
+        if end < segment.base <= point:
+            end = segment.base
+        elif segment.base != end:
+            reason = f"it begins at offset {segment.base}, expected {end}"
+            damage = Damage(segment.path, 0, segment.size, end, reason)
+            break
+        position, end, error = _read(segment, end)
+        if error is None:
+            continue
+        if any(later.size for later in segments[number + 1 :]):
+            damage = Damage(
+                segment.path, position, segment.size, end, f"{error}; later segments have batches"
+            )
+        else:
+            damage = damage_at(segment.path, position, end, str(error), machine_went_down=machine_went_down)
+            torn = None if damage is not None else f"{segment.path.name} from position {position} on: {error}"
+        break
+    if damage is None and end < point:
+        last = segments[-1] if segments else None
+        path = directory / f"{point:020d}.log" if last is None else last.path
+        reason = (
+            "the segments are gone"
+            if last is None
+            else f"the log ends here, though everything before offset {point} was on the disk"
+        )
+        size = 0 if last is None else last.size
+        damage = Damage(path, size, size, point if last is None else end, reason)
+    for segment in segments:
+        segment.close()
+    lost = None if damage is None else _lost(damage, segments)
+    return Inspected(directory, len(segments), start, end, torn, damage, lost)
+
+
+def cut(damage: Damage) -> None:
+    """Give up what lies at and behind the damage. Raises OSError."""
+    directory = damage.segment.parent
+    for offset in snapshots_in(directory):
+        if offset > damage.offset:
+            snapshot_path(directory, offset).unlink()
+    base = int(damage.segment.stem)
+    kept_base = base if damage.position or base == damage.offset else base - 1
+    for each in reversed(list_segments(directory)):
+        if each.base > kept_base:
+            for suffix in SUFFIXES:
+                each.path.with_suffix(suffix).unlink(missing_ok=True)
+    if kept_base == base:
+        if damage.segment.exists():
+            with damage.segment.open("r+b") as file:
+                file.truncate(damage.position)
+            sync_path(damage.segment)
+            for suffix in _INDEXES:
+                damage.segment.with_suffix(suffix).unlink(missing_ok=True)
+        else:
+            Segment.create(directory, Offset(base))
+    sync_path(directory)
+
+
+def _read(segment: Segment, expected: Offset) -> tuple[int, Offset, CorruptData | None]:
+    """How far the segment is sound: position, the offset that follows, and what is wrong there."""
+    ahead, position, epoch = ReadAhead(segment), 0, -1
+    try:
+        while position < segment.size:
+            header = checked_header(ahead.batch_at(position))
+            if header.base_offset != expected:
+                raise CorruptData(f"a batch begins at offset {header.base_offset}, expected {expected}")
+            if header.leader_epoch < epoch:
+                raise CorruptData(f"a batch of epoch {header.leader_epoch} follows {epoch}")
+            epoch = header.leader_epoch
+            position += header.size
+            expected = header.end
+    except CorruptData as error:
+        return position, expected, error
+    return position, expected, None
+
+
+def _lost(damage: Damage, segments: list[Segment]) -> Lost:
+    """What a cut at the damage gives up."""
+    base = int(damage.segment.stem)
+    size = max(0, damage.size - damage.position)
+    behind = [] if not damage.segment.exists() else [(damage.segment, damage.position)]
+    for later in segments:
+        if later.base > base:
+            size += later.size
+            behind.append((later.path, 0))
+    found = [each for path, position in behind for each in whole_batches(path, position, damage.offset)]
+    first = found[0][0] if found else None
+    last = Offset(found[-1][1] - 1) if found else None
+    return Lost(size, len(found), first, last)

@@ -1,0 +1,17 @@
+"""A node's properties file, read for a command."""
+
+from pathlib import Path
+
+from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.settings.config import ConfigError, NodeConfig
+from fencepost.settings.properties import parse_properties
+
+
+def read_config(file: Path) -> NodeConfig:
+    """Read a node's properties file. Raises WrongUsage or Unreadable."""
+    try:
+        return parse_properties(file.read_text("utf-8"), file.absolute())
+    except ConfigError as error:
+        raise WrongUsage(str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{file}: {error}") from error

@@ -1,0 +1,125 @@
+"""``fencepost storage repair``: what is wrong with a partition's log on a stopped node, and the cut."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.repair import Inspected, cut, inspect
+from fencepost.cli.node_config import read_config
+from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cluster.console import Failed, Unreadable, WrongUsage
+from fencepost.cluster.local_cluster import open_cluster
+from fencepost.settings.config import NodeConfig
+
+DAMAGED = 1  # the exit status while a damage is there
+
+
+@click.command()
+@click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="One node's node.properties.")
+@dir_option
+@click.option("--node", "node_id", type=int, help="A node of --dir.")
+@click.option(
+    "--partition", "name", metavar="TOPIC-PARTITION", required=True, help="As logs name it: orders-0."
+)
+@click.option(
+    "--accept-data-loss", is_flag=True, help="Cut: give up what lies at and behind the damage, for good."
+)
+@format_option
+def repair(
+    file: Path | None,
+    directory: Path,
+    node_id: int | None,
+    name: str,
+    accept_data_loss: bool,
+    output_format: str,
+) -> None:
+    """Read a partition's log whole, and say what is wrong with it and what a cut there would lose.
+
+    The node must be stopped. Nothing is changed without --accept-data-loss; copy the folder first, if it may
+    still be of use. An end that a crash tore is no damage: the next start cuts it.
+
+    Exit status: 0 sound or repaired, 1 damaged, 2 wrong usage, 3 could not be read.
+    """
+    root = _config(file, directory, node_id).directory
+    folder = root / name
+    if Path(name).name != name or not (folder / "partition.metadata").is_file():
+        raise WrongUsage(f"there is no partition {name} in {root}: expected a folder with partition.metadata")
+    try:
+        lock = LogDirectory(root)
+    except LogDirectoryInUse as error:
+        raise Failed(str(error)) from error
+    except OSError as error:
+        raise Unreadable(f"{root}: {error}") from error
+    try:
+        found = inspect(folder, machine_went_down=lock.machine_went_down)
+        is_cut = accept_data_loss and found.damage is not None
+        if is_cut and found.damage is not None:
+            cut(found.damage)
+    except OSError as error:
+        raise Unreadable(f"{folder}: {error}") from error
+    finally:
+        lock.release()
+    if output_format == JSON:
+        echo_json(_document(name, found, is_cut=is_cut))
+    else:
+        click.echo("\n".join(_lines(name, found, is_cut=is_cut)))
+    if found.damage is not None and not is_cut:
+        sys.exit(DAMAGED)
+
+
+def _config(file: Path | None, directory: Path, node_id: int | None) -> NodeConfig:
+    """The node's settings. Raises WrongUsage, Unreadable."""
+    if file is not None:
+        return read_config(file)
+    if node_id is None:
+        raise WrongUsage("name the node: --node N of --dir, or --config FILE")
+    return open_cluster(directory).node(node_id).config
+
+
+def _document(name: str, found: Inspected, *, is_cut: bool) -> dict[str, Any]:
+    damage = None
+    if found.damage is not None:
+        whole = found.damage.whole
+        damage = {
+            "segment": found.damage.segment.name,
+            "position": found.damage.position,
+            "segment_bytes": found.damage.size,
+            "offset": found.damage.offset,
+            "reason": found.damage.reason,
+            "next_whole_batch": None if whole is None else {"position": whole[0], "offset": whole[1]},
+        }
+    return {
+        "partition": name,
+        "directory": str(found.directory),
+        "segments": found.segments,
+        "start_offset": found.start,
+        "end_offset": found.end,
+        "torn": found.torn,
+        "damage": damage,
+        "lost": None if found.lost is None else asdict(found.lost),
+        "repaired": is_cut,
+    }
+
+
+def _lines(name: str, found: Inspected, *, is_cut: bool) -> list[str]:
+    sound = f"offsets {found.start} to {found.end - 1}" if found.end > found.start else "no records"
+    if found.damage is None or found.lost is None:
+        torn = [] if found.torn is None else [f"Torn by a crash, cut at the next start: {found.torn}"]
+        return [f"{name}: sound, {sound} in {found.segments} segments", *torn]
+    damage, lost = found.damage, found.lost
+    behind = "no whole batch among them"
+    if lost.batches:
+        behind = f"among them {lost.batches} whole batches, offsets {lost.first} to {lost.last}"
+    place = f"{damage.segment.name} at position {damage.position} of {damage.size}, offset {damage.offset}"
+    words = [
+        f"{name}: {'was ' if is_cut else ''}damaged in {place}: {damage.reason}",
+        f"Sound before it: {sound}.",
+        f"{'Cut' if is_cut else 'A cut there would lose'}: {lost.size} bytes, {behind}.",
+    ]
+    if is_cut:
+        return [*words, f"The log ends at offset {damage.offset} now. Start the node again."]
+    return [*words, "Nothing was changed. The same command with --accept-data-loss cuts."]

@@ -1,0 +1,78 @@
+"""``storage repair`` on folders that were damaged by hand."""
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from fencepost.broker.log.log_directory import LogDirectory
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.cluster.local_cluster import LocalCluster, create_cluster
+from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
+from tests.harness.command import here
+
+TOPIC_ID = UUID(int=7)
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    return create_cluster(tmp_path / "c", 1, 9092)
+
+
+def killed_log(cluster: LocalCluster, batches: int = 5) -> Path:
+    """A partition's folder of node 1 that a killed process left; its segment."""
+    folder = cluster.node(1).config.directory / "orders-0"
+    log = PartitionLog.open(folder, UNVERIFIED, NOW_MS, TOPIC_ID)
+    append(log, *(batch(7, number) for number in range(batches)))
+    log._let_go()
+    return folder / f"{0:020d}.log"
+
+
+def words(cluster: LocalCluster, *more: object) -> list[object]:
+    shared = ["storage", "repair", "--dir", cluster.directory, "--node", 1]
+    return [*shared, "--partition", "orders-0", *more]
+
+
+def test_a_damaged_log_is_shown_then_cut(cluster: LocalCluster, capsys: Capture) -> None:
+    path = killed_log(cluster)
+    raw = path.read_bytes()
+    size = len(raw) // 5
+    changed = raw[: 2 * size + 40] + bytes((raw[2 * size + 40] ^ 1,)) + raw[2 * size + 41 :]
+    path.write_bytes(changed)
+    shown = here(capsys, *words(cluster))
+    assert shown.status == 1
+    assert f"orders-0: damaged in {path.name} at position {2 * size} of {5 * size}, offset 2:" in shown.stdout
+    assert "Sound before it: offsets 0 to 1." in shown.stdout
+    assert f"would lose: {3 * size} bytes, among them 2 whole batches, offsets 3 to 4." in shown.stdout
+    document = json.loads(here(capsys, *words(cluster, "--format", "json")).stdout)
+    assert document["damage"]["next_whole_batch"] == {"position": 3 * size, "offset": 3}
+    assert (document["end_offset"], document["repaired"]) == (2, False)
+    assert path.read_bytes() == changed
+    done = here(capsys, *words(cluster, "--accept-data-loss"))
+    assert (done.status, path.read_bytes()) == (0, raw[: 2 * size])
+    assert "The log ends at offset 2 now." in done.stdout
+    assert "orders-0: sound, offsets 0 to 1 in 1 segments" in here(capsys, *words(cluster)).stdout
+
+
+def test_a_torn_end_is_left_to_the_next_start(cluster: LocalCluster, capsys: Capture) -> None:
+    path = killed_log(cluster)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-3])
+    said = here(capsys, *words(cluster, "--accept-data-loss"))
+    assert (said.status, path.read_bytes()) == (0, raw[:-3])
+    assert "sound, offsets 0 to 3 in 1 segments\nTorn by a crash, cut at the next start: " in said.stdout
+
+
+def test_refusals(cluster: LocalCluster, capsys: Capture) -> None:
+    killed_log(cluster)
+    lock = LogDirectory(cluster.node(1).config.directory)
+    running = here(capsys, *words(cluster, "--accept-data-loss"))
+    assert (running.status, "stop that one first" in running.stderr) == (1, True)
+    lock.release()
+    for name in ("orders-1", "archive", "../nodes", "orders-0/"):
+        said = here(capsys, "storage", "repair", "--dir", cluster.directory, "--node", 1, "--partition", name)
+        assert (said.status, "expected a folder with partition.metadata" in said.stderr) == (2, True), name
+    unnamed = here(capsys, "storage", "repair", "--dir", cluster.directory, "--partition", "orders-0")
+    assert (unnamed.status, "--node N of --dir, or --config FILE" in unnamed.stderr) == (2, True)

@@ -1,0 +1,89 @@
+"""What is broken on purpose where torn ends of partition logs are told from damage."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+DAMAGE_TESTS: Final = "tests/broker/log/test_damage.py::"
+FLIPPED: Final = DAMAGE_TESTS + "test_after_the_death_of_a_process_every_flipped_byte_is_named_and_kept"
+CRASHED: Final = DAMAGE_TESTS + "test_after_a_crash_of_the_machine_only_the_last_batch_may_be_torn"
+KEPT: Final = DAMAGE_TESTS + "test_what_no_crash_leaves_is_kept_and_repaired_on_demand"
+REMEMBERED: Final = (
+    "tests/broker/log/test_log_directory.py::"
+    "test_what_is_written_after_the_recovery_is_of_this_start_of_the_machine"
+)
+
+DAMAGE: Final = (
+    Mutant(
+        "damage-not-searched",
+        "whole batches behind a bad place prove that it is no torn end",
+        "broker/log/damage.py",
+        "        whole = _first_whole(content, position, expected)\n",
+        "        whole = None\n",
+        (CRASHED, DAMAGE_TESTS + "test_a_whole_batch_behind_a_torn_one_is_damage_at_any_distance"),
+    ),
+    Mutant(
+        "damage-search-from-behind",
+        "a whole batch at another offset than expected is not cut",
+        "broker/log/damage.py",
+        "        whole = _first_whole(content, position, expected)\n",
+        "        whole = _first_whole(content, position + 1, expected)\n",
+        (CRASHED,),
+    ),
+    Mutant(
+        "damage-full-length-is-torn",
+        "after the death of a process alone, a batch of full length with a wrong checksum was changed",
+        "broker/log/damage.py",
+        "    if size_at(rest, 0) <= there:\n",
+        "    if size_at(rest, 0) < there:\n",
+        (FLIPPED,),
+    ),
+    Mutant(
+        "damage-length-believed",
+        "a length that grew does not make a whole batch look torn",
+        "broker/log/damage.py",
+        "    if crc32c(memoryview(rest)[CHECKED_AT:]) == _CRC.unpack_from(rest)[0]:\n",
+        "    if False:\n",
+        (FLIPPED,),
+    ),
+    Mutant(
+        "damage-epoch-believed",
+        "a leader epoch that the checkpoint does not have is damage",
+        "broker/log/recovery.py",
+        "    if header.leader_epoch != due and log.epochs_known and not log.machine_went_down:\n",
+        "    if False:\n",
+        (FLIPPED,),
+    ),
+    Mutant(
+        "damage-later-segments-go",
+        "segments with batches behind a bad place are kept",
+        "broker/log/recovery.py",
+        "    if any(each.size for each in later):\n",
+        "    if False:\n",
+        (KEPT,),
+    ),
+    Mutant(
+        "damage-short-of-the-recovery-point",
+        "a log that ends before its recovery point lost what was on the disk",
+        "broker/log/recovery.py",
+        "    if is_durable:\n",
+        "    if False:\n",
+        (DAMAGE_TESTS + "test_what_was_on_the_disk_is_never_torn",),
+    ),
+    Mutant(
+        "damage-boot-remembered-too-early",
+        "a start that is killed while it recovers leaves the next one the same excuse",
+        "broker/log/log_directory.py",
+        "        written = os.pread(self._descriptor, _BOOT_ID_BYTES, 0).strip()\n",
+        "        written = os.pread(self._descriptor, _BOOT_ID_BYTES, 0).strip()\n        self.remember()\n",
+        (REMEMBERED,),
+    ),
+    Mutant(
+        "repair-keeps-later-segments",
+        "a cut leaves nothing behind the damage",
+        "broker/log/repair.py",
+        "        if each.base > kept_base:\n",
+        "        if False:\n",
+        (KEPT, DAMAGE_TESTS + "test_a_repair_that_is_killed_at_any_step_goes_on"),
+    ),
+)
