@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -27,6 +27,8 @@ from fencepost.settings.config import ConfigError
 
 T = TypeVar("T")
 
+OPERATION_SECONDS: Final = 20.0  # a person waits for a slow ensemble, where a node asks it again
+
 
 def configured(directory: Path) -> str | None:
     """``zookeeper.connect`` of the local cluster, if there is one."""
@@ -44,11 +46,11 @@ def access_to(zookeeper: str | None, config_file: Path | None, directory: Path) 
         config = local_cluster.open_cluster(directory).nodes[0].config
     try:
         if config is not None and config.zookeeper_connect is not None:
-            access = access_of(config)
+            access = replace(access_of(config), operation_timeout_s=OPERATION_SECONDS)
             return access if zookeeper is None else _at(access, zookeeper)
         if zookeeper is None:
             raise WrongUsage("--zookeeper CONNECT: the nodes have no zookeeper.connect")
-        return Access(connect=parse_connect(zookeeper))
+        return Access(connect=parse_connect(zookeeper), operation_timeout_s=OPERATION_SECONDS)
     except (ConfigError, ConnectStringInvalid) as error:
         raise WrongUsage(f"--zookeeper: {error}") from error
 

@@ -8,6 +8,7 @@ takes it, on a world of its own, to the end of the upgrade: no id is given out t
 import contextlib
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -17,6 +18,7 @@ from fencepost.bridge.upgrade_ways import COMMAND
 from fencepost.bridge.zookeeper_port import Fence, Unnamed
 from fencepost.controller.errors import ApiError
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
+from fencepost.quorum.crash_points import CONTROLLER_POINTS
 from fencepost.records.types import PRODUCER_ID_MAX
 from tests.bridge.migration_bench import Bench, Crash, stopped
 from tests.together import table
@@ -36,22 +38,32 @@ class World:
         self.brokers_run = True
         for _ in range(5):
             self.take()
-        phase, _, point = standing.partition("@")
-        self.go_to(Phase[phase.upper().replace("-", "_")], point)
+        phase, _, point = standing.partition(" after ")
+        if point == WRITTEN_AGAIN:
+            self._to(Phase.QUORUM)
+            self.overwrite(self.bench.znode.content)
+        elif point:
+            self._to_crash(point)
+        else:
+            self._to(Phase[phase.upper()])
+        assert self.bench.row.phase.label == phase
 
-    def go_to(self, phase: Phase, point: str) -> None:
-        """With blocks between the steps. ``point``: where the leader died on the way."""
-        commands = {Phase.FENCING: "fence", Phase.ROLLING_BACK: "rollback"}
-        rest = {Phase.FENCING: Phase.IMPORTED, Phase.ROLLING_BACK: Phase.QUORUM}.get(phase, phase)
-        while self.bench.row.phase is not rest:
+    def _to(self, phase: Phase) -> None:
+        """With blocks between the steps."""
+        while self.bench.row.phase is not phase:
             self.bench.run(NEXT_COMMAND[self.bench.row.phase])
             self.take()
-        if phase in commands:
-            self.bench.crash_at = point
-            with pytest.raises(Crash):
-                self.bench.run(commands[phase])
-            self.bench.lead()
-        assert self.bench.row.phase is phase
+
+    def _to_crash(self, point: str) -> None:
+        """The leader dies there; another one leads."""
+        way: Callable[[], object] = partial(self._to, Phase.FINALIZED)
+        if point.startswith("rollback:"):
+            self._to(Phase.QUORUM)
+            way = partial(self.bench.run, "rollback")
+        self.bench.crash_at = point
+        with pytest.raises(Crash):
+            way()
+        self.bench.lead()
 
     def take(self) -> None:
         """A broker takes a block itself, another asks for one; either may be refused."""
@@ -183,32 +195,44 @@ def unfenced(world: World) -> None:
     world.overwrite(kafkas_content(7, world.last - 999, world.last))
 
 
+WRITTEN_AGAIN = "the proof of a rollback"  # which died before its stop record
 STANDINGS = (
     "waiting",
-    "bridge",
-    "imported",
-    "fencing@fence:intent-applied",
-    "fencing@fence:fence-written",
-    "quorum",
-    "rolling-back@rollback:stop-applied",
-    "rolling-back@rollback:block-written",
+    "waiting after bridge:znode-ready",
+    "bridge after bridge:phase-applied",
+    "bridge after import:block-read",
+    "bridge after rollback:phase-applied",
+    "imported after import:floor-applied",
+    "imported after fence:block-read",
+    "fencing after fence:intent-applied",
+    "fencing after fence:fence-written",
+    "quorum after fence:switch-applied",
+    f"quorum after {WRITTEN_AGAIN}",
+    "rolling-back after rollback:stop-applied",
+    "rolling-back after rollback:block-written",
 )
 OBSTACLES = (
     down, read_only, no_access, wrong_chroot, another_cluster, not_configured, gone, wiped, garbage,
     exhausted, fenced_by_others,
 )  # fmt: skip
-NO_OBSTACLE = {
-    ("waiting", read_only),  # bridge writes nothing where there is a block
-    ("waiting", another_cluster),  # nothing says yet which one is meant
-    ("quorum", read_only),  # finalize writes nothing
-    ("fencing@fence:fence-written", read_only),  # the switch is all that is left
-    ("rolling-back@rollback:block-written", read_only),  # ZooKeeper goes on above all ids
-}
 CASES = [
-    *((standing, obstruct) for standing in STANDINGS for obstruct in OBSTACLES
-      if (standing, obstruct) not in NO_OBSTACLE),
-    ("quorum", unfenced),
-]  # fmt: skip
+    *((standing, obstruct) for standing in STANDINGS for obstruct in OBSTACLES),
+    *((standing, unfenced) for standing in STANDINGS if standing.startswith("quorum")),
+]
+
+
+def is_obstructed(standing: str, obstruct: Obstruct) -> bool:
+    """Whether it is in the way of the next command."""
+    if obstruct is another_cluster:
+        return not standing.startswith("waiting")  # where nothing says yet which one is meant
+    if obstruct is not read_only:
+        return True
+    if standing in ("fencing after fence:fence-written", "rolling-back after rollback:block-written"):
+        return False  # the switch is all that is left; ZooKeeper goes on above all ids
+    return standing.startswith(("bridge", "imported", "fencing", "rolling-back"))  # which write
+
+
+OBSTRUCTED = [case for case in CASES if is_obstructed(*case)]
 COMMANDS = ("bridge", "import", "fence", "finalize", "rollback")
 
 
@@ -228,12 +252,12 @@ def refusal(world: World, command: str, *, dry_run: bool) -> str:
 
 
 @pytest.mark.row("beyond.2")
-@table(("standing", "obstruct"), CASES)
+@table(("standing", "obstruct"), OBSTRUCTED)
 def test_an_obstacle_is_named_and_the_way_on_is_not_open(standing: str, obstruct: Obstruct) -> None:
     """Commands go back at most, where nothing in ZooKeeper is to be undone; a dry run says the same."""
     status = obstructed(standing, obstruct).bench.run("status")
     assert status.blocking, "it is not named"
-    if (standing, obstruct) != ("bridge", read_only):  # the import writes nothing, but no broker gets ids
+    if obstruct is not read_only or not standing.startswith("bridge"):  # an import writes nothing
         assert refusal(obstructed(standing, obstruct), status.next_command, dry_run=False), "it is open"
     for command in COMMANDS:
         world = obstructed(standing, obstruct)
@@ -251,7 +275,7 @@ def test_an_obstacle_is_named_and_the_way_on_is_not_open(standing: str, obstruct
 
 
 @pytest.mark.row("beyond.2")
-@table(("standing", "obstruct"), CASES)
+@table(("standing", "obstruct"), OBSTRUCTED)
 def test_each_way_that_status_prints_leads_out_and_gives_no_id_twice(
     standing: str, obstruct: Obstruct
 ) -> None:
@@ -270,6 +294,19 @@ def test_each_way_that_status_prints_leads_out_and_gives_no_id_twice(
             world.to_the_end()
         ordered = sorted(world.blocks)
         assert [pair for pair in pairwise(ordered) if pair[1][0] <= pair[0][1]] == [], way
+
+
+def test_each_crash_point_of_the_controller_is_a_standing() -> None:
+    """Those of a block's way, and of the very end, leave the phase as it was."""
+    points = {standing.partition(" after ")[2] for standing in STANDINGS}
+    assert {each for each in CONTROLLER_POINTS if not each.startswith(("allocate:", "finalize:"))} <= points
+
+
+@table(("standing", "obstruct"), [case for case in CASES if not is_obstructed(*case)])
+def test_what_is_not_in_the_way_is_not_named(standing: str, obstruct: Obstruct) -> None:
+    world = obstructed(standing, obstruct)
+    assert world.bench.run("status").blocking == ()
+    assert refusal(world, NEXT_COMMAND[world.bench.row.phase], dry_run=False) == ""
 
 
 @table("standing", STANDINGS)

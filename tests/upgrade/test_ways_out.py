@@ -86,8 +86,17 @@ def test_who_may_not_write_is_refused_before_the_quorum_depends_on_it(
 @pytest.mark.row("beyond.2")
 def test_finalize_has_to_see_the_fence_or_the_operators_word(servers: Ensemble, tmp_path: Path) -> None:
     with upgrading(tmp_path / "cluster", servers.connect_string + "/kafka", count=1) as nodes:
-        for command in ("bridge", "import", "fence"):
+        for command in ("bridge", "import"):
             nodes.run("migrate", command)
+        servers.kill()
+        stood = status(nodes)
+        assert "does not answer" in stood["blocking"][0]
+        assert (stood["phase"], stood["ways"][0]) == (
+            "imported",
+            "start ZooKeeper's servers, then: fencepost migrate fence",
+        )
+        servers.start()
+        nodes.run("migrate", "fence")
         with outside(servers) as client:
             client.set(BLOCK, FIRST_BLOCK)
             for words in ((), ("--zookeeper-is-stopped",), ("--dry-run",)):
@@ -99,7 +108,7 @@ def test_finalize_has_to_see_the_fence_or_the_operators_word(servers: Ensemble, 
             client.create("/kafka/brokers/ids/7", b"{}", ephemeral=True)
             assert status(nodes)["standing_still"] == [7]
         servers.kill()
-        assert "say so: --zookeeper-is-stopped" in refusal(nodes, "finalize", "--timeout", "8")
+        assert "say so: --zookeeper-is-stopped" in refusal(nodes, "finalize", "--timeout", "12")
         assert "--zookeeper-is-stopped" in " ".join(status(nodes)["ways"])
         nodes.run("migrate", "finalize", "--zookeeper-is-stopped")
         assert status(nodes)["phase"] == "finalized"
