@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "groups": _Home("fencepost.cli.groups", "groups"),
     "get-offsets": _Home("fencepost.cli.get_offsets", "get_offsets"),
     "transactions": _Home("fencepost.cli.transactions", "transactions"),
+    "explain": _Home("fencepost.cli.explain", "explain"),
     "snapshot": _Home("fencepost.cli.snapshot", "snapshot"),
     "storage": _Home("fencepost.cli.storage", "storage"),
     "migrate": _Home("fencepost.cli.migrate", "migrate"),

@@ -7,7 +7,14 @@ import click
 
 from fencepost.cli.output import Command, dir_option
 from fencepost.cluster.local_cluster import open_cluster
-from fencepost.cluster.target import Target, brokers_of, controllers_of, read_login, target_at
+from fencepost.cluster.target import (
+    Target,
+    brokers_of,
+    controllers_of,
+    read_login,
+    target_anywhere,
+    target_at,
+)
 
 
 def target_options(command: Command) -> Command:
@@ -31,12 +38,18 @@ def broker_options(command: Command) -> Command:
     return _options(command, click.option("--bootstrap-server", help=help_text))
 
 
-def find_brokers(directory: Path, bootstrap_server: str | None, command_config: Path | None) -> Target:
-    """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable."""
+def find_brokers(
+    directory: Path, bootstrap_server: str | None, command_config: Path | None, *, anywhere: bool = False
+) -> Target:
+    """What the options of ``broker_options`` name. Raises WrongUsage or Unreadable.
+
+    ``anywhere``: brokers of any cluster, also on other machines.
+    """
     sasl = None if command_config is None else read_login(command_config)
     if bootstrap_server is None:
         return brokers_of(open_cluster(directory), sasl)
-    return target_at("--bootstrap-server", bootstrap_server, sasl)
+    at = target_anywhere if anywhere else target_at
+    return at("--bootstrap-server", bootstrap_server, sasl)
 
 
 def _options(command: Command, bootstrap: Callable[[Command], Command]) -> Command:

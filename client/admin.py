@@ -16,6 +16,7 @@ from fencepost.client import group_offsets
 from fencepost.client.backoff import Backoff
 from fencepost.client.coordinators import Coordinator
 from fencepost.client.errors import IllegalState, NotReachable, Refused, RequestTimedOut, number_of, refused
+from fencepost.client.explain import Explainer
 from fencepost.client.metadata import ClusterMetadata, Topic
 from fencepost.client.network import LOST, Channel, Network, NetworkSettings, addresses
 from fencepost.client.types import OffsetAndMetadata, TopicPartition
@@ -259,6 +260,11 @@ class Admin:
                 return False
             raise
         return any(each.kind == WEDGED for each in explained.set_aside)
+
+    @property
+    def explain(self) -> Explainer:
+        """Who holds the last stable offset of a partition, and what an id or a producer has open."""
+        return Explainer(self._network, self._timeout_s)
 
     # -- features -------------------------------------------------------------------------------------------
 

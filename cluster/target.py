@@ -40,6 +40,17 @@ def target_at(option: str, text: str, sasl: tuple[str, str] | None) -> Target:
         ) from None
 
 
+def target_anywhere(option: str, text: str, sasl: tuple[str, str] | None) -> Target:
+    """As ``target_at``, of any cluster that speaks Kafka's protocol, on any host. Raises WrongUsage."""
+    found = []
+    for each in text.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise WrongUsage(f"{option}: expected HOST:PORT[,..], got {text!r}")
+        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
+    return Target(tuple(found), sasl)
+
+
 def controllers_of(cluster: LocalCluster) -> Target:
     """The controllers of a local cluster, and the credentials of its brokers if it wants any."""
     for node in cluster.nodes:

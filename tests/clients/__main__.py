@@ -20,6 +20,7 @@ from tests.clients import (
     admin,
     dump_log,
     dump_offsets,
+    explained,
     group_commands,
     group_errors,
     group_story,
@@ -43,6 +44,7 @@ OF_KAFKA: Final = (
     | offsets_archive.SCENARIOS
     | group_commands.SCENARIOS
     | group_errors.SCENARIOS
+    | {name: (explained.VERSION, story) for name, story in explained.SCENARIOS.items()}
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"
