@@ -22,6 +22,7 @@ from fencepost.audit.decode.plan import LogFile
 from fencepost.audit.decode.rows import Named, ReadChunk, Rows
 from fencepost.audit.decode.snapshots import decode_checkpoint
 from fencepost.audit.decode.zookeeper import decode_export
+from fencepost.records.batch_layout import HEADER_BYTES
 
 READERS: Final[dict[str, ReadChunk]] = {
     metadata.TOPIC: metadata.read_chunk,
@@ -76,12 +77,17 @@ def decode_table(
 
 
 def _control_faults(where: Where, rows: pa.RecordBatch) -> Named:
-    """Control batches whose record cannot be read: their checksum is right, so their writer wrote it so."""
+    """Control batches whose record cannot be read: their checksum is right, so their writer wrote it so.
+
+    One without a record is what Kafka's log cleaner leaves of a marker, for its producer's sake.
+    """
     kinds = rows.column("control_type")
     if kinds.null_count == len(kinds):
         return
     faults = Rows("record_faults", where)
-    for row in np.flatnonzero(kinds.fill_null(0).to_numpy() == UNREADABLE_TYPE).tolist():
+    is_unreadable = kinds.fill_null(0).to_numpy() == UNREADABLE_TYPE
+    is_emptied = rows.column("size").to_numpy() == HEADER_BYTES
+    for row in np.flatnonzero(is_unreadable & ~is_emptied).tolist():
         position, offset = rows.column("position")[row].as_py(), rows.column("base_offset")[row].as_py()
         faults.add(position, offset, "record", "the record of a control batch cannot be read")
     yield from faults.batches()

@@ -30,6 +30,7 @@ from fencepost.records.batch_layout import COMPRESSION
 from tests.audit.decode.corpus import NOW_MS, laid, written
 from tests.audit.decode.test_mutated_files import CHECKPOINT, LOGS, batch, marker
 from tests.audit.decode.test_snapshots import document
+from tests.audit.faults.tree import edited
 from tests.broker.log.builders import compressed, patched
 
 KAFKA = Path(__file__).parents[1] / "kafka" / "kafka-4.1.1.tar.gz"
@@ -219,13 +220,19 @@ def control(*records: tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes
         pytest.param(control((KEY, b"\0\0", ())), UNREADABLE, id="half a value"),
         pytest.param(control((KEY, None, ())), UNREADABLE, id="no value"),
         pytest.param(patched(marker(0), 61, b"\x7f"), UNREADABLE, id="a record past the end"),
-        pytest.param(patched(marker(0), 57, bytes(4)), UNREADABLE, id="no record"),
+        pytest.param(patched(marker(0), 57, bytes(4)), UNREADABLE, id="no record by its count"),
     ],
 )
 def test_control_batches(tmp_path: Path, raw: bytes, expected: dict[str, Any]) -> None:
     assert said(tmp_path, raw) == expected
     faults = tables([str(tmp_path)])["record_faults"].to_pylist()
     assert [row["fault"] for row in faults] == (["record"] if expected == UNREADABLE else [])
+
+
+def test_a_marker_that_the_log_cleaner_emptied_is_no_fault(tmp_path: Path) -> None:
+    """Kafka keeps the header of a producer's last batch when its records are compacted away."""
+    assert said(tmp_path, edited(marker(0), record_count=0, body=b"")) == UNREADABLE
+    assert tables([str(tmp_path)])["record_faults"].num_rows == 0
 
 
 @pytest.mark.parametrize("version", [0, 5], ids=["Kafka's", "fencepost's"])
