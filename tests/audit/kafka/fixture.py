@@ -1,4 +1,4 @@
-"""Log directories of a real Apache Kafka, packed: made by ``python -m tests.audit.kafka --pack [--worn]``."""
+"""Log directories of one Apache Kafka, packed by ``python -m tests.audit.kafka.single --pack [--worn]``."""
 
 import tarfile
 from pathlib import Path

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -44,10 +45,12 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
 
 
 WEARING: Final = {
+    "cleanup.policy": "compact",  # what is not named here gets its default
     "segment.ms": "300",
     "min.cleanable.dirty.ratio": "0.001",
     "max.compaction.lag.ms": "200",
     "delete.retention.ms": "0",
+    "file.delete.delay.ms": "2000",
 }
 """Of an internal topic: it is compacted all the time."""
 
@@ -55,14 +58,17 @@ WEARING: Final = {
 class Traffic:
     """All that is done to one broker; producers that are named stay for the next act."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
         self._bootstrap = bootstrap
+        self._replicas = replicas
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._open: list[Producer] = []
 
     def make_topics(self, topics: Mapping[str, dict[str, str]], partitions: int = 2) -> None:
-        """With these settings of their own, one replica each."""
-        wanted = [NewTopic(name, partitions, 1, config=settings) for name, settings in topics.items()]
+        """With these settings of their own."""
+        wanted = [
+            NewTopic(name, partitions, self._replicas, config=settings) for name, settings in topics.items()
+        ]
         _await(self._admin.create_topics(wanted))
 
     def commits_and_aborts(self, rounds: int) -> None:
@@ -177,7 +183,7 @@ class Traffic:
         _transaction(producer, "again", range(4))
         _await(self._admin.delete_topics(["again"]))
         _until(lambda: "again" not in self._admin.list_topics(timeout=5).topics)
-        _await(self._admin.create_topics([NewTopic("again", 2, 1)]))
+        _await(self._admin.create_topics([NewTopic("again", 2, self._replicas)]))
         _until(lambda: len(self._admin.list_topics("again", timeout=5).topics["again"].partitions) == 2)
         _transaction(self._producer("again-2"), "again", range(4))
 
@@ -187,10 +193,11 @@ class Traffic:
             resource = ConfigResource("topic", "payments", {"retention.ms": str(604_800_000 + number)})
             _await(self._admin.alter_configs([resource]))
 
-    def wear(self) -> None:
+    def wear(self, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         """From now on the logs of the coordinators lose what newer records replace."""
+        settings = {**WEARING, **settings}
         for topic in ("__transaction_state", "__consumer_offsets"):
-            _await(self._admin.alter_configs([ConfigResource("topic", topic, WEARING)]))
+            _await(self._admin.alter_configs([ConfigResource("topic", topic, settings)]))
 
     def left_open(self) -> None:
         """Neither committed nor aborted when the broker stops, and not late yet."""
