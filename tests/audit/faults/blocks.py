@@ -29,6 +29,7 @@ def appended(ground: Ground) -> Planted:
         ground,
         lambda log: _append(log, entry.raw) if log.end == _log(ground).end else None,
         f"the block record at offset {entry.header.base_offset} once more at offset {last.header.end}",
+        entry,
     )
 
 
@@ -42,6 +43,7 @@ def in_place(ground: Ground) -> Planted:
         ground,
         lambda log: _replace(log, target, entry.raw),
         f"the block record at offset {offset} once more at offset {target}",
+        entry,
     )
 
 
@@ -63,6 +65,7 @@ def end_repeated(ground: Ground) -> Planted:
         lambda log: _replace(log, offset, raw),
         f"the block at offset {offset} ends at {before.producer_id_end} as the one before, not at "
         f"{record.producer_id_end}",
+        blocks[number - 1][0],
     )
 
 
@@ -71,6 +74,7 @@ def lost(ground: Ground) -> Planted:
     entries = [each for each in _log(ground).entries[1:-1] if ground.is_untouched(each)]
     blocks = [entry for entry, _ in _blocks(ground) if entry is not _log(ground).entries[-1]]
     entry = ground.choose(ground.choose([each for each in (entries, blocks) if each]))
+    ground.break_log(METADATA)
     offset = entry.header.base_offset
     beside: list[Entry] = []
     for log in ground.tree.replicas(METADATA, 0):
@@ -83,13 +87,25 @@ def lost(ground: Ground) -> Planted:
     return Planted(check="blocks", rules=frozenset({"hole"}), entries=tuple(beside), said=said)
 
 
-def _each_replica(ground: Ground, change: Callable[[Log], Entry | None], said: str) -> Planted:
-    entries = [
-        entry for log in ground.tree.replicas(METADATA, 0) for entry in [change(log)] if entry is not None
-    ]
-    ground.take(entries=entries)
+def _each_replica(
+    ground: Ground, change: Callable[[Log], Entry | None], said: str, repeated: Entry
+) -> Planted:
+    """``repeated``: the record whose ids are given twice; no other fault is to touch it either."""
+    ground.rely(METADATA)
+    replicas = ground.tree.replicas(METADATA, 0)
+    if not is_known_to_most(replicas):
+        raise NoPlace
+    originals = [log.find(repeated.header.base_offset) for log in replicas]
+    entries = [entry for log in replicas for entry in [change(log)] if entry is not None]
+    ground.take(entries=[*entries, *(each for each in originals if each is not None)])
     rules = frozenset({"overlap", "end_not_growing"})
     return Planted(check="blocks", rules=rules, entries=tuple(entries), said=f"metadata: {said}")
+
+
+def is_known_to_most(replicas: list[Log]) -> bool:
+    """Whether the end of the longest replica is committed: ours archives nothing else, Kafka's voters may."""
+    whole = [each for each in replicas if each.end == replicas[0].end]
+    return len(whole) * 2 > len(replicas) or replicas[0].folder.parent.name == "archive"
 
 
 def _append(log: Log, raw: bytes) -> Entry:

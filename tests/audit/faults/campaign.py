@@ -65,9 +65,13 @@ def plant(case: Case, source: Path, copy: Path) -> Planted | None:
     return Planted(seeded, sentences, names)
 
 
-def complaints(planted: Planted, findings: Sequence[Mapping[str, Any]]) -> list[str]:
+def complaints(
+    planted: Planted,
+    findings: Sequence[Mapping[str, Any]],
+    unknown: Sequence[Mapping[str, Any]] = (),
+) -> list[str]:
     """Empty: each fault is found once, and nothing else is."""
-    return judge.complaints(planted.seeded, findings)
+    return judge.complaints(planted.seeded, findings, unknown)
 
 
 def remove(copy: Path) -> None:

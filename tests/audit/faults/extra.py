@@ -84,7 +84,7 @@ def cut_segment(ground: Ground) -> Planted:
     if len(segment.entries) < 2 or segment.tail:
         raise NoPlace
     entry.damaged = entry.raw[: ground.random.randrange(1, len(entry.raw))]
-    ground.take(log=log, entries=(entry,))
+    ground.take(log=log, entries=(entry,), in_each=False)
     said = f"{_name(log)}: {segment.path.name} ends {len(entry.damaged)} bytes into its last batch"
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)
 

@@ -26,6 +26,8 @@ def flipped_byte(where: range | None = None, topic: str | None = None) -> Callab
         ]
         log = ground.choose(logs)
         entry = ground.choose(each for each in log.entries[:-1] if ground.is_untouched(each))
+        if log.topic.startswith("__") and len(ground.tree.replicas(log.topic, log.partition)) == 1:
+            ground.break_log(log.topic)
         at = ground.random.choice(where or range(21, len(entry.raw)))
         bit = 1 << ground.random.randrange(8)
         raw = bytearray(entry.raw)
@@ -37,7 +39,7 @@ def flipped_byte(where: range | None = None, topic: str | None = None) -> Callab
         beside = log.neighbours(entry)
         entry.damaged = bytes(raw)
         is_users = not log.topic.startswith("__")
-        ground.take(log=log if is_users else None, entries=beside)
+        ground.take(log=log if is_users else None, entries=beside, in_each=False)
         return Planted(check="integrity", rules=frozenset({"crc", "unreadable"}), entries=(entry,), said=said)
 
     return plant

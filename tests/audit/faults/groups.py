@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.offset_commit import OffsetCommitRecord, decode_offset, encode_offset
 from fencepost.records.types import Offset, ProducerId, Term
 from tests.audit.faults.extra import flipped_outcome
@@ -14,6 +15,7 @@ from tests.audit.faults.producers import Plant
 from tests.audit.faults.tree import Entry, Log, edited
 
 OFFSETS: Final = "__consumer_offsets"
+BEYOND_END: Final = 1000
 _COMMIT: Final = b"\0\1"  # what the key of a commit begins with
 
 
@@ -62,6 +64,42 @@ def stale_generation(ground: Ground) -> Planted:
     pair = ground.choose(each for each in _pairs(ground) if each.record.generation > 1)
     stale = msgspec.structs.replace(pair.record, generation=pair.record.generation - 1)
     return _changed(ground, pair, "stale_generation", stale, "a commit is of the generation before")
+
+
+def beyond_end(ground: Ground) -> Planted:
+    """A group's last commit on a partition lies beyond the partition's end."""
+    last = {(each.record.group_id, each.record.topic, each.record.partition): each for each in _pairs(ground)}
+    pair = ground.choose(last.values())
+    (log, *_) = ground.tree.replicas(pair.record.topic, pair.record.partition)
+    far = msgspec.structs.replace(pair.record, offset=Offset(log.end + BEYOND_END))
+    return _changed(ground, pair, "beyond_end", far, f"{far.offset} is committed, the log ends at {log.end}")
+
+
+def not_transactional(ground: Ground) -> Planted:
+    """The offsets of an aborted transaction are not marked as transactional: they take effect at once."""
+    log, marker = ground.choose(
+        (log, entry)
+        for log in ground.tree.of_topic(OFFSETS)
+        for entry in log.entries
+        if entry.is_marker and not _commits(entry) and _has_offsets(log, entry)
+        if ground.is_free(log, entry.producer[0]) and ground.is_judged(entry)
+    )
+    own = [each for each in log.entries[: log.index(marker)] if each.producer[0] == marker.producer[0]]
+    offset = own[-1].header.base_offset
+    entries = _everywhere(ground, log, offset)
+    for each in entries:
+        each.raw = edited(each.raw, attributes=each.header.attributes & ~TRANSACTIONAL)
+    ends = _everywhere(ground, log, marker.header.base_offset)
+    ground.take(producer_id=marker.producer[0], entries=(*entries, *ends))
+    said = f"{OFFSETS}-{log.partition}: the commit at offset {offset} is not marked as transactional"
+    rules = frozenset({"not_transactional", "groups.aborted", "markers.bit"})
+    return Planted(
+        check="markers",
+        rules=rules,
+        entries=(*entries, *ends),
+        said=said,
+        producer_id=marker.producer[0],
+    )
 
 
 def _changed(ground: Ground, pair: "_Pair", rule: str, record: OffsetCommitRecord, what: str) -> Planted:
@@ -149,6 +187,10 @@ def _everywhere(ground: Ground, log: Log, offset: int) -> tuple[Entry, ...]:
     return tuple(each for each in found if each is not None)
 
 
+BEYOND_GROUPS: dict[str, dict[str, Plant]] = {
+    "offset beyond the end": {"last commit": beyond_end},
+    "offset outside its transaction": {"bit cleared": not_transactional},
+}
 GROUPS: dict[str, dict[str, Plant]] = {
     "aborted offset": {"commit marker": aborted_offset},
     "offset back": {"to 0": offset_back},

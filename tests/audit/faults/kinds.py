@@ -9,10 +9,15 @@ from random import Random
 from typing import Final
 
 from tests.audit.faults import blocks, files, producers, states
+from tests.audit.faults.coordinators import COORDINATORS
+from tests.audit.faults.copies import COPIES
 from tests.audit.faults.extra import EXTRA
 from tests.audit.faults.fault import Ground, NoPlace, Planted
-from tests.audit.faults.groups import GROUPS
+from tests.audit.faults.groups import BEYOND_GROUPS, GROUPS
+from tests.audit.faults.headers import HEADERS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
+from tests.audit.faults.pairs import PAIRS
+from tests.audit.faults.sides import SIDES
 from tests.audit.faults.tree import METADATA, STATES, Tree
 
 TRIES_MAX: Final = 8  # a place by chance may be the last one of a log, where nothing can be overlapped
@@ -73,7 +78,20 @@ KINDS: Final[Mapping[str, Mapping[str, Plant]]] = {
     },
 }
 
-ALL: Final[Mapping[str, Mapping[str, Plant]]] = {**KINDS, **EXTRA, **GROUPS}
+BEYOND: Final[Mapping[str, Mapping[str, Plant]]] = {
+    **PAIRS,
+    **HEADERS,
+    **COORDINATORS,
+    **COPIES,
+    **SIDES,
+    **BEYOND_GROUPS,
+}
+"""Further kinds: of markers and data, of single batches, of the coordinator, of copies, of side files."""
+
+ALL: Final[Mapping[str, Mapping[str, Plant]]] = {**KINDS, **EXTRA, **GROUPS, **BEYOND}
+BREAKING: Final = {("lost record", "of metadata"), ("lost record", "of the coordinator")}
+"""What other faults are judged by is gone: planted last, if none of these is there."""
+
 BY_CHANCE: Final = (*KINDS, *EXTRA)
 """Kinds for which any logs with transactions have a place."""
 
@@ -87,20 +105,25 @@ class Seeded:
     planted: Planted
 
 
-def seed(source: Path, target: Path, faults: Sequence[tuple[str, str]], random: Random) -> list[Seeded]:
+def seed(
+    source: Path, target: Path, faults: Sequence[tuple[str, str]], random: Random, *, is_any: bool = False
+) -> list[Seeded]:
     """Copy a directory and plant these faults in the copy, one of them in no way near another.
+
+    is_any    a kind that has no place in the variant wanted is planted in another one.
 
     Returns   those for which the logs had a place.
     """
     shutil.copytree(source, target, symlinks=True)
     ground = Ground(Tree.read(target), random)
     seeded = []
-    for kind, variant in faults:
-        for _ in range(TRIES_MAX):
+    for kind, wanted in sorted(faults, key=lambda fault: fault in BREAKING):
+        others = [each for each in ALL[kind] if each != wanted]
+        for variant in [wanted] * TRIES_MAX + random.sample(others, len(others) if is_any else 0):
             with contextlib.suppress(NoPlace):
                 seeded.append(Seeded(kind, variant, ALL[kind][variant](ground)))
                 break
-    ground.tree.write()
+    ground.write()
     return seeded
 
 

@@ -7,7 +7,7 @@ from fencepost.records.batch_layout import TRANSACTIONAL
 from tests.audit.faults.blocks import ends
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.insert import APPENDED, RENUMBERED, insert, take_out
-from tests.audit.faults.tree import Entry, Log, edited
+from tests.audit.faults.tree import METADATA, STATES, Entry, Log, edited
 
 Plant = Callable[[Ground], Planted]
 _SEQUENCES: Final = 2**31
@@ -87,7 +87,13 @@ def missing_marker(*, renumber: bool = False, last: bool = False) -> Plant:
         own = [each for each in log.entries if each.producer[0] == producer_id and each is not marker]
         entries = (*take_out(log, marker, renumber=renumber), *own)
         ground.take(log=log, producer_id=producer_id, entries=entries)
-        return Planted(check="markers", rules=frozenset({"missing"}), entries=entries, said=said)
+        return Planted(
+            check="markers",
+            rules=frozenset({"missing"}),
+            entries=entries,
+            said=said,
+            producer_id=producer_id,
+        )
 
     return plant
 
@@ -160,16 +166,25 @@ def _planted(
     ground: Ground, log: Log, entry: Entry, check: str, rules: set[str], said: str, *more: Entry
 ) -> Planted:
     ground.take(log=log, producer_id=entry.producer[0], entries=(entry, *more))
-    return Planted(check=check, rules=frozenset(rules), entries=(entry, *more), said=said)
+    return Planted(
+        check=check,
+        rules=frozenset(rules),
+        entries=(entry, *more),
+        said=said,
+        producer_id=entry.header.producer_id,
+    )
 
 
 def _entry(ground: Ground, fits: Callable[[Log, Entry], bool]) -> tuple[Log, Entry]:
     """Of a producer with transactions, in a log without a fault. Raises NoPlace."""
+    ground.rely(METADATA, STATES)
     for log in ground.partitions():
         free = [
             each
             for each in log.entries
-            if each.header.is_transactional and ground.is_free(log, each.producer[0])
+            if each.header.is_transactional
+            and ground.is_free(log, each.producer[0])
+            and ground.is_judged(each)
         ]
         for _ in range(min(len(free), LOOKS_MAX)):
             each = ground.choose(free)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fencepost.records.batch import BatchRecord, encode_batch, stamp
+from fencepost.records.invariant import CorruptData
 from fencepost.records.transaction_log import TransactionStateRecord, decode_transaction, encode_transaction
 from fencepost.records.types import Offset, Term
 from tests.audit.faults.fault import Ground, Planted
@@ -25,6 +26,7 @@ class _Left:
 def reused_epoch(ground: Ground) -> Planted:
     """A transactional id is back at an epoch that it had left."""
     left = ground.choose(_left(ground))
+    ground.rely(STATES)
     old = msgspec.structs.replace(
         left.now, producer_epoch=left.epoch, status=EMPTY, partitions=None, started_ms=-1, fences=()
     )
@@ -53,6 +55,7 @@ def lost(ground: Ground) -> Planted:
     logs = [log for log in ground.tree.of_topic(STATES) if log.folder.parent.name == "archive"]
     first = ground.choose(log for log in logs if len(log.entries) > 2)
     entry = ground.choose(each for each in first.entries[1:-1] if ground.is_untouched(each))
+    ground.break_log(STATES)
     offset = entry.header.base_offset
     beside: list[Entry] = []
     for log in ground.tree.replicas(STATES, first.partition):
@@ -89,5 +92,8 @@ def _left(ground: Ground) -> list[_Left]:
 def _states(entry: Entry) -> list[TransactionStateRecord]:
     if entry.header.is_control:
         return []
-    decoded = [decode_transaction(record.key, record.value) for record in entry.batch().records]
+    try:
+        decoded = [decode_transaction(record.key, record.value) for record in entry.batch().records]
+    except CorruptData:  # Kafka's older version of it
+        return []
     return [each for each in decoded if isinstance(each, TransactionStateRecord)]

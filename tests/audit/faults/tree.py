@@ -1,7 +1,10 @@
 """The partition logs under a directory as lists of batches that can be taken out, put in and changed.
 
 Entry       one batch, an object of its own: a fault remembers entries; ``write`` tells where they lie.
-Replicas    logs of one topic and partition on several nodes; the same change is made in each of them.
+Replicas    logs of one topic and partition on several nodes; the same change is made in each of them:
+            ``mirror`` makes the others what the longest one has become, as far as they reached.
+Ends        Kafka's replication-offset-checkpoint says how far a log is committed: where a log gets longer or
+            shorter by what is planted, it is written so. A fault may keep it.
 Whole       only sound logs are read: a seeder starts from directories that the audit calls clean.
 """
 
@@ -20,21 +23,23 @@ from fencepost.records.types import Offset, Term
 METADATA: Final = "__cluster_metadata"
 STATES: Final = "__transaction_state"
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LEAVING: Final = ("-delete", "-future", "-stray")  # ends of a directory's name
 _CHECKED_AT: Final = 21
+_LENGTH_COUNTS_FROM: Final = 12  # the bytes that follow the field
 _CRC: Final = struct.Struct(">I")
 
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """A batch somewhere; two of the same bytes are two. ``path`` and ``position`` are set by ``write``.
+    """A batch somewhere; two of the same bytes are two. ``places`` are set by ``write``: in each replica.
 
     damaged   what is written in its place; who plants goes on to see what was there.
     """
 
     raw: bytes
     damaged: bytes | None = None
-    path: Path | None = None
-    position: int = -1
+    places: list[tuple[Path, int]] = field(default_factory=list)
+    _decoded: tuple[bytes, BatchHeader] | None = None
 
     @property
     def written(self) -> bytes:
@@ -42,7 +47,9 @@ class Entry:
 
     @property
     def header(self) -> BatchHeader:
-        return batch_header(self.raw)
+        if self._decoded is None or self._decoded[0] is not self.raw:
+            self._decoded = self.raw, batch_header(self.raw)
+        return self._decoded[1]
 
     @property
     def is_marker(self) -> bool:
@@ -83,6 +90,8 @@ class Log:
     topic: str
     partition: int
     segments: list[Segment] = field(default_factory=list)
+    end_before: int = -1  # when it was read
+    keeps_checkpoint: bool = False  # of its high watermark, although its end is another
 
     @property
     def entries(self) -> list[Entry]:
@@ -91,8 +100,8 @@ class Log:
     @property
     def end(self) -> int:
         """The offset after the last batch."""
-        entries = self.entries
-        return entries[-1].header.end if entries else 0
+        last = next((each.entries[-1] for each in reversed(self.segments) if each.entries), None)
+        return last.header.end if last is not None else 0
 
     def find(self, base_offset: int) -> Entry | None:
         field = base_offset.to_bytes(8, "big", signed=True)  # the first of a batch
@@ -129,9 +138,11 @@ class Log:
         for segment in self.segments:
             position = 0
             for entry in segment.entries:
-                entry.path, entry.position = segment.path, position
+                entry.places.append((segment.path, position))
                 position += len(entry.written)
             segment.path.write_bytes(b"".join(each.written for each in segment.entries) + segment.tail)
+        if self.end != self.end_before and not self.keeps_checkpoint:
+            _move_watermark(self, self.end - self.end_before)
 
     def _segment(self, entry: Entry) -> Segment:
         return next(each for each in self.segments if any(one is entry for one in each.entries))
@@ -148,12 +159,40 @@ class Tree:
     def read(cls, root: Path) -> "Tree":
         """Raises CorruptData if a log is not sound."""
         folders = sorted({each.parent for each in root.rglob("*.log") if each.stem.isdigit()})
-        logs = [_read(folder) for folder in folders if not folder.name.endswith("-delete")]
+        logs = [_read(folder) for folder in folders if not folder.name.endswith(_LEAVING)]
         return cls(root, [log for log in logs if log.entries])
 
     def write(self) -> None:
         for log in self.logs:
+            for entry in log.entries:
+                entry.places.clear()
+        for log in self.logs:
             log.write()
+
+    def mirror(self, log: Log) -> None:
+        """The other replicas of a changed log get its batches, but for those at its end that they lacked."""
+        for other in self.replicas(log.topic, log.partition):
+            if other is log:
+                continue
+            lag = max(0, log.end_before - other.end_before)
+            for segment in other.segments:
+                segment.path.unlink(missing_ok=True)
+            other.segments = [
+                Segment(
+                    other.folder / segment.path.name,
+                    [each for each in segment.entries if each.header.end <= log.end - lag],
+                    segment.tail,
+                )
+                for segment in log.segments
+            ]
+
+    def is_replicated_alike(self, log: Log) -> bool:
+        """Whether each replica begins at the same offset, in files of the same names."""
+        files = [
+            [(segment.path.name, len(segment.entries) > 0) for segment in each.segments]
+            for each in self.replicas(log.topic, log.partition)
+        ]
+        return all(each == files[0] for each in files)
 
     def replicas(self, topic: str, partition: int) -> list[Log]:
         """The longest first."""
@@ -180,18 +219,26 @@ def edited(
     sequence: int | None = None,
     timestamp_ms: int | None = None,
     attributes: int | None = None,
+    last_offset_delta: int | None = None,
+    record_count: int | None = None,
+    body: bytes | None = None,
 ) -> bytes:
     """The same batch with another header, its CRC right; the records are as they were, compressed or not.
 
-    ``timestamp_ms`` moves the base and the greatest time alike.
+    ``timestamp_ms`` moves the base and the greatest time alike. ``body``: other bytes for the records.
     """
     values = list(_HEADER.unpack_from(raw))
+    body = raw[_HEADER.size :] if body is None else body
+    values[1] = _HEADER.size + len(body) - _LENGTH_COUNTS_FROM
     if timestamp_ms is not None:
         values[7], values[8] = timestamp_ms, timestamp_ms + values[8] - values[7]
-    for index, value in ((5, attributes), (9, producer_id), (10, epoch), (11, sequence)):
+    for index, value in (
+        (5, attributes), (6, last_offset_delta), (9, producer_id), (10, epoch), (11, sequence),
+        (12, record_count),
+    ):  # fmt: skip
         if value is not None:
             values[index] = value
-    whole = bytearray(_HEADER.pack(*values) + raw[_HEADER.size :])
+    whole = bytearray(_HEADER.pack(*values) + body)
     _CRC.pack_into(whole, 17, crc32c(memoryview(whole)[_CHECKED_AT:]))
     return bytes(whole)
 
@@ -202,12 +249,31 @@ def _read(folder: Path) -> Log:
     for path in sorted(folder.glob("*.log")):
         raw = path.read_bytes()
         position, entries = 0, []
-        while position < len(raw) and any(raw[position : position + 61]):
+        while any(raw[position : position + _HEADER.size]) and not _is_torn(raw, position):
             size = checked_header(raw, position).size
             entries.append(Entry(raw[position : position + size]))
             position += size
         segments.append(Segment(path, entries, raw[position:]))
-    return Log(folder, _node(folder), topic, int(partition), segments)
+    log = Log(folder, _node(folder), topic, int(partition), segments)
+    log.end_before = log.end
+    return log
+
+
+def _move_watermark(log: Log, by: int) -> None:
+    """In the checkpoint of the log's directory, if that names the log."""
+    file = log.folder.parent / "replication-offset-checkpoint"
+    if not file.exists():
+        return
+    lines = file.read_text("utf-8").splitlines()
+    name = f"{log.topic} {log.partition} "
+    moved = [f"{name}{int(line[len(name) :]) + by}" if line.startswith(name) else line for line in lines]
+    file.write_text("".join(f"{line}\n" for line in moved), "utf-8")
+
+
+def _is_torn(raw: bytes, position: int) -> bool:
+    """Whether the file ends within the batch that begins there, as a node leaves it that was killed."""
+    rest = len(raw) - position
+    return rest < _HEADER.size or rest < _LENGTH_COUNTS_FROM + _HEADER.unpack_from(raw, position)[1]
 
 
 def _node(folder: Path) -> int:
