@@ -102,10 +102,10 @@ fast: $(READY)
 
 UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 
-# Tests that start processes run three files at a time: each has its own cluster, and often waits for it.
+# Tests that start processes run six files at a time: each has its own cluster, and most of the time waits for it.
 test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
-	$(PYTEST) -m slow -n 3 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
+	$(PYTEST) -m slow -n 6 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
 	$(PYTEST) -m slow tests/audit $(ARGS)
 
 # One process, for one Spark session: starting a second one costs more than it saves.

@@ -13,6 +13,7 @@ a test out of ``make check``.
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,12 @@ def pytest_collection() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before the first temporary folder is made, and in the process that gives workers theirs."""
+    """Before the first temporary folder is made, and in the process that gives workers theirs.
+
+    A shell that starts tests in the background has them, and what they start, ignore Ctrl-C: not here.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.markexpr == "not slow" and os.access(MEMORY, os.W_OK):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 

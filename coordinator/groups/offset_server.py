@@ -52,6 +52,7 @@ from fencepost.wire.k42_delete_groups import DELETE_GROUPS
 from fencepost.wire.k47_offset_delete import OFFSET_DELETE
 
 COMMITTED_MAX: Final = 400  # offsets in one decision: some 15 ms of every node's loop
+DELETED_AT_ONCE_MAX: Final = 100  # groups of one request: their decisions share entries
 
 Committed = Callable[[str, str], None]
 """(group id, member id): a member committed, so it is alive."""
@@ -177,29 +178,40 @@ class OffsetServer:
     def delete_groups(
         self, request: DeleteGroups, context: Context, reply: Reply[DeleteGroupsAnswer]
     ) -> None:
-        """API key 42: one group after the other, each in as many decisions as its offsets take."""
-        waiting = list(reversed(dict.fromkeys(request.group_ids)))
-        results: list[tuple[str, ErrorCode]] = []
+        """API key 42: DELETED_AT_ONCE_MAX groups at a time, each in as many decisions as its offsets take."""
+        results = dict.fromkeys(request.group_ids, ErrorCode.NONE)
+        waiting = list(results)
+        deciding: set[str] = set()
 
         def decide(group_id: str, view: View, now_ms: int) -> Decision[GroupDeleted]:
             return offset_deletion.decide_delete_group(view, group_id)
 
+        def submit(group_id: str) -> None:
+            self._submit(partial(decide, group_id), partial(decided, group_id), closing=reply)
+
         def submit_next() -> None:
             if not waiting:
-                reply(DeleteGroupsAnswer(tuple(results)))
+                reply(DeleteGroupsAnswer(tuple(results.items())))
                 return
-            self._submit(partial(decide, waiting[-1]), decided, closing=reply)
+            some = waiting[:DELETED_AT_ONCE_MAX]
+            del waiting[:DELETED_AT_ONCE_MAX]
+            deciding.update(some)
+            for group_id in some:
+                submit(group_id)
 
-        def decided(outcome: Outcome[GroupDeleted], throttle_ms: int) -> None:
+        def decided(group_id: str, outcome: Outcome[GroupDeleted], throttle_ms: int) -> None:
             translated = self._errors.translate(outcome)
-            if isinstance(outcome, _SAID_OF_ALL) and isinstance(translated, ApiError):
-                results.extend((group_id, translated.code) for group_id in reversed(waiting))
-                waiting.clear()
-            elif isinstance(translated, ApiError):
-                results.append((waiting.pop(), translated.code))
-            elif not translated.more:
-                results.append((waiting.pop(), ErrorCode.NONE))
-            submit_next()
+            if not isinstance(translated, ApiError) and translated.more:
+                submit(group_id)
+                return
+            if isinstance(translated, ApiError):
+                results[group_id] = translated.code
+                if isinstance(outcome, _SAID_OF_ALL):
+                    results.update(dict.fromkeys(waiting, translated.code))
+                    waiting.clear()
+            deciding.remove(group_id)
+            if not deciding:
+                submit_next()
 
         submit_next()
 

@@ -16,7 +16,7 @@ COMMITS_MIN = 50
 
 def test_nothing_is_found_while_nodes_and_applications_are_killed(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
-    plan = Plan(seconds=25.0, seed=13, kill_every=5.0, trouble_every=3.0, client=MIXED, feature_every=4.0)
+    plan = Plan(seconds=18.0, seed=13, kill_every=4.0, trouble_every=3.0, client=MIXED, feature_every=4.0)
     found = run_on_new_cluster(plan, tmp_path, 3)
     evidence = evidence_of(events_of(tmp_path / "history"))
     commits = [each for each in evidence.attempts.values() if each.outcome is Outcome.COMMITTED]

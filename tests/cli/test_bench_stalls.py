@@ -14,6 +14,7 @@ from fencepost.bench.stalls_keys import VERSIONS, worst
 from fencepost.bench.stalls_load import SMALL
 from fencepost.cluster.console import Failed
 from fencepost.wire.registry import APIS
+from tests.harness import forked
 from tests.ports import cluster_port
 from tests.together import table
 from tests.wire.sample_messages import SAMPLES
@@ -64,7 +65,7 @@ def test_a_cluster_without_a_leader_is_an_error(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_each_request_is_served(tmp_path: Path) -> None:
-    with own_cluster(tmp_path, 3, cluster_port(), None, ("log.level=warning",)) as own:
+    with forked.nodes(), own_cluster(tmp_path, 3, cluster_port(), None, ("log.level=warning",)) as own:
         stalled = bench_stalls.measure(own, lambda _: None, SMALL)
     for child in own.children.values():
         child.wait()  # it has ended: reap it

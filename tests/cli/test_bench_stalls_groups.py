@@ -13,6 +13,7 @@ from fencepost.bench.process import child
 from fencepost.bench.stalls import STALL_MS
 from fencepost.bench.stalls_groups import is_sound, lines
 from fencepost.cluster.state import leader_id
+from tests.harness import forked
 from tests.ports import cluster_port
 
 
@@ -49,7 +50,7 @@ def test_it_fails_at_the_limit(turn_ms: float, sound: bool) -> None:
 
 @pytest.mark.slow
 def test_groups_are_there_and_their_offsets_go_on_after_a_kill(tmp_path: Path) -> None:
-    with own_cluster(tmp_path, 3, cluster_port(), None, ("log.level=warning",)) as started:
+    with forked.nodes(), own_cluster(tmp_path, 3, cluster_port(), None, ("log.level=warning",)) as started:
         own = Own(started, lambda _: None)
         where = Where(bootstrap=own.addresses, prefix="many", topic="t", partitions=2)
         with child("topics", "fencepost.bench.loop_load") as topics:

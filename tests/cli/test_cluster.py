@@ -5,7 +5,6 @@ One cluster serves the whole module; each test leaves it live.
 
 import asyncio
 import base64
-import os
 import signal
 import subprocess
 import uuid
@@ -187,7 +186,7 @@ def test_the_leader_is_killed_and_started_again(cluster: LocalCluster) -> None:
     assert statuses.pop(dead) == "dead"
     assert set(statuses.values()) == {"running"}
     assert leader_of(cluster) != dead
-    assert fencepost("start", dead, "--dir", cluster.directory).status == 0
+    assert in_process("start", dead, "--dir", cluster.directory).status == 0
     assert [node["status"] for node in nodes_of(cluster)] == ["running"] * 3
     bring_up(cluster)
 
@@ -198,7 +197,7 @@ def test_a_paused_leader_is_replaced_and_goes_on_as_a_follower(cluster: LocalClu
     assert said.stdout.endswith("SIGSTOP; now stopped\n")
     assert in_process("health", "--timeout", 20, "--dir", cluster.directory).status == 0
     assert leader_of(cluster) != paused
-    refused = fencepost("up", "--detach", "--dir", cluster.directory)
+    refused = in_process("up", "--detach", "--dir", cluster.directory)
     assert (refused.status, f"node {paused} is stopped by a signal" in refused.stderr) == (1, True)
     assert in_process("kill", paused, "--signal", "CONT", "--dir", cluster.directory).status == 0
     assert leader_of(cluster) != paused
@@ -213,24 +212,23 @@ def test_a_majority_lost_is_not_healthy(cluster: LocalCluster) -> None:
     assert "Not running: node 1, 2." in sick.stderr
     unread = in_process("quorum", "describe", "--status", "--dir", cluster.directory)
     assert unread.status == 3
-    back = fencepost("up", "--detach", "--dir", cluster.directory)
+    back = in_process("up", "--detach", "--dir", cluster.directory)
     assert back.status == 0
     assert "node 1 had died; starting it again" in back.stderr
     assert in_process("health", "--dir", cluster.directory).status == 0
 
 
-def test_all_nodes_killed_at_once_come_back_with_everything(cluster: LocalCluster) -> None:
+def test_all_nodes_killed_at_once_come_back_with_everything(nodes: Nodes, cluster: LocalCluster) -> None:
     (block,) = in_process_json("producer-ids", "allocate", "--dir", cluster.directory)
-    for node in nodes_of(cluster):
-        os.kill(node["pid"], signal.SIGKILL)
-    assert fencepost("start", 1, 2, 3, "--dir", cluster.directory).status == 0
+    nodes.kill(*nodes.node_ids)
+    assert in_process("start", 1, 2, 3, "--dir", cluster.directory).status == 0
     (after,) = in_process_json("producer-ids", "allocate", "--timeout", 20, "--dir", cluster.directory)
     assert after["start"] >= block["start"] + block["len"]
     bring_up(cluster)
 
 
 def test_a_second_cluster_on_the_same_ports_is_refused_by_name(cluster: LocalCluster, tmp_path: Path) -> None:
-    refused = fencepost("up", "--dir", tmp_path / "two", "--port", cluster.port, "--detach")
+    refused = in_process("up", "--dir", tmp_path / "two", "--port", cluster.port, "--detach")
     assert refused.status == 1
     for node in cluster.nodes:
         for purpose, address in node.ports().items():
@@ -240,7 +238,7 @@ def test_a_second_cluster_on_the_same_ports_is_refused_by_name(cluster: LocalClu
 def test_a_node_that_dies_while_starting_is_named_with_its_last_words(tmp_path: Path) -> None:
     directory = tmp_path / "c"
     words = ["up", "--dir", directory, "--port", cluster_port(), "--detach", "--override"]
-    died = fencepost(*words, "authorizer.acls.file=/nonexistent/acls")
+    died = in_process(*words, "authorizer.acls.file=/nonexistent/acls")
     assert died.status == 1
     assert "died while starting (exit status 2)" in died.stderr
     assert "authorizer.acls.file" in died.stderr

@@ -213,6 +213,16 @@ def test_groups_are_not_deleted_by_a_node_that_does_not_lead(offsets: Offsets, c
     assert answer.answered().results == tuple((name, CODE.COORDINATOR_LOAD_IN_PROGRESS) for name in names)
 
 
+def test_decisions_on_groups_that_are_deleted_share_entries(offsets: Offsets) -> None:
+    """One after the other, thousands of names would keep a client waiting for as many entries."""
+    names = tuple(f"group-{number}" for number in range(2 * offset_server.DELETED_AT_ONCE_MAX + 1))
+    offsets.commit(0, group_id=names[-1])
+    entries = offsets.bench.entries
+    codes = offsets.ask(offsets.server.delete_groups, DeleteGroups(names)).results
+    assert codes == (*((name, CODE.GROUP_ID_NOT_FOUND) for name in names[:-1]), (names[-1], CODE.NONE))
+    assert offsets.bench.entries - entries == 3
+
+
 def test_the_walks_that_are_due_begin_one_after_the_other(
     offsets: Offsets, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,11 +59,18 @@ def broken(copy: Path, mutant: Mutant) -> Iterator[None]:
     found = sound.count(mutant.old)
     if found != 1:
         raise Stale(f"{mutant.name}: its text is {found} times in {mutant.file}, expected once")
-    path.write_text(sound.replace(mutant.old, mutant.new), "utf-8")
     try:
+        _write(path, sound.replace(mutant.old, mutant.new))
         yield
     finally:
-        path.write_text(sound, "utf-8")
+        _write(path, sound)
+
+
+def _write(path: Path, source: str) -> None:
+    """Nothing that was compiled of the file before is left: the rest of the copy is compiled once."""
+    path.write_text(source, "utf-8")
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) -> dict[str, bool]:
@@ -79,9 +86,8 @@ def run_tests(copy: Path, tests: Iterable[str], mutant: Mutant | None = None) ->
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-n", "0"]
     command += ["-p", imported.__name__, "-o", f"faulthandler_timeout={seconds_max}"]
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))},
         "PYTHONPATH": str(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",
         imported.VARIABLE: mutant.file if mutant else "",
     }
     try:

@@ -1,6 +1,7 @@
 """One cluster for the tests that leave it as they found it: three nodes up, no quota."""
 
 import functools
+import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -31,9 +32,11 @@ def since(nodes: Nodes) -> int:
 
 @pytest.fixture(scope="package")
 def earlier_tree(tmp_path_factory: pytest.TempPathFactory) -> versions.Trees:
-    """The source of a commit: see versions.py. Made once: nodes compile all of it at their first start."""
-    folder = tmp_path_factory.mktemp("earlier")
-    return functools.cache(lambda commit: versions.earlier_tree(folder, commit))
+    """The source of a commit: see versions.py. Made once for all workers: the first start compiles it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return functools.cache(lambda commit: versions.earlier_tree(folder / "earlier", commit))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,6 @@ nodes of both versions, whichever leads. This holds for every byte between nodes
 import itertools
 import json
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -18,47 +17,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fencepost.bench.demo_transactions import PARTITIONS, TOPIC, Writers, check
 from fencepost.cli.main import fencepost
-from fencepost.client.transactional_producer import Outcome
 from fencepost.cluster.console import Failed, Unreadable
 from fencepost.cluster.target import brokers_of
 from fencepost.records.levels import LEVEL_MAX
 from tests.harness.nodes import NO_QUOTA, Nodes, wait_for
-from tests.processes import archive_reader, versions
-from tests.processes.checks import await_equal_archives, check_run
+from tests.processes import versions
+from tests.processes.checks import check_run
 from tests.processes.load import Load
+from tests.processes.upgrades import BLOCKS, Work, stop, versions_of_leader_changes
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = 20  # that must be allocated after each step
 COMMITTED_SECONDS_MAX = 30
-COMMITS = 4  # and transactions committed
 BEFORE_LEVEL_MAX = versions.LEVEL_OF[versions.BEFORE_GROUPS]
 ABOVE_IT = f"has log level {LEVEL_MAX}, this node reads levels up to {BEFORE_LEVEL_MAX}: upgrade this node"
 FROM = (versions.BEFORE_LEVELS, versions.BEFORE_GROUPS)
 EVERY_RUN = list(itertools.product(FROM, itertools.permutations((1, 2, 3))))
 RUNS = EVERY_RUN if os.environ.get("FENCEPOST_EVERY_ORDER") else EVERY_RUN[::10]
 """Commit and order. FENCEPOST_EVERY_ORDER=1 tries all twelve: a minute each."""
-
-
-class Work:
-    """Clients of both kinds, which must get on after every step."""
-
-    def __init__(self, load: Load, writers: Writers) -> None:
-        self._load = load
-        self._writers = writers
-
-    def allocates(self) -> None:
-        """So many blocks are allocated from now on, also with a node down."""
-        self._load.await_done(BLOCKS)
-
-    def goes_on(self) -> None:
-        """And transactions are committed: every partition is there again, each has one replica."""
-        before = self._writers.count()[Outcome.COMMITTED]
-        self.allocates()
-        wait_for(
-            f"{COMMITS} transactions are committed",
-            lambda: self._writers.count()[Outcome.COMMITTED] >= before + COMMITS,
-        )
 
 
 def refusal(nodes: Nodes) -> str:
@@ -72,11 +48,6 @@ def refusal(nodes: Nodes) -> str:
 def described(nodes: Nodes) -> tuple[int, dict[int, int | None]]:
     said = nodes.read("features", "describe")
     return said["log_level"], {each["node_id"]: each["log_level_max"] for each in said["voters"]}
-
-
-def versions_of_leader_changes(nodes: Nodes) -> list[int]:
-    log = archive_reader.merged([nodes.home(node_id) for node_id in nodes.node_ids], 0)
-    return [change.version for change in archive_reader.leader_changes(log)]
 
 
 @pytest.mark.parametrize(
@@ -150,40 +121,6 @@ def committed_offset(nodes: Nodes) -> int:
     (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=COMMITTED_SECONDS_MAX)
     consumer.close()
     return int(found.offset)
-
-
-def stop(nodes: Nodes, node_id: int, *, cleanly: bool) -> None:
-    """End a node's process, as an operator does, or as a crash."""
-    if cleanly:
-        nodes.send(node_id, signal.SIGTERM)
-        nodes.await_status(node_id, "dead")
-    else:
-        nodes.kill(node_id)
-
-
-@pytest.mark.parametrize("commit", versions.LEVEL_OF)
-def test_nodes_of_both_versions_have_one_image_and_one_log(
-    tmp_path: Path, earlier_tree: versions.Trees, commit: str
-) -> None:
-    """Byte for byte, with one and with two nodes of the newer version, whichever leads."""
-    earlier = earlier_tree(commit)
-    with versions.earlier_cluster(tmp_path / "cluster", earlier, NO_QUOTA) as nodes:
-        nodes.leader()
-        nodes.run("topics", "create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
-        for node_id in (1, 2):
-            stop(nodes, node_id, cleanly=True)
-            versions.start(nodes, None, node_id)
-            for _ in range(2):
-                target = brokers_of(nodes.cluster)
-                with Load(nodes, seed=node_id, clients=2, pause_s=0.02) as load, Writers(target) as writers:
-                    Work(load, writers).goes_on()
-                    writers.stop()
-                nodes.await_equal_images()
-                await_equal_archives(nodes)
-                leader = nodes.leader()
-                tree = None if leader <= node_id else earlier
-                stop(nodes, leader, cleanly=True)
-                versions.start(nodes, tree, leader)
 
 
 @pytest.mark.parametrize(

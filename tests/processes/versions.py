@@ -4,6 +4,7 @@ Earlier     a commit of this repository, by ``git archive``, run by this tree's 
             is first on PYTHONPATH, which nodes of this tree never have. Each is asked where its modules lie.
 """
 
+import fcntl
 import json
 import os
 import subprocess
@@ -53,8 +54,21 @@ create_cluster(Path(sys.argv[2]), 3, int(sys.argv[3]), sys.argv[4:])
 
 
 def earlier_tree(folder: Path, commit: str) -> Path:
-    """The source of a commit, compiled. Fails where the repository's history is not there."""
+    """The source of a commit, compiled. Fails where the repository's history is not there.
+
+    Others may want it at the same time: one makes it, under the name that it has when it is whole.
+    """
     tree = folder / commit
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{commit}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not tree.exists():
+            _make(folder / f"{commit}.begun", commit)
+            (folder / f"{commit}.begun").rename(tree)
+    return tree
+
+
+def _make(tree: Path, commit: str) -> None:
     tree.mkdir()
     archive = subprocess.run(
         ["git", "archive", commit],
@@ -72,7 +86,6 @@ def earlier_tree(folder: Path, commit: str) -> Path:
         home = source or ROOT
         assert all(Path(file).is_relative_to(home) for file in files), f"not of {home}: {files}"
         assert knows == knows_levels
-    return tree
 
 
 def prefix(tree: Path | None) -> str:

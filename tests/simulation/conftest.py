@@ -6,7 +6,7 @@ import pytest
 
 SEEDS = 40
 UPGRADE_SEEDS = 18
-TRANSACTION_SEEDS = 40
+TRANSACTION_SEEDS = 24
 ROUGH_TRANSACTION_SEEDS = (*range(6), 27, 59)
 """Of a test of their own, test_rough_transactions: not played twice."""
 STRANGER_SEEDS = 20
