@@ -162,7 +162,7 @@ def _together(sides: Sides, outcome: Row, turn: Row, at: int) -> tuple[str, int]
     decided, kind = outcome["outcome"], kind_of(turn)
     if decided == kind:
         return SAME, _untimely(sides, outcome, turn, at)
-    if decided == UNDECIDED or turn["flags"] & FLAG_UNCOMMITTED:
+    if UNDECIDED in (decided, kind) or turn["flags"] & FLAG_UNCOMMITTED:
         return SAME, 1
     if kind == OPEN:
         return (UNENDED, _COST[UNENDED]) if outcome["completed_offset"] is not None else (PENDING, 0)
@@ -212,6 +212,8 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     turn = sides.turns[turn_at]
     if not sides.is_whole and (at == 0 or turn["producer_epoch"] < sides.first_epoch):
         return BEFORE, 0
+    if turn["control_type"] == UNDECIDED:
+        return RETRY, 0
     if turn["control_type"] is None or turn["flags"] & FLAG_UNCOMMITTED:
         return EXTRA, _COST[EXTRA] if turn["control_type"] is None else 0
     is_empty = not turn["batches"]

@@ -125,7 +125,7 @@ COPIES_RESULT: Final = pa.schema(
         ("log_end", pa.int64()),  # of what was read
         ("first_ms", pa.int64()),  # the latest time of a server at or below ``unbroken_offset``; null: none
         ("copies", pa.int32()),
-        ("stopped", pa.bool_()),  # every copy is, and all of it is known to be committed
+        ("stopped", pa.bool_()),  # nothing can follow: a copy to the end is, and all of it is committed
         ("compacted", pa.bool_()),
     ]
 )
@@ -162,7 +162,7 @@ _TURN: Final = [
     # ``producer_epoch``, ``offset``, ``node``, ``path``, ``position``, ``at_ms`` are the marker's; of an open
     # one its first batch's.
     ("marker_offset", pa.int64()),  # null: no marker ends it
-    ("control_type", pa.int16()),  # 0 abort, 1 commit; null: open
+    ("control_type", pa.int16()),  # 0 abort, 1 commit, -1 emptied by compaction; null: open
     ("coordinator_epoch", pa.int32()),
     ("marker_version", pa.int64()),
     ("data_epoch", pa.int16()),  # of its data; null: it has none
@@ -237,7 +237,7 @@ PAIRS_SOURCE: Final = pa.schema(
         ("compacted", pa.bool_()),  # rank 0
         ("deleted_ms", pa.int64()),  # rank 0: when a topic of that name was deleted last; null: none was
         ("unbroken_offset", pa.int64()),  # ranks 0, 1
-        # Rank 0: every copy is stopped, and the log known to its end. Rank 1: of its coordinator's log.
+        # Rank 0: as of kind "log". Rank 1: of its coordinator's log.
         ("stopped", pa.bool_()),
         # Rank 0: there are coordinators' logs; nothing of any of them is missing, from the beginning on
         # (unbroken from 0, as many as the topic has partitions); all are stopped; from which time of servers

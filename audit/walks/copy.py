@@ -29,7 +29,7 @@ from fencepost.audit.walks.columns import (
     FLAG_HOLE,
     FLAG_OPAQUE,
 )
-from fencepost.audit.walks.facts import METADATA, CopyFacts, read_facts
+from fencepost.audit.walks.facts import CopyFacts, read_facts
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
 _AHEAD: Final = 2  # rows that are looked at after the one that is judged
@@ -54,10 +54,8 @@ class _Rows(NamedTuple):
 class _State:
     """What is known after the rows so far."""
 
-    def __init__(self, facts: CopyFacts, topic: str) -> None:
+    def __init__(self, facts: CopyFacts) -> None:
         self.facts = facts
-        # Only of the metadata log is the start said nowhere: its first line is it.
-        self.first_line_says = topic != METADATA
         self.first = _NONE
         self.end = _NONE  # after the last row that stands in its place
         self.epoch = _NONE  # of that row
@@ -82,7 +80,7 @@ def _one(key: tuple[Any, ...], pieces: Batches) -> Batches:
             yield _with(piece.slice(0, facts_end), place=-1, flags=0, due=None)
         if facts_end == piece.num_rows:
             continue
-        state = state or _State(read_facts(said), key[0])
+        state = state or _State(read_facts(said))
         rows = piece.slice(facts_end)
         rows = rows if pending is None else pa.concat_batches([pending, rows])
         rows = _from_start(rows, state)
@@ -90,7 +88,7 @@ def _one(key: tuple[Any, ...], pieces: Batches) -> Batches:
         pending = rows.slice(judged)
         if judged:
             yield _judged(state, rows, judged)
-    state = state or _State(read_facts(said), key[0])
+    state = state or _State(read_facts(said))
     if pending is not None and pending.num_rows:
         yield _judged(state, pending, pending.num_rows)
     yield _span(key, state)
@@ -159,21 +157,22 @@ def _ordinary(state: _State, rows: _Rows, judged: int) -> npt.NDArray[np.int32] 
     lengths = rows.last - rows.base + 1
     counted = rows.records <= lengths if facts.is_compacted else rows.records == lengths
     sound = follows.all() and (np.diff(epochs) >= 0).all() and counted.all() and (lengths > 0).all()
-    if not sound or _epoch_differs(state, rows.base[:judged], rows.epoch[:judged]).any():
+    if not sound or _epoch_differs(facts, rows.base[:judged], rows.epoch[:judged]).any():
         return None
     return np.where(rows.records[:judged] < lengths[:judged], FLAG_EMPTIED, 0).astype(np.int32)
 
 
-def _epoch_differs(state: _State, base: Ints, epoch: Ints) -> Bools:
-    """Which batches have another leader epoch than the file says; the file may lack the newest."""
-    facts = state.facts
+def _epoch_differs(facts: CopyFacts, base: Ints, epoch: Ints) -> Bools:
+    """Which batches have another leader epoch than the file says.
+
+    It may lack the newest. Its first line is where the log began when it was written.
+    """
     if len(facts.epoch_starts) == 0:
         return np.zeros(len(base), np.bool_)
     line = np.searchsorted(facts.epoch_starts, base, "right") - 1
     meant = facts.epochs[np.maximum(line, 0)]
     is_newer = (line == len(facts.epochs) - 1) & (epoch > meant)
-    before = (line < 0) & state.first_line_says
-    differs: Bools = (epoch >= 0) & (before | ((line >= 0) & (epoch != meant))) & ~is_newer
+    differs: Bools = (epoch >= 0) & (line >= 0) & (epoch != meant) & ~is_newer
     return differs
 
 
@@ -182,7 +181,7 @@ def _one_by_one(
 ) -> tuple[Ints, npt.NDArray[np.int32], Ints]:
     place, flags = np.zeros(judged, np.int64), np.zeros(judged, np.int32)
     due = np.full(judged, _NONE, np.int64)
-    differs = _epoch_differs(state, rows.base, rows.epoch)
+    differs = _epoch_differs(state.facts, rows.base, rows.epoch)
     paths = batch.column("path")
     for at in range(judged):
         flag = 0

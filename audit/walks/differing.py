@@ -228,6 +228,8 @@ class Differing:
         copies = max(len(self._covering(place)), len({row.copy for row in placed}), 1)
         votes: dict[Any, list[Row]] = {}
         for row in displaced:
+            if self._log.is_compacted and not self._log.copies[row.copy].is_stopped:
+                continue  # its segments were cleaned while they were copied
             votes.setdefault(row.variant, []).append(row)
         for same in votes.values():
             if len({row.copy for row in same}) * 2 > copies:

@@ -17,7 +17,7 @@ from fencepost.audit.walks.columns import FINDING, FLAG_OPAQUE, FLAG_STALE, FLAG
 from fencepost.audit.walks.found import Found, found, producer_name
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
-_NAMES: Final = {0: "abort", 1: "commit"}
+_NAMES: Final = {0: "abort", 1: "commit", -1: "emptied"}
 _SKEW_MS: Final = 1000
 
 NO_COORDINATOR: Final = "there is no log of a transaction coordinator"
@@ -73,6 +73,7 @@ class Judge:
             return
         fact = self._facts[0]
         self._fact = fact
+        self._turns = [turn for turn in self._turns if not self._is_cleaned(turn)]
         steps = align.align(
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
                   self._context.kept_from)
@@ -84,6 +85,12 @@ class Judge:
         steps = self._exchanged_apart(steps)
         for at, step in enumerate(steps):
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
+
+    def _is_cleaned(self, turn: Row) -> bool:
+        """Whether compaction took the marker of its data: it never comes to where data is open."""
+        if not self._context.row["compacted"] or turn["control_type"] is not None:
+            return False
+        return bool((turn["data_last"] or 0) < self._context.kept_from)
 
     def _note_decided(self, outcome: Row) -> None:
         partition = outcome["coordinator_partition"]
@@ -176,6 +183,8 @@ class Judge:
             return
         if step.what == align.BEFORE:
             self._context.undecided("without_transaction", NOT_KEPT, offset)
+        elif step.what == align.RETRY and turn["control_type"] == align.UNDECIDED:
+            return
         elif step.what == align.RETRY:
             self._note(
                 "repeated", "the same marker again, without data between: written again by Kafka", turn

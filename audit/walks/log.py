@@ -18,6 +18,7 @@ import pyarrow as pa
 from fencepost.audit.walks.columns import (
     FLAG_COMPACTED,
     FLAG_DISPLACED,
+    FLAG_EMPTIED,
     FLAG_HOLE,
     FLAG_OPAQUE,
     FLAG_STALE,
@@ -35,6 +36,7 @@ MARKER_BYTES_MAX: Final = 256
 
 _TRANSACTIONAL, _CONTROL, _STAMPED_AT_APPEND = 0x10, 0x20, 0x08
 _ENDS: Final = (0, 1)  # abort, commit
+_UNREADABLE: Final = -1
 _ODD: Final = FLAG_OPAQUE | FLAG_HOLE | FLAG_DISPLACED
 _READ: Final = (
     "base_offset", "last_offset", "attributes", "max_timestamp_ms", "producer_id", "producer_epoch",
@@ -114,7 +116,7 @@ class _Log:
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
         place = (node, names[code], position)
         if attributes & _CONTROL:
-            if kind in _ENDS:
+            if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
                 marker = (epoch, base, time_ms, kind, coordinator_epoch, version, flags)
                 self._marker(producer, marker, place)
         elif epoch < producer.epoch:
@@ -167,7 +169,9 @@ class _Log:
         epoch, base, time_ms, kind, coordinator_epoch, version, flags = marker
         is_stale = epoch < producer.epoch
         known = not flags & FLAG_UNCOMMITTED
-        if known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):
+        if kind == _UNREADABLE:
+            pass
+        elif known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):
             less = "below 0" if coordinator_epoch < 0 else f"after {producer.coordinator_epoch}"
             self._add("epochs", "coordinator", f"a marker of coordinator epoch {coordinator_epoch}, {less}",
                       producer, epoch, place, offset=base, at_ms=time_ms)  # fmt: skip

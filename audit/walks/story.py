@@ -1,7 +1,7 @@
 """What a coordinator decided: the records of one partition of its log as transactions with their outcome.
 
-Suffix      the log cleaner leaves, of each transactional id, its last record below where it was and all that
-            follow: what is left of an id is the end of its story, without gaps.
+Cleaned     below its unbroken part a compacted log may lack any record between two of an id, as its copies
+            were cleaned apart: of such records only the id's last says something, if none follows.
 Outcome     a PrepareCommit or PrepareAbort; of a CompleteX that follows none, what it implies. The record
             that is missing is a finding where the log is unbroken.
 Regressed   a record whose (producer id, epoch) its id had left before: a finding; nothing follows from it.
@@ -53,6 +53,9 @@ class _Id:
         self.producers: dict[int, Found] = {}
         self.reused: Pair | None = None
         self.shared: set[int] = set()
+        self.is_cleaned = (
+            False  # its record is from where compaction was: others before and after may be gone
+        )
 
 
 def run(batches: Batches) -> Batches:
@@ -84,8 +87,9 @@ class _Story:
             return
         name = row["transactional_id"]
         each = self._ids.get(name)
-        if each is None:
+        if each is None or each.is_cleaned:
             each = self._ids[name] = _Id(name)
+            each.is_cleaned = bool(row["flags"] & FLAG_COMPACTED) and row["offset"] < row["unbroken_offset"]
         if row["forgotten"]:
             self._complete(each, row["offset"])
             each.state, each.pair, each.open = None, None, {}
@@ -142,13 +146,12 @@ class _Story:
         if known is None:
             is_first = order == 0
             broken = row["unbroken_offset"]
-            reaches_back = row["offset"] >= broken if row["flags"] & FLAG_COMPACTED else broken == 0
             begins = row["state"] == "Empty" and row["producer_epoch"] == 0
             each.producers[producer_id] = {
                 "kind": "producer", **self._where, "producer_id": producer_id, "transactional_id": each.name,
                 "offset": row["offset"],
                 "first_epoch": row["producer_epoch"], "last_epoch": row["producer_epoch"],
-                "is_whole": reaches_back or begins or not is_first, "unbroken_offset": broken,
+                "is_whole": broken == 0 or begins or not is_first, "unbroken_offset": broken,
                 "log_ms": row["log_ms"], "node": row["node"], "path": row["path"],
                 "position": row["position"],
             }  # fmt: skip
@@ -178,8 +181,6 @@ class _Story:
         self._decided(each, row | given, outcome, epoch, before["producer_id"])
 
     def _missing(self, each: _Id, row: Found, why: str) -> None:
-        if row["flags"] & FLAG_COMPACTED and row["offset"] < row["unbroken_offset"]:
-            return
         said = f"{row['state']} follows {each.state} (offset {each.row['offset']}): {why}"
         self._add(row, "states", "missing", said, subject=each.name, since_offset=each.row["offset"])
 

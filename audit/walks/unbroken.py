@@ -47,6 +47,10 @@ class Unbroken:
         self._is_opaque = False  # bytes before could not be read
         self._server_ms = -1
         self._broken_ms = -1  # the latest time of a server at the last break
+        self._latest_start = max((copy.first for copy in log.copies.values()), default=0)
+        self._is_cleaned_meanwhile = log.is_compacted and not all(
+            copy.is_stopped for copy in log.copies.values()
+        )
         segments = [copy.segment_last for copy in log.copies.values() if copy.segment_last is not None]
         self._active = max(segments, default=_NO_OFFSET)
         self.found: list[Found] = []
@@ -94,12 +98,19 @@ class Unbroken:
             "at_ms": self._server_ms if self._server_ms >= 0 else None,
             "first_ms": self._broken_ms if self._broken_ms >= 0 else None,
             "copies": len(self._log.copies), "compacted": self._log.is_compacted,
-            "stopped": end <= self._known_end and all(copy.is_stopped for copy in self._log.copies.values()),
+            "stopped": end <= self._known_end and self._is_stopped(end),
         })  # fmt: skip
         return rows
 
+    def _is_stopped(self, end: int) -> bool:
+        """Whether nothing can follow: a copy that reaches the end is stopped, and no replica is elsewhere."""
+        copies = self._log.copies.values()
+        is_reached = any(copy.is_stopped and copy.end >= end for copy in copies)
+        return is_reached and self._log.replicas <= {copy.node for copy in copies}
+
     def _times(self, rows: pa.RecordBatch) -> Ints:
         times: Ints = rows.column("max_timestamp_ms").fill_null(-1).to_numpy().astype(np.int64)
+        times = np.where(rows.column("place").to_numpy() < self._known_end, times, -1)
         if self._where["topic"] in _OWN_CLOCK:
             return times
         attributes = rows.column("attributes").fill_null(0).to_numpy()
@@ -147,8 +158,11 @@ class Unbroken:
             return FLAG_HOLE | FLAG_AFTER_UNREAD
         if base >= self._known_end:
             return FLAG_HOLE | FLAG_UNCOMMITTED
-        if self._log.is_compacted and not due > self._active:
+        if self._log.is_compacted and (self._is_cleaned_meanwhile or due <= self._active):
             return 0
+        if base <= self._latest_start:
+            self._first = base  # retention had taken what is before it, in the copy that begins there
+            return FLAG_HOLE
         said = f"offsets {due} to {base - 1} are missing: the batch at this position begins at {base}"
         columns = {"offset": due, "end_offset": base, **place}
         named = any(

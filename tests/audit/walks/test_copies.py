@@ -256,8 +256,25 @@ def a_compacted_log_is_cleaned_by_each_broker() -> Made:
 def a_compacted_log_lacks_a_batch_in_its_last_segment() -> Made:
     directory = Directory().fill(9)
     directory.fact("compacted")
+    directory.fact("stopped")
     del directory.batches[4]
     return [directory]
+
+
+@case()
+def a_compacted_log_was_cleaned_while_it_was_copied() -> Made:
+    directory = Directory().fill(9)
+    directory.fact("compacted")
+    directory.add(at=40, crc=directory.batches[4]["crc"])
+    del directory.batches[6]
+    return [directory]
+
+
+@case("note offsets.start")
+def a_dead_copy_ends_where_the_others_no_longer_keep_anything() -> Made:
+    dead, live = Directory(1).fill(4), Directory(2).fill(12)
+    del live.batches[:7]
+    return [dead, live]
 
 
 @case("replicas.diverged")
