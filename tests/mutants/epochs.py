@@ -89,10 +89,7 @@ EPOCHS: Final = (
         EXPIRY_FILE,
         "    if not is_given_out(row):\n        return aborting\n",
         "",
-        (
-            LAW,
-            GIVEN_OUT + "test_a_transaction_left_open_at_32767_times_out_without_a_bump[Ongoing-timeout]",
-        ),
+        (GIVEN_OUT + "test_a_transaction_left_open_at_32767_times_out_without_a_bump[Ongoing-timeout]",),
     ),
     Mutant(
         "v2-retry-gives-32767",
