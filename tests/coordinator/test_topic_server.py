@@ -3,14 +3,10 @@
 import uuid
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 import fencepost.coordinator.topic_server
 from fencepost.controller.authorization import Acls
@@ -25,19 +21,12 @@ from fencepost.controller.replay import replay_record
 from fencepost.controller.topic_creation import ROWS_PER_PART_MAX
 from fencepost.controller.topics import CreateTopics, DeleteTopics, NewTopic, find
 from fencepost.controller.view import Overlay
-from fencepost.node.metrics import NodeMetrics
-from fencepost.node.server import ControllerServer
 from fencepost.quorum.port import Decide
-from fencepost.quorum.quarantine import Quarantine
-from fencepost.quorum.replica import Replica
-from fencepost.records.types import NodeId
-from fencepost.settings.properties import parse_properties
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
 from tests.controller.worlds import changed, image, registered
-from tests.node.test_server_upgrade import CONFIG
-from tests.quorum.clients import Silence
+from tests.node.bare_server import bare_replica, bare_server
 from tests.together import table
 from tests.wire.answering import Answering
 
@@ -54,31 +43,13 @@ class Stage:
         self.leads_for = 10**6
         self.later: deque[Callable[[], None]] = deque()  # what the loop runs next
         self.decisions = 0
-        config = parse_properties(CONFIG + settings, Path("/node.properties"))
-        self.server = ControllerServer(
-            config,
-            "the-cluster",
-            cast(
-                Replica,
-                SimpleNamespace(
-                    image=self.image,
-                    raft=SimpleNamespace(leader_id=NodeId(1)),
-                    proposer=SimpleNamespace(active=leads),
-                    quarantine=Quarantine(lambda: 0.0, lambda: 0),
-                ),
-            ),
+        self.server = bare_server(
+            bare_replica(self.image, active=leads),
             self._submit,
-            NodeMetrics(),
-            acls or Acls(),
-            lambda: {NodeId(1): ("127.0.0.1", 9192)},
+            acls=acls or Acls(),
+            settings=settings,
             call_later=lambda _seconds, call: self.later.append(call),
-            zookeeper=None,
-            clock=lambda: 0.0,
-            reach=lambda _point: None,
-            rng=Random(1),
-            log=cast(FilteringBoundLogger, Silence()),
         )
-        self.server.activated(0)
 
     def _submit(self, decide: Decide[Any], reply: Callable[[Any, int], None], **_how: Any) -> None:
         if not self.leads or self.decisions >= self.leads_for:

@@ -12,7 +12,7 @@ from fencepost.controller.voters import voters_record
 from fencepost.records.types import NodeId
 from fencepost.wire.k20057_log_levels import LOG_LEVELS, AskLogLevels
 from tests.controller.test_levels import BOUND
-from tests.node.test_server_upgrade import Stage
+from tests.node.bare_server import BareServer
 from tests.together import table
 
 MAY = [
@@ -23,12 +23,12 @@ MAY = [
 ]
 
 
-class Levelled(Stage):
+class Levelled(BareServer):
     """A replica with three bound voters that read these levels."""
 
     def __init__(self, highest: dict[NodeId, int]) -> None:
         super().__init__(Phase.NONE)
-        self.highest_levels = highest
+        self.replica.highest_levels = highest
         replay_record(self.image, voters_record(BOUND))
 
     def decided(self, request: AskLogLevels) -> Any:
@@ -53,7 +53,7 @@ def test_raising_needs_alter(level: int | None, principal: str, may: set[int | N
 def test_who_is_connected_counts_when_it_is_decided() -> None:
     stage = Levelled(dict.fromkeys(BOUND, 1))
     stage.ask(stage.server.features.log_levels, AskLogLevels(1), "User:operator")
-    stage.highest_levels = {NodeId(1): 1, NodeId(2): 1}  # it went while the request waited
+    stage.replica.highest_levels = {NodeId(1): 1, NodeId(2): 1}  # it went while the request waited
     decide, _ = stage.submitted.pop()
     with pytest.raises(InvalidRequest, match="node 3 is not connected"):
         decide(stage.image, 0)

@@ -1,92 +1,23 @@
 """The controller's endpoints: who may command an upgrade, from where blocks come, who is fenced when."""
 
 import uuid
-from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any, cast
 
 import pytest
-from structlog.typing import FilteringBoundLogger
 
-from fencepost.controller.authorization import Acls
 from fencepost.controller.brokers import BROKERS, Broker
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, NotController
-from fencepost.controller.migration_phase import MIGRATION, Migration, Phase
+from fencepost.controller.migration_phase import Phase
 from fencepost.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
-from fencepost.controller.view import EmptyView, Overlay
-from fencepost.node.metrics import NodeMetrics
-from fencepost.node.server import ControllerServer
-from fencepost.quorum.port import Decide
-from fencepost.quorum.quarantine import Quarantine
-from fencepost.quorum.replica import Replica
 from fencepost.records.types import BrokerEpoch, BrokerId, ProducerId
-from fencepost.settings.config import NodeConfig
-from fencepost.settings.properties import parse_properties
-from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k20021_migrate import COMMANDS, MIGRATE, Migrate
-from tests.quorum.clients import Answers, Silence
+from tests.node.bare_server import BareServer
 from tests.together import table
-from tests.zookeeper.model import ScriptedPort, ZnodeModel
-
-ACLS = Acls.parse("User:operator ALTER\nUser:looker DESCRIBE\nUser:broker CLUSTER_ACTION\n")
-CONFIG = """
-node.id=1
-process.roles=controller
-listeners=CONTROLLER://127.0.0.1:9192
-log.dirs=data
-controller.quorum.voters=1@127.0.0.1:9292
-controller.quorum.bootstrap.servers=127.0.0.1:9192
-quorum.secret.file=secret
-"""
-
-
-def config() -> NodeConfig:
-    return parse_properties(CONFIG, Path("/node.properties"))
-
 
 BLOCK = ProducerIdBlock(ProducerId(0), 1000)
 
 
-class Stage:
-    """A server whose replica is an image, and whose decisions are never made."""
-
-    def __init__(self, phase: Phase) -> None:
-        self.image = Overlay(EmptyView())
-        self.image.put(MIGRATION, 0, Migration(phase, ensemble="zk"))
-        self.submitted: list[tuple[Decide[Any], Callable[[Any, int], None]]] = []
-        self.quarantine = Quarantine(lambda: 0.0, lambda: 0)
-        self.port = ScriptedPort(ZnodeModel())
-        self.server = ControllerServer(
-            config(),
-            "the-cluster",
-            cast(Replica, self),
-            self._submit,
-            NodeMetrics(),
-            ACLS,
-            dict,
-            call_later=lambda _seconds, _call: None,
-            zookeeper=self.port,
-            clock=lambda: 0.0,
-            reach=lambda _point: None,
-            rng=Random(1),
-            log=cast(FilteringBoundLogger, Silence()),
-        )
-        self.server.activated(0)
-
-    def _submit(self, decide: Decide[Any], reply: Callable[[Any, int], None], **_how: Any) -> None:
-        self.submitted.append((decide, reply))
-
-    def ask(
-        self, endpoint: Callable[[Any, Context, Reply[Any]], None], request: object, principal: str
-    ) -> Answers:
-        answers = Answers()
-        endpoint(request, Context(principal, "CONTROLLER", None, "127.0.0.1:1"), cast(Reply[Any], answers))
-        return answers
-
-
 def test_a_node_that_stood_still_fences_nobody_for_it() -> None:
-    stage = Stage(Phase.NONE)
+    stage = BareServer(Phase.NONE)
     stage.image.put(
         BROKERS,
         BrokerId(1),
@@ -116,7 +47,7 @@ def test_a_node_that_stood_still_fences_nobody_for_it() -> None:
 def test_a_block_is_counted_when_its_reply_is_given(
     phase: Phase, outcome: ProducerIdBlock | ApiError, throttle_ms: int, counted: list[str]
 ) -> None:
-    stage = Stage(phase)
+    stage = BareServer(phase)
     request = AllocateProducerIds(BrokerId(1), BrokerEpoch(5))
     stage.server.migrator.deposed()  # so that blocks of a bridge are decided like all others
     answers = stage.ask(stage.server.allocate, request, "User:broker")
@@ -140,7 +71,7 @@ def test_a_block_is_counted_when_its_reply_is_given(
 def test_the_upgrade_is_commanded_by_who_may_alter_the_cluster(
     command: str, principal: str, may: set[str]
 ) -> None:
-    stage = Stage(Phase.WAITING)
+    stage = BareServer(Phase.WAITING)
     if command in may:
         stage.ask(stage.server.migrate, Migrate(command), principal)
         assert stage.submitted
@@ -153,7 +84,7 @@ def test_the_upgrade_is_commanded_by_who_may_alter_the_cluster(
 @table("phase", list(Phase), ids=lambda phase: phase.label)
 def test_where_a_block_comes_from(phase: Phase) -> None:
     """On the bridge from ZooKeeper; the broker is not registered, so the decision is the quorum's at once."""
-    stage = Stage(phase)
+    stage = BareServer(phase)
     stage.ask(stage.server.allocate, AllocateProducerIds(BrokerId(1), BrokerEpoch(1)), "User:broker")
     assert len(stage.submitted) == 1
     assert stage.server.migrator.is_bridge == (phase in (Phase.BRIDGE, Phase.IMPORTED))
@@ -161,4 +92,4 @@ def test_where_a_block_comes_from(phase: Phase) -> None:
 
 
 def test_the_api_is_served() -> None:
-    assert MIGRATE.key in Stage(Phase.NONE).server.service
+    assert MIGRATE.key in BareServer(Phase.NONE).server.service

@@ -12,7 +12,7 @@ from fencepost.controller.migration_phase import Phase
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.node.server import ControllerServer
 from fencepost.records.types import BrokerEpoch, BrokerId
-from tests.node.test_server_upgrade import Stage
+from tests.node.bare_server import BareServer
 from tests.together import table
 
 REGISTER = RegisterBroker(BrokerId(1), "the-cluster", uuid.UUID(int=1), uuid.UUID(int=2), ())
@@ -34,7 +34,7 @@ BROKERS_ONLY: list[Any] = [
 def test_only_a_broker_may(
     endpoint_of: Callable[[ControllerServer], Any], request_: object, principal: str, may: bool
 ) -> None:
-    stage = Stage(Phase.NONE)
+    stage = BareServer(Phase.NONE)
     endpoint = endpoint_of(stage.server)
     if may:
         stage.ask(endpoint, request_, principal)

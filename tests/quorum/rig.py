@@ -1,4 +1,8 @@
-"""What scripts say to voters on a bench: elect, register, allocate, settle."""
+"""What scripts say to voters on a bench: elect, register, allocate, settle.
+
+No driver of its own: what a script says becomes events of the driver that ships (voters.py). A Replica
+refuses a test that turns it by hand (tests/one_driver.py).
+"""
 
 import uuid
 from collections.abc import Iterable, Mapping
