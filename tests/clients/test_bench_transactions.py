@@ -16,7 +16,7 @@ from tests.harness.nodes import Nodes, running, wait_for
 
 pytestmark = pytest.mark.slow
 
-LOAD = ("--producers", 2, "--messages", 3, "--seconds", 1, "--warm-up", 1)
+LOAD = ("--producers", 2, "--messages", 3, "--seconds", 1, "--warm-up", 0.2)
 
 
 @pytest.fixture(scope="module")
