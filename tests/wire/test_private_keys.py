@@ -86,7 +86,7 @@ VECTORS = {
         "000000fa002a00026e6f00000000",
     ),
 }
-"""All but those of 20021 were written before the codec was made one. Other versions of fencepost read them."""
+"""All but 20021 were written before the codec was made one. Other versions of fencepost read them."""
 EARLIER = {
     20021: Vector(
         (
