@@ -16,12 +16,13 @@ from fencepost.cli import migrate_source
 from fencepost.cli.migrate_access import access_to, configured, scan, with_zookeeper
 from fencepost.cli.migrate_call import TIMEOUT_SECONDS, cluster_id, look, send
 from fencepost.cli.migrate_output import print_answer, print_preflight
-from fencepost.cli.migrate_source import FILES, JSON_FILE, LIVE, NOT_STOPPED, Source
+from fencepost.cli.migrate_source import FILES, JSON_FILE, LIVE, NO_BLOCK_THERE, NOT_STOPPED, Source
 from fencepost.cli.output import JSON, Command, echo_json, format_option
 from fencepost.cli.target_options import find_target, target_options
 from fencepost.cluster import local_cluster
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.cluster.target import Target
+from fencepost.controller.migration import NO_BLOCK
 from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 
 Move = Callable[..., None]
@@ -278,6 +279,8 @@ def import_(
         return 0
     source = _offline(kind, paths, zookeeper, size, directory)
     source = migrate_source.checked_against(source, seen)
+    if source.block_end == NO_BLOCK and not no_block_yet:
+        source = source._replace(reasons=(*source.reasons, NO_BLOCK_THERE))
     if not is_stopped:
         source = source._replace(reasons=(*source.reasons, NOT_STOPPED))
     may_write = not dry_run and not source.reasons

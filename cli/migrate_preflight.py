@@ -35,8 +35,9 @@ from fencepost.bridge.kafka_znodes import (
 )
 from fencepost.bridge.live_port import ensemble_name, explain_no_cluster
 from fencepost.bridge.strict_json import Misshaped
+from fencepost.bridge.upgrade_ensemble import NO_BLOCK_SAID
 from fencepost.bridge.writers import Observation, observe_blocks
-from fencepost.bridge.znodes import BLOCK_PATH, Fence, ZnodeBlock, parse_block
+from fencepost.bridge.znodes import BLOCK_PATH, KAFKA_BLOCK_LENGTH, Fence, ZnodeBlock, parse_block
 from fencepost.bridge.zookeeper import ZooKeeper
 from fencepost.controller.errors import ApiError
 from fencepost.records.types import BrokerId
@@ -54,6 +55,9 @@ ASKING: Final = (3, 0)  # from this protocol version on a broker asks Kafka's co
 ASK_SECONDS: Final = 5.0
 BROKERS_AT_ONCE: Final = 32
 CONFIG, ZNODE = "its configuration", "its znode"
+NEW_SAYS: Final = "Received an unexpected error code from the controller: UNKNOWN_SERVER_ERROR"
+OLD_SAYS: Final = "Exhausted all producerIds"
+OLD_ENDS: Final = "Have exhausted all producerIds."
 BELOW_27: Final = "below 2.7"
 _ZNODE_VERSION_27: Final = 5  # /brokers/ids/N of version 5 is written from 2.7 on
 
@@ -84,14 +88,15 @@ class BrokerSeen:
             )
         if self.asks_controller:
             return (
-                "no new producer ids: Kafka's controller, which it asks, takes them from the same "
-                "znode. New producers get COORDINATOR_LOAD_IN_PROGRESS (14) when the ids in its memory are "
-                "used up. It can be started again, and has none then"
+                "no new producer ids: Kafka's controller, which it asks, takes them from the same znode. "
+                f"When the ids in its memory are used up, at most {2 * KAFKA_BLOCK_LENGTH}, new producers "
+                f"get COORDINATOR_LOAD_IN_PROGRESS (14), and its log says '{NEW_SAYS}'. It can be "
+                "started again, and has no ids then"
             )
         return (
-            "no new producer ids: it takes them from the znode itself. New producers get "
-            "UNKNOWN_SERVER_ERROR (-1) when the ids in its memory are used up. It cannot be started again: "
-            "it ends with 'Have exhausted all producerIds'"
+            "no new producer ids: it takes them from the znode itself. When the ids in its memory are used "
+            f"up, at most {KAFKA_BLOCK_LENGTH}, new producers get UNKNOWN_SERVER_ERROR (-1), and its log "
+            f"says '{OLD_SAYS}'. It cannot be started again: it ends with '{OLD_ENDS}'"
         )
 
 
@@ -171,7 +176,7 @@ async def _look_at_permission(zookeeper: ZooKeeper, found: Preflight) -> None:
 async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
     znode = await zookeeper.get(BLOCK_PATH)
     if znode is None:
-        found.remarks.append(f"there is no znode {BLOCK_PATH}: bridge --no-block-yet makes it")
+        found.blocking.append(NO_BLOCK_SAID)
         return
     found.zk_version = znode.version
     try:
@@ -193,9 +198,7 @@ async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
                 f"the block ends at {parsed.last}, where all producer ids end, without a fence of ours"
             )
     else:
-        found.remarks.append(
-            f"{BLOCK_PATH} is empty, as before the first producer: bridge wants --no-block-yet"
-        )
+        found.blocking.append(NO_BLOCK_SAID)
 
 
 async def _brokers(zookeeper: ZooKeeper, found: Preflight) -> list[BrokerSeen]:

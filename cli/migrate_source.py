@@ -28,6 +28,7 @@ LIVE: Final = "live"
 FILES: Final = "files"
 JSON_FILE: Final = "json"
 NOT_STOPPED: Final = "it is not said that ZooKeeper is stopped for good (--zookeeper-is-stopped)"
+NO_BLOCK_THERE: Final = "they hold no producer-id block; if there never was one, say so (--no-block-yet)"
 
 
 class Source(NamedTuple):

@@ -16,7 +16,7 @@ import pytest
 from fencepost.bridge.live_port import fence_content
 from fencepost.bridge.upgrade_ways import COMMAND
 from fencepost.bridge.zookeeper_port import Fence, Unnamed
-from fencepost.controller.errors import ApiError
+from fencepost.controller.errors import ApiError, InvalidRequest
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
 from fencepost.quorum.crash_points import CONTROLLER_POINTS
 from fencepost.records.types import PRODUCER_ID_MAX
@@ -25,6 +25,11 @@ from tests.together import table
 from tests.zookeeper.kafka_rule import KafkaExhausted, kafkas_content
 from tests.zookeeper.model import take_directly
 
+WORDS_ALONE = (
+    "",
+    "back: stop these controllers; nothing in ZooKeeper is to be undone",
+    "if brokers are to go on with it",
+)
 HIGHEST_BY_HAND = 50_000  # where an operator who has to guess lets ids go on
 Obstruct = Callable[["World"], None]
 
@@ -116,9 +121,7 @@ class World:
         elif "in the cluster that fenced it" in repair:
             self._set(kafkas_content(-1, self.last - 999, self.last))
         else:
-            assert repair in ("", "back: stop these controllers; nothing in ZooKeeper is to be undone"), (
-                repair
-            )
+            assert repair in WORDS_ALONE, repair
 
     def _set(self, content: bytes) -> None:
         """In ZooKeeper's shell: created, or set."""
@@ -294,6 +297,27 @@ def test_each_way_that_status_prints_leads_out_and_gives_no_id_twice(
             world.to_the_end()
         ordered = sorted(world.blocks)
         assert [pair for pair in pairwise(ordered) if pair[1][0] <= pair[0][1]] == [], way
+
+
+@pytest.mark.row("beyond.2")
+@table("way", [0, 1], ids=["it-is-stopped", "brokers-go-on-with-it"])
+def test_a_zookeeper_that_was_said_to_be_stopped_and_answers(way: int) -> None:
+    world = World("imported after import:floor-applied")
+    world.brokers_run = False
+    world.bench.run("import", stopped=stopped(world.last))
+    world.take()
+    status = world.bench.run("status")
+    assert "it answers" in status.blocking[0]
+    for words in (False, True):
+        with pytest.raises(InvalidRequest, match="the fence is gone"):
+            world.bench.run("finalize", zookeeper_is_stopped=words)
+    world.follow(status.ways[way])
+    world.brokers_run = way == 1
+    world.take()
+    assert world.bench.run("status").blocking == ()
+    world.to_the_end()
+    ordered = sorted(world.blocks)
+    assert [pair for pair in pairwise(ordered) if pair[1][0] <= pair[0][1]] == []
 
 
 def test_each_crash_point_of_the_controller_is_a_standing() -> None:

@@ -1,7 +1,8 @@
 """ZooKeeper under virtual time: one znode, and everything that can come between a client and its answer.
 
 A request takes its time to the server and the answer its time back. On the way a request may be lost, or be
-so late that its client has long been told "unknown"; an answer may be lost; for a while nobody is connected.
+so late that its client has long been told "unknown"; an answer may be lost; for a while nobody is connected,
+or our nodes may not write.
 Reads of the quorum are synced; the look that comes with a conflict, and the reads of brokers, may be old, but
 never older than what the same client saw before.
 """
@@ -19,6 +20,7 @@ from fencepost.bridge.zookeeper_port import (
     Outcome,
     Permission,
     Permitted,
+    Refused,
     Registered,
     Seen,
     Unavailable,
@@ -67,13 +69,20 @@ class SimulatedEnsemble:
         self._agenda = agenda
         self._rng = rng
         self._down_until = 0.0
+        self._read_only_until = 0.0
+        self._outages = 0
         if weather.outages:
             agenda.after(rng.expovariate(weather.outages), self._outage)
 
     def heal(self) -> None:
         """No further fault. What is late still comes."""
         self.weather = self.weather.calmed()
-        self._down_until = 0.0
+        self._down_until = self._read_only_until = 0.0
+
+    @property
+    def is_read_only(self) -> bool:
+        """The access list lets brokers write, and not our nodes."""
+        return self._agenda.now < self._read_only_until
 
     def ask(
         self,
@@ -118,10 +127,15 @@ class SimulatedEnsemble:
         return (model.writes[version - 1] if version else None), version
 
     def _outage(self) -> None:
-        """Nobody is connected; what was asked is answered to nobody."""
+        """Nobody is connected, what was asked is answered to nobody; or, in turn, our nodes may not write."""
         weather = self.weather
         if weather.outages:
-            self._down_until = self._agenda.now + self._rng.uniform(*weather.outage_s)
+            until = self._agenda.now + self._rng.uniform(*weather.outage_s)
+            self._outages += 1
+            if self._outages % 2:
+                self._down_until = until
+            else:
+                self._read_only_until = until
             self._agenda.after(self._rng.expovariate(weather.outages), self._outage)
 
 
@@ -177,7 +191,9 @@ class SimulatedPort:
         told: Callable[[Outcome], None],
         mimic: Callable[[], None] = lambda: None,
     ) -> None:
-        def write() -> Written | Conflict:
+        def write() -> Written | Conflict | Refused:
+            if self._ensemble.is_read_only:
+                return Refused("NoAuthError")
             outcome = self._ensemble.model.set(content, version)
             if isinstance(outcome, Written):
                 return outcome

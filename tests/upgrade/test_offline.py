@@ -85,6 +85,7 @@ def test_an_export_is_read_and_only_looked_at(imported: Callable[..., Result], t
         assert json.loads(result.stdout)["source"]["block_end"] == BLOCK_END
 
 
+@pytest.mark.row("beyond.3")
 def test_an_export_older_than_the_logs_is_for_a_look_only(
     imported: Callable[..., Result], tmp_path: Path
 ) -> None:
@@ -124,6 +125,28 @@ def test_an_export_that_kafka_did_not_fill_is_refused(
     assert result.status == status, result.stderr
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.row("beyond.2")
+def test_an_export_without_a_block_wants_the_operators_word(
+    imported: Callable[..., Result], tmp_path: Path
+) -> None:
+    def emptied(document: dict[str, Any]) -> None:
+        document["znodes"][BLOCK].update(data=None, version=0)
+
+    file = export(tmp_path / "znodes.json", emptied)
+    for words, says in (((), True), (("--no-block-yet",), False)):
+        result = imported("json", file, "--dry-run", *words)
+        assert result.status == 0, result.stderr
+        assert ("a dry run only: they hold no producer-id block" in result.stderr) is says
+
+
+def test_a_dry_run_says_what_the_import_would_refuse(imported: Callable[..., Result], tmp_path: Path) -> None:
+    file = export(tmp_path / "znodes.json")
+    dry, earnest = imported("json", file, "--dry-run"), imported("json", file)
+    assert (dry.status, earnest.status) == (0, DRY_RUN_ONLY)
+    assert dry.stderr == earnest.stderr
+    assert "--zookeeper-is-stopped" in dry.stderr
 
 
 def test_no_json_at_all_is_refused(imported: Callable[..., Result], tmp_path: Path) -> None:
@@ -170,6 +193,7 @@ def copies(servers: Ensemble, folder: Path) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.row("card.3")
+@pytest.mark.row("beyond.3")
 def test_files_say_what_the_live_ensemble_said(
     stopped: tuple[Ensemble, int], imported: Callable[..., Result], tmp_path: Path
 ) -> None:
@@ -232,6 +256,7 @@ def test_a_snapshot_compressed_by_gzip_is_read(
 @pytest.mark.slow
 @pytest.mark.row("card.3")
 @pytest.mark.row("card.6")
+@pytest.mark.row("beyond.3")
 def test_a_cluster_moves_to_what_the_files_of_a_majority_say(
     stopped: tuple[Ensemble, int], tmp_path: Path
 ) -> None:
@@ -253,6 +278,7 @@ def test_a_cluster_moves_to_what_the_files_of_a_majority_say(
 
 @pytest.mark.slow
 @pytest.mark.row("card.3")
+@pytest.mark.row("beyond.3")
 def test_a_cluster_moves_to_what_an_export_and_the_logs_say(tmp_path: Path) -> None:
     with ensemble(tmp_path / "zookeeper") as servers:
         make_kafkas_znodes(servers, "/kafka", ZNODES[BLOCK].encode())

@@ -13,6 +13,7 @@ from typing import Any, Final
 import confluent_kafka
 import pytest
 
+from fencepost.cli.migrate_preflight import NEW_SAYS, OLD_ENDS, OLD_SAYS
 from tests.clients.players import NotHere
 from tests.harness.command import in_process, stdout_of
 from tests.harness.nodes import Nodes, wait_for
@@ -149,6 +150,9 @@ def test_real_brokers_are_told_the_truth_there_back_and_to_the_end(
         assert story.status["standing_still"] == [OLD, NEW, OTHER]
         askers.stop()
         _no_id_twice(story.ids, [*askers.blocks, *nodes_own_blocks(nodes)])
+    for words in (OLD_SAYS, OLD_ENDS):
+        assert words in brokers[OLD].log
+    assert NEW_SAYS in brokers[NEW].log
     _the_pages_lines_are_in_the_logs(brokers)
 
 
