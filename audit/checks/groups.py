@@ -16,192 +16,209 @@ Unknown             a member that goes back in a plain commit, or within a gener
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from fencepost.audit.checks import markers
-from fencepost.audit.checks.canonical import CONSUMER_OFFSETS
-from fencepost.audit.checks.findings import (
-    FINDINGS,
-    UNKNOWN,
-    Result,
-    findings,
-    nothing,
-    union,
-    unknown,
+from fencepost.audit.checks.relation import Text, Walked
+from fencepost.audit.checks.rows import findings, union, unknown
+from fencepost.audit.walks.columns import (
+    FLAG_AFTER_CUT,
+    FLAG_AFTER_UNREAD,
+    FLAG_COMPACTED,
+    FLAG_DISPLACED,
+    FLAG_HOLE,
+    FLAG_OPAQUE,
 )
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.walks.commits import BREAK, COMMIT, COMMITS, GENERATION, MARKER, SOURCE, STATIC_MEMBER
 
 NAME: Final = "groups"
-_PLACE: Final = ("topic", "partition", "group_id", "commit_topic", "commit_partition")
+LOG: Final = "__consumer_offsets"
+_PLACE: Final = "node topic partition path position offset"
+_SUBJECT: Final = "{group_id}, {commit_topic}-{commit_partition}"
+_PLAIN: Final = f"(c.flags & {FLAG_OPAQUE | FLAG_DISPLACED}) = 0"
+_BREAKS: Final = (
+    f"((c.flags & {FLAG_OPAQUE | FLAG_DISPLACED | FLAG_AFTER_UNREAD | FLAG_AFTER_CUT}) <> 0"
+    f" OR (c.flags & {FLAG_HOLE | FLAG_COMPACTED}) = {FLAG_HOLE})"
+)
 
 
-def check(inputs: Inputs) -> Result:
-    """Findings of the rules ``aborted``, ``went_back``, ``two_owners``, ``stale_generation``."""
-    if inputs.offset_commits.isEmpty():
-        return Result(nothing(inputs.files, FINDINGS), nothing(inputs.files, UNKNOWN))
-    found, unclear = [_aborted(inputs)], [_without_member(inputs.commits)]
-    suspects = _suspects(inputs.commits)
-    if not suspects.isEmpty():
-        left = inputs.keep(_without_explained(suspects, inputs))
-        found.append(_findings(left, inputs))
-        unclear.append(_sought(left))
-    return Result(union(found), union(unclear))
+def _rows(source: str, kind: int, **columns: str) -> str:
+    """A SELECT of ``SOURCE``: of columns that are not given NULL."""
+    given = {"kind": str(kind), **columns}
+    listed = ", ".join(f'{given.get(name, "NULL")} AS "{name}"' for name in SOURCE.names)
+    return f"SELECT {listed} FROM {source}"
 
 
-def _suspects(commits: DataFrame) -> DataFrame:
-    """Rows with ``rule``: what may be a finding, or "seek". ``first_member``: who committed before."""
-    generation = Window.partitionBy(*_PLACE, "generation", "claims").orderBy("offset")
-    first_claim = F.struct("member_id", "offset")
-    claims = F.coalesce(
-        F.col("is_identified") & F.col("member_id").isNotNull() & (F.col("outcome") == "committed"),
-        F.lit(False),
-    )
-    has_members = F.col("group_state") != "Empty"
-    known = F.col("group_generation").isNotNull()
-    went_back = (
-        F.col("in_effect")
-        & (F.col("committed_offset") >= 0)
-        & (F.col("committed_offset") < F.col("previous.committed_offset"))
-        & F.coalesce(F.col("topic_id") == F.col("previous.topic_id"), F.lit(True))
-        & has_members
-    )
-    in_transactions = (F.col("producer_id") >= 0) & (F.col("previous.producer_id") >= 0)
-    next_generation = F.col("group_generation") > F.col("previous.group_generation")
-    other = F.col("member_id") != F.col("first_claim.member_id")
-    rule = (
-        F.when(F.col("is_identified") & known & (F.col("generation") != F.col("group_generation")),
-               "stale_generation")
-        .when(F.col("claims") & other, "two_owners")
-        .when(went_back & in_transactions & next_generation, "went_back")
-        .when(went_back, "seek")
-    )  # fmt: skip
-    return (
-        commits.withColumn("claims", claims)
-        .withColumn("first_claim", F.first(first_claim).over(generation))
-        .withColumn("rule", rule)
-        .where("rule IS NOT NULL")
-        .drop("claims")
-    )
+_OF_RECORD: Final = {
+    name: f'r."{name}"'
+    for name in ("node", "topic", "partition", "path", "position", "offset", "timestamp_ms", "group_id")
+}
+_OF_BATCH: Final = {
+    **{name: f"c.{name}" for name in ("node", "topic", "partition", "path", "position", "producer_id")},
+    "offset": "c.base_offset",
+}
 
+BATCHES: Final = Text(f"SELECT * FROM canonical WHERE topic = '{LOG}'")
 
-def _without_explained(suspects: DataFrame, inputs: Inputs) -> DataFrame:
-    """Without those that another finding explains: a marker that is wrong, or missing; a topic made again."""
-    created = inputs.topics.where("event = 'created' AND name IS NOT NULL").select(
-        F.col("name").alias("commit_topic"), F.col("timestamp_ms").alias("created_ms")
-    )
-    compared = F.col("rule").isin("went_back", "seek")
-    again = (
-        compared
-        & (F.col("created_ms") >= F.col("previous.timestamp_ms"))
-        & (F.col("created_ms") <= F.col("timestamp_ms"))
-    )
-    of_other = suspects["commit_topic"] == created["commit_topic"]
-    rows = suspects.join(F.broadcast(created), of_other & again, "left_anti")
-    if inputs.marker_events is None:
-        return rows
-    lost = inputs.missing_markers.where(F.col("topic") == CONSUMER_OFFSETS)
-    ids = lost.select(F.col("producer_id").alias("lost_id"))
-    rows = rows.join(
-        ids, (F.col("lost_id") == F.col("producer_id")) | (F.col("lost_id") == F.col("previous.producer_id")),
-        "left_anti",
-    )  # fmt: skip
-    wrong = markers.wrong_markers(inputs).where(F.col("topic") == CONSUMER_OFFSETS)
-    places = wrong.select(F.col("path").alias("wrong_path"), F.col("position").alias("wrong_position"))
-    mine, before = (
-        (F.col("wrong_path") == F.col(f"{marker}.path"))
-        & (F.col("wrong_position") == F.col(f"{marker}.position"))
-        for marker in ("marker", "previous.marker")
-    )
-    return rows.join(F.broadcast(places), mine | before, "left_anti")
-
-
-def _findings(suspects: DataFrame, inputs: Inputs) -> DataFrame:
-    rows = suspects.withColumn("at_ms", F.col("timestamp_ms"))
-    subject = F.format_string(
-        "%s, %s-%d", F.col("group_id"), F.col("commit_topic"), F.col("commit_partition")
-    )
-    said = {
-        "went_back": F.format_string(
-            "a transaction of generation %d committed %d, one of generation %d had committed %d",
-            F.col("group_generation"), F.col("committed_offset"),
-            F.col("previous.group_generation"), F.col("previous.committed_offset"),
+EVENTS: Final = Text(
+    union(
+        _rows(f"offset_batches c WHERE {_BREAKS}", BREAK, **_OF_BATCH),
+        _rows(
+            f"offset_batches c WHERE c.control_type IN (0, 1) AND {_PLAIN}",
+            MARKER,
+            **_OF_BATCH,
+            control_type="c.control_type",
         ),
-        "two_owners": F.format_string(
-            "%s committed %d in generation %d, in which %s had committed (offset %d of this log)",
-            F.col("member_id"), F.col("committed_offset"), F.col("generation"),
-            F.col("first_claim.member_id"), F.col("first_claim.offset"),
+        _rows(
+            f"group_generations r JOIN offset_batches c ON r.path = c.path AND r.position = c.position AND "
+            f"{_PLAIN}",
+            GENERATION,
+            **_OF_RECORD,
+            state="r.state",
+            generation="r.generation",
         ),
-        "stale_generation": F.format_string(
-            "a producer presented generation %d as %s, and the group was at generation %d",
-            F.col("generation"), F.col("member_id"), F.col("group_generation"),
+        _rows(
+            "static_members r",
+            STATIC_MEMBER,
+            **_OF_RECORD,
+            generation="r.generation",
+            member_id="r.member_id",
+            instance_id="r.instance_id",
         ),
-    }  # fmt: skip
-    owners = _first_of_each(_without_replaced(rows.where("rule = 'two_owners'"), inputs))
-    parts = {rule: rows.where(F.col("rule") == rule) for rule in said} | {"two_owners": owners}
-    return union(
-        findings(parts[rule], NAME, rule, subject=subject, detail=detail) for rule, detail in said.items()
+        _rows(
+            f"offset_commits r JOIN offset_batches c ON r.path = c.path AND r.position = c.position AND "
+            f"{_PLAIN}",
+            COMMIT,
+            **_OF_RECORD,
+            **{
+                name: f"r.{name}"
+                for name in (
+                    *(
+                        "commit_topic",
+                        "commit_partition",
+                        "committed_offset",
+                        "producer_id",
+                        "producer_epoch",
+                    ),
+                    *("topic_id", "generation", "is_identified", "member_id"),
+                )
+            },
+        ),
     )
+)
 
+STATIC_MEMBERS: Final = Text(f"""
+    SELECT m.node, m.topic, m.partition, m.path, m.position, m."offset", m.timestamp_ms, m.group_id,
+    m.generation,
+           m.member.member_id AS member_id, m.member.instance_id AS instance_id
+    FROM (
+        SELECT r.node, r.topic, r.partition, r.path, r.position, r."offset", r.timestamp_ms, r.group_id,
+        r.generation,
+               unnest(r.members) AS member
+        FROM group_generations r JOIN offset_batches c ON r.path = c.path AND r.position = c.position AND
+        {_PLAIN}
+        WHERE r.members IS NOT NULL
+    ) AS m WHERE m.member.instance_id IS NOT NULL
+""")
 
-def _without_replaced(rows: DataFrame, inputs: Inputs) -> DataFrame:
-    """Without a static member's successor: both have one instance id in that generation."""
-    members = inputs.group_generations.where("members IS NOT NULL").select(
-        "topic", "partition", "group_id", "generation", F.explode("members").alias("member")
+SUSPECTS: Final = Text("""
+    SELECT s.* FROM commits s
+    ANTI JOIN topics t ON s.rule IN ('went_back', 'seek') AND t.event = 'created' AND t.name = s.commit_topic
+     AND t.timestamp_ms >= s.previous_timestamp_ms AND t.timestamp_ms <= s.timestamp_ms
+    WHERE s.rule IS NOT NULL
+""")
+"""What is not explained by a topic that was made again."""
+
+UNEXPLAINED: Final = Text(f"""
+    SELECT s.* FROM suspects s
+    ANTI JOIN marker_findings m ON m.topic = '{LOG}' AND (
+        (m.rule = 'missing' AND (m.producer_id = s.producer_id OR m.producer_id = s.previous_producer_id))
+        OR (m.rule <> 'missing' AND m.path = s.marker_path AND m.position = s.marker_position)
+        OR (m.rule <> 'missing' AND m.path = s.previous_marker_path AND m.position =
+        s.previous_marker_position)
     )
-    static = members.where("member.instance_id IS NOT NULL").select(
-        "topic", "partition", "group_id", "generation",
-        F.col("member.member_id").alias("known_as"), F.col("member.instance_id").alias("instance_id"),
-    ).distinct()  # fmt: skip
-    key = ["topic", "partition", "group_id", "generation", "instance_id"]
-    pairs = static.join(static.withColumnRenamed("known_as", "also_known_as"), key).drop("instance_id")
-    same = (F.col("known_as") == F.col("member_id")) & (
-        F.col("also_known_as") == F.col("first_claim.member_id")
+""")
+"""Nor by a marker that is wrong, or missing."""
+
+FREED: Final = Text("""
+    SELECT * FROM (
+        SELECT m.*, row_number() OVER (PARTITION BY m.path, m.position ORDER BY s."offset") AS turn
+        FROM marker_findings m JOIN commits s ON s.marker_path = m.path AND s.marker_position = m.position
+        WHERE m.rule = 'wrong_outcome' AND s.outcome = 'committed'
+    ) AS numbered WHERE turn = 1
+""")
+"""Markers of a wrong outcome by which offsets of an aborted transaction took effect."""
+
+NAMELESS: Final = Text("""
+    SELECT topic, partition, count(*) AS commit_count FROM commits
+    WHERE producer_id >= 0 AND committed_offset IS NOT NULL AND group_state <> 'Empty'
+      AND coalesce(generation, -1) = -1
+    GROUP BY topic, partition
+""")
+
+SOUGHT: Final = Text("""
+    SELECT topic, partition, group_id, count(*) AS commit_count, min("offset") AS first_offset
+    FROM unexplained WHERE rule = 'seek' GROUP BY topic, partition, group_id
+""")
+
+FINDINGS: Final = Text(
+    union(
+        findings(
+            NAME,
+            "aborted",
+            "freed",
+            f"{_PLACE} producer_id producer_epoch at_ms",
+            subject="producer {producer_id} epoch {producer_epoch}",
+            detail="a commit marker after offsets of a transaction that the coordinator aborted",
+        ),
+        *(
+            findings(
+                NAME,
+                rule,
+                f"unexplained WHERE rule = '{rule}'",
+                f"{_PLACE} producer_id producer_epoch",
+                at_ms="timestamp_ms",
+                subject=_SUBJECT,
+                detail=detail,
+            )
+            for rule, detail in {
+                "went_back": "a transaction of generation {group_generation} committed {committed_offset}, "
+                "one of generation {previous_generation} had committed {previous_offset}",
+                "two_owners": "{member_id} committed {committed_offset} in generation {generation}, in which "
+                "{other_member_id} had committed (offset {other_offset} of this log)",
+                "stale_generation": "a producer presented generation {generation} as {coalesce(member_id, "
+                "'')}, "
+                "and the group was at generation {group_generation}",
+            }.items()
+        ),
     )
-    where = [F.col(f"pair.{name}") == F.col(f"row.{name}") for name in key[:-1]]
-    joined = rows.alias("row").join(pairs.alias("pair"), [same, *where], "left_anti")
-    return joined.select("row.*")
+)
 
-
-def _first_of_each(rows: DataFrame) -> DataFrame:
-    """Of each generation and partition the first commit of a second owner."""
-    order = Window.partitionBy(*_PLACE, "generation").orderBy("offset")
-    return rows.withColumn("turn", F.row_number().over(order)).where("turn = 1")
-
-
-def _aborted(inputs: Inputs) -> DataFrame:
-    if inputs.marker_events is None:
-        return nothing(inputs.files, FINDINGS)
-    rows = markers.wrong_markers(inputs).where(markers.FREES_OFFSETS)
-    return findings(
-        rows,
-        NAME,
-        "aborted",
-        subject=F.format_string("producer %d epoch %d", F.col("producer_id"), F.col("producer_epoch")),
-        detail=F.lit("a commit marker after offsets of a transaction that the coordinator aborted"),
+UNKNOWN: Final = Text(
+    union(
+        unknown(
+            NAME,
+            "two_owners",
+            "nameless",
+            "topic partition",
+            detail="{commit_count} commits in transactions do not say of which member they are",
+        ),
+        unknown(
+            NAME,
+            "went_back",
+            "sought",
+            "topic partition first_offset",
+            detail="{commit_count} commits of members of {group_id} are below the one before: an "
+            "application may seek",
+        ),
     )
+)
 
-
-def _without_member(commits: DataFrame) -> DataFrame:
-    """Commits of members in transactions, where the log does not say of which: Apache Kafka's never does."""
-    rows = commits.where("producer_id >= 0 AND committed_offset IS NOT NULL AND group_state <> 'Empty'")
-    nameless = (
-        rows.where("coalesce(generation, -1) = -1")
-        .groupBy("topic", "partition")
-        .agg(F.count("offset").alias("count"))
-    )
-    said = F.format_string("%d commits in transactions do not say of which member they are", F.col("count"))
-    return unknown(nameless, NAME, "two_owners", said)
-
-
-def _sought(suspects: DataFrame) -> DataFrame:
-    sought = (
-        suspects.where("rule = 'seek'")
-        .groupBy("topic", "partition", "group_id")
-        .agg(F.count("offset").alias("count"), F.min("offset").alias("first_offset"))
-    )
-    said = F.format_string(
-        "%d commits of members of %s are below the one before: an application may seek",
-        F.col("count"), F.col("group_id"),
-    )  # fmt: skip
-    return unknown(sought, NAME, "went_back", said)
+CATALOGUE: Final = {
+    "offset_batches": BATCHES,
+    "static_members": STATIC_MEMBERS,
+    "commit_events": EVENTS,
+    "commits": Walked(COMMITS, "commit_events"),
+    "suspects": SUSPECTS,
+    "unexplained": UNEXPLAINED,
+    "freed": FREED,
+    "nameless": NAMELESS,
+    "sought": SOUGHT,
+}

@@ -7,60 +7,70 @@ One         finding for an id, wherever it wrote: no other check reports what it
 
 from typing import Final
 
-from pyspark.sql import functions as F
-
-from fencepost.audit.checks.canonical import METADATA
-from fencepost.audit.checks.findings import Result, findings, unknown, unknown_without
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.given_out import METADATA
+from fencepost.audit.checks.judged import judged_findings
+from fencepost.audit.checks.relation import Text
+from fencepost.audit.checks.rows import findings, union, unknown
+from fencepost.audit.walks.columns import FLAG_OPAQUE
 
 NAME: Final = "ids"
 _RULE: Final = "outside_blocks"
 
+FOREIGN_BATCHES: Final = Text(f"""
+    SELECT * FROM (
+        SELECT c.node, c.topic, c.partition, c.path, c.position, c.base_offset, c.producer_id,
+        c.producer_epoch,
+               c.max_timestamp_ms, e.ids_end,
+               row_number() OVER (
+                   PARTITION BY c.producer_id ORDER BY c.topic, c.partition, c.base_offset, c.path, c.position
+               ) AS turn,
+               count(*) OVER (PARTITION BY c.producer_id) AS batch_count
+        FROM canonical c JOIN foreign_ids f ON f.producer_id = c.producer_id CROSS JOIN extent e
+        WHERE (c.flags & {FLAG_OPAQUE}) = 0
+    ) AS numbered WHERE turn = 1
+""")
+"""Of each foreign id its first batch, and how many it wrote."""
 
-def check(inputs: Inputs) -> Result:
-    """Findings of the rule outside_blocks."""
-    rows = inputs.suspects.where("foreign")
-    first = F.struct(
-        "topic", "partition", "base_offset", "path", "position", "node", "producer_epoch", "max_timestamp_ms"
-    )
-    each = rows.groupBy("producer_id").agg(
-        F.min(first).alias("first"), F.count("producer_id").alias("batches")
-    )
-    found = findings(
-        each.select(
-            "producer_id", "batches", "first.*"
-        ).withColumnsRenamed({"base_offset": "offset", "max_timestamp_ms": "at_ms"}),
-        NAME,
-        _RULE,
-        subject=F.format_string("producer id %d", F.col("producer_id")),
-        detail=F.format_string(
-            "producer id %d is in no block: blocks up to %d were given out; it wrote %d batches",
-            F.col("producer_id"), F.lit(inputs.extent.ids_end), F.col("batches"),
-        ),
-    )  # fmt: skip
-    metadata = inputs.files.where((F.col("topic") == METADATA) & F.col("kind").isin("segment", "checkpoint"))
-    undecided = (
-        inputs.ids.where("undecided IS NOT NULL")
-        .groupBy("undecided")
-        .agg(
-            F.count("producer_id").alias("count"),
-            F.min("producer_id").alias("low"),
-            F.max("producer_id").alias("high"),
-        )
-    )
-    unclear = unknown(
-        undecided,
-        NAME,
-        _RULE,
-        F.format_string(
-            "%d producer ids from %d to %d: %s",
-            F.col("count"),
-            F.col("low"),
-            F.col("high"),
-            F.col("undecided"),
+UNDECIDED: Final = Text("""
+    SELECT undecided, count(*) AS ids, min(producer_id) AS lowest, max(producer_id) AS highest
+    FROM outside WHERE undecided IS NOT NULL GROUP BY undecided
+""")
+
+FINDINGS: Final = Text(
+    union(
+        judged_findings(NAME),
+        findings(
+            NAME,
+            _RULE,
+            "foreign_batches",
+            "node topic partition path position producer_id producer_epoch",
+            offset="base_offset",
+            at_ms="max_timestamp_ms",
+            subject="producer id {producer_id}",
+            detail="producer id {producer_id} is in no block: blocks up to {ids_end} were given out; "
+            "it wrote {batch_count} batches",
         ),
     )
-    none = unknown_without(
-        metadata, NAME, _RULE, "there is no metadata log that says which blocks were given out"
+)
+
+UNKNOWN: Final = Text(
+    union(
+        unknown(
+            NAME,
+            _RULE,
+            "undecided_ids",
+            "",
+            detail="{ids} producer ids from {lowest} to {highest}: {undecided}",
+        ),
+        unknown(
+            NAME,
+            _RULE,
+            "(SELECT count(*) AS logs FROM files"
+            f" WHERE topic = '{METADATA}' AND kind IN ('segment', 'checkpoint')) AS counted WHERE logs = 0",
+            "",
+            detail="there is no metadata log that says which blocks were given out",
+        ),
     )
-    return Result(found, unclear.unionByName(none))
+)
+
+CATALOGUE: Final = {"foreign_batches": FOREIGN_BATCHES, "undecided_ids": UNDECIDED}

@@ -1,52 +1,36 @@
 """``audit check``: the checks over tables, as a verdict. Only findings and unknowns reach this process.
 
-One by one  each check is a query of its own: all together are a plan over which Spark thinks for minutes.
-            What several of them need ``Inputs`` keeps.
 Partial     data that could not be read is never called clean, whichever checks are selected.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row, SparkSession, Window
-from pyspark.sql import functions as F
-
-from fencepost.audit import checks as registry
-from fencepost.audit.checks.findings import Result
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.catalogue import ANSWERS, CHECKS
+from fencepost.audit.engine.protocol import Engine, Row
 from fencepost.audit.jobs import products
 from fencepost.audit.jobs.errors import AuditRefused
 from fencepost.audit.jobs.files import disbelieved, files_of
+from fencepost.audit.jobs.planned import PLANNED, Planned, not_run
+from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.jobs.session import Show, shown
-from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.jobs.source import relations_of
 from fencepost.audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
 
 INTEGRITY: Final = "integrity"
 """The check that reports torn files, wrong checksums and records that cannot be read."""
 
-_FINDING: Final = "finding"
-_UNKNOWN: Final = "unknown"
-_MAX: Final = {_FINDING: FINDINGS_MAX, _UNKNOWN: UNKNOWN_MAX}
-
-Entry = TypeVar("Entry", Finding, Unknown)
-
-
-class _Listed(NamedTuple):
-    rows: list[Row]
-    counts: dict[str, int]
-
 
 def require_names(names: Collection[str]) -> None:
     """Raises AuditRefused for a name that is no check's."""
     for name in names:
-        if name not in registry.CHECKS:
-            raise AuditRefused(f"there is no check {name}; there are {', '.join(registry.CHECKS)}")
+        if name not in CHECKS:
+            raise AuditRefused(f"there is no check {name}; there are {', '.join(CHECKS)}")
 
 
 def run(
-    spark: SparkSession,
+    engine: Engine,
     tables_dir: str,
     *,
     names: Collection[str],
@@ -58,63 +42,57 @@ def run(
 
     is_kept  the products are written beside the tables, too. Raises OSError.
     """
-    inputs = inputs_of(spark, tables_dir, now_ms)
-    verdict = judge(spark, inputs, names, show)
-    if is_kept:
-        with shown(spark, show, "writing who owned what, and every transaction's story"):
-            products.write(spark, inputs, verdict, tables_dir)
+    with shown(engine, show, "looking at what was read") as show_step:
+        relations = relations_of(engine, tables_dir, now_ms, show_step)
+        verdict = judge(relations, names, show_step)
+        if is_kept:
+            show_step("writing who owned what, and every transaction's story")
+            products.write(relations, verdict, tables_dir)
     return verdict
 
 
-def judge(spark: SparkSession, inputs: Inputs, names: Collection[str], show: Show) -> Verdict:
-    """The verdict of these checks, in the order of the registry; no names: all of them."""
-    wanted = [each for each in registry.CHECKS if each in names or not names]
-    outcomes = []
-    with shown(spark, show, "looking at what was read") as show_step:
-        files = files_of(inputs.files)
-        if INTEGRITY not in wanted:
-            files = replace(files, not_read=(*files.not_read, *disbelieved(inputs)))
-        for number, name in enumerate(wanted, 1):
-            show_step(f"check {number} of {len(wanted)}: {name}")
-            outcomes.append(_outcome(name, registry.CHECKS[name](inputs)))
-    return Verdict(outcomes=tuple(outcomes), files=files)
+def judge(relations: Relations, names: Collection[str], show: Show) -> Verdict:
+    """The verdict of these checks, in the order of ``CHECKS``; no names: all of them."""
+    wanted = [each for each in CHECKS if each in names or not names]
+    files = files_of(relations)
+    if INTEGRITY not in wanted:
+        files = replace(files, not_read=(*files.not_read, *disbelieved(relations)))
+    outcomes = _outcomes(relations, [each for each in wanted if each not in PLANNED])
+    planned = Planned(relations) if relations.is_spark and not PLANNED.isdisjoint(wanted) else None
+    for name in wanted:
+        if name in PLANNED:
+            show(f"check {name}")
+            outcomes[name] = not_run(name) if planned is None else planned.outcome(name)
+    return Verdict(outcomes=tuple(outcomes[name] for name in wanted), files=files)
 
 
-def _outcome(name: str, result: Result) -> Outcome:
-    entry = result.findings.withColumn("kind", F.lit(_FINDING)).unionByName(
-        result.unknown.withColumn("kind", F.lit(_UNKNOWN)), allowMissingColumns=True
-    )
-    kept = entry.persist(StorageLevel.MEMORY_AND_DISK)  # counted, then read: not worked out twice
-    try:
-        listed = _listed(kept)
-    finally:
-        kept.unpersist()
-    return Outcome(
-        check=name,
-        findings=_as(listed.rows, _FINDING, Finding),
-        finding_count=listed.counts.get(_FINDING, 0),
-        unknown=_as(listed.rows, _UNKNOWN, Unknown),
-        unknown_count=listed.counts.get(_UNKNOWN, 0),
-    )
+def _outcomes(relations: Relations, names: Sequence[str]) -> dict[str, Outcome]:
+    """Of the checks that relations answer, in two queries."""
+    if not names:
+        return {}
+    findings = _listed(relations, [ANSWERS[name].findings for name in names], "position", FINDINGS_MAX)
+    unknown = _listed(relations, [ANSWERS[name].unknown for name in names], "first_offset", UNKNOWN_MAX)
+    outcomes = {}
+    for name in names:
+        found = [row for row in findings if row["check"] == name]
+        undecided = [row for row in unknown if row["check"] == name]
+        outcomes[name] = Outcome(
+            check=name,
+            findings=tuple(Finding(*(row[each] for each in Finding._fields)) for row in found),
+            finding_count=found[0]["many"] if found else 0,
+            unknown=tuple(Unknown(*(row[each] for each in Unknown._fields)) for row in undecided),
+            unknown_count=undecided[0]["many"] if undecided else 0,
+        )
+    return outcomes
 
 
-def _listed(entry: DataFrame) -> _Listed:
-    """At most ``*_MAX`` rows of each kind, and how many there are."""
-    counted = entry.groupBy("kind").agg(F.count(F.lit(1)).alias("rows")).collect()
-    counts = {row["kind"]: row["rows"] for row in counted}
-    if any(count > _MAX[kind] for kind, count in counts.items()):
-        order = Window.partitionBy("kind").orderBy("path", "position", "detail")
-        most = F.when(F.col("kind") == _FINDING, FINDINGS_MAX).otherwise(UNKNOWN_MAX)
-        entry = entry.withColumn("place", F.row_number().over(order)).where(F.col("place") <= most)
-    return _Listed(entry.collect() if counts else [], counts)
-
-
-def _as(rows: Sequence[Row], kind: str, shape: type[Entry]) -> tuple[Entry, ...]:
-    """In an order that is the same each time: by file and position."""
-    entry = [shape(*(row[name] for name in shape._fields)) for row in rows if row["kind"] == kind]
-    return tuple(sorted(entry, key=_order))
-
-
-def _order(entry: Finding | Unknown) -> tuple[Any, ...]:
-    where = entry.position if isinstance(entry, Finding) else entry.first_offset
-    return tuple((value is not None, value) for value in (entry.path, where, entry.rule, entry.detail))
+def _listed(relations: Relations, names: Sequence[str], place: str, most: int) -> list[Row]:
+    """The first ``most`` rows of each check by file and ``place``, and in ``many`` how many it has."""
+    every = " UNION ALL ".join(f"SELECT * FROM {name}" for name in names)
+    return relations.rows(f"""
+        SELECT * FROM (
+            SELECT f.*, count(*) OVER (PARTITION BY "check") AS many,
+                   row_number() OVER (PARTITION BY "check" ORDER BY path, {place}, rule, detail) AS turn
+            FROM ({every}) AS f
+        ) AS numbered WHERE turn <= {most} ORDER BY "check", turn
+    """)

@@ -2,40 +2,38 @@
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.engine.protocol import Row
+from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.report.verdict import NOT_READ_MAX, Files, NotRead
 from fencepost.audit.source.files import ANY
 
-_LOGS: Final = ("segment", "checkpoint", "zookeeper-export")
-_CUT: Final = ("torn", "truncated", "unreadable")
+_CUT: Final = "FROM files WHERE stop IN ('torn', 'truncated', 'unreadable')"
 
 
-def files_of(files: DataFrame) -> Files:
+def files_of(relations: Relations) -> Files:
     """Counts of what was read, and the files that were not read to their end."""
-    sums = (
-        files.where(F.col("kind").isin(*_LOGS) & (F.col("stop") != "unreadable"))
-        .agg(F.count("path").alias("read"), F.sum("valid_end").alias("bytes"))
-        .first()
+    (sums,) = relations.rows(
+        "SELECT count(*) AS files_read, CAST(coalesce(sum(valid_end), 0) AS BIGINT) AS byte_count FROM files"
+        " WHERE kind IN ('segment', 'checkpoint', 'zookeeper-export') AND stop <> 'unreadable'"
     )
-    cut = files.where(F.col("stop").isin(*_CUT))
-    rows = cut.orderBy("path").limit(NOT_READ_MAX + 1).collect()
-    omitted = cut.count() - NOT_READ_MAX if len(rows) > NOT_READ_MAX else 0
+    rows = relations.rows(f"SELECT * {_CUT} ORDER BY path LIMIT {NOT_READ_MAX + 1}")
+    omitted = 0
+    if len(rows) > NOT_READ_MAX:
+        omitted = int(relations.rows(f"SELECT count(*) AS many {_CUT}")[0]["many"]) - NOT_READ_MAX
     not_read = tuple(
         NotRead(row["path"], row["valid_end"] or 0, _reason(row))
         for row in rows[:NOT_READ_MAX]
         if not _has_grown(row)
     )
-    return Files(read=sums["read"], byte_count=sums["bytes"] or 0, not_read=not_read, omitted=omitted)
+    return Files(read=sums["files_read"], byte_count=sums["byte_count"], not_read=not_read, omitted=omitted)
 
 
-def disbelieved(inputs: Inputs) -> tuple[NotRead, ...]:
+def disbelieved(relations: Relations) -> tuple[NotRead, ...]:
     """Bytes within files that were not believed, at most ``NOT_READ_MAX``: where no check reports them."""
-    batches = inputs.record_batches.where("fault IS NOT NULL").select("path", "position", "reason")
-    records = inputs.record_faults.select("path", "position", "reason")
-    rows = batches.unionByName(records).limit(NOT_READ_MAX).collect()
+    rows = relations.rows(
+        "SELECT path, position, reason FROM record_batches WHERE fault IS NOT NULL"
+        f" UNION ALL SELECT path, position, reason FROM record_faults LIMIT {NOT_READ_MAX}"
+    )
     return tuple(sorted(NotRead(row["path"], row["position"], row["reason"] or "") for row in rows))
 
 

@@ -9,42 +9,38 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from fencepost.audit.checks.findings import FINDINGS
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.rows import FINDINGS
+from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.report.verdict import Verdict
-from fencepost.audit.tables.committed import committed_offsets
-from fencepost.audit.tables.history import transaction_history
-from fencepost.audit.tables.ownership import producer_id_ownership
 
 FOLDER: Final = "products"
 KEPT: Final = 2  # the current one, and the one that a reader may still have open
+_RELATIONS: Final = ("producer_id_ownership", "transaction_history", "committed_offsets")
 
 
-def write(spark: SparkSession, inputs: Inputs, verdict: Verdict, tables_dir: str) -> Path:
+def write(relations: Relations, verdict: Verdict, tables_dir: str) -> Path:
     """Write all of them, of the findings those that the verdict lists; the folder that counts now.
 
     Raises  OSError.
     """
     home = Path(tables_dir).absolute() / FOLDER
     home.mkdir(parents=True, exist_ok=True)
-    findings = [tuple(each) for outcome in verdict.outcomes for each in outcome.findings]
-    products: dict[str, DataFrame] = {
-        "producer_id_ownership": producer_id_ownership(inputs),
-        "transaction_history": transaction_history(inputs),
-        "committed_offsets": committed_offsets(inputs),
-        "findings": spark.createDataFrame(findings, FINDINGS),
-    }
+    findings = [each._asdict() for outcome in verdict.outcomes for each in outcome.findings]
     with tempfile.TemporaryDirectory(prefix=".half-", dir=home) as half:
-        for name, frame in products.items():
-            frame.write.parquet((Path(half) / "all" / name).as_uri())
+        made = Path(half) / "all"
+        for name in _RELATIONS:
+            relations.write(f"SELECT * FROM {name}", str(made / name))
+        (made / "findings").mkdir()
+        pq.write_table(pa.Table.from_pylist(findings, schema=FINDINGS), made / "findings" / "part-0.parquet")
         numbers = _numbers(home)
-        made = home / f"{(numbers[-1] if numbers else 0) + 1:08d}"
-        (Path(half) / "all").rename(made)
+        kept = home / f"{(numbers[-1] if numbers else 0) + 1:08d}"
+        made.rename(kept)
     for number in _numbers(home)[:-KEPT]:
         shutil.rmtree(home / f"{number:08d}", ignore_errors=True)
-    return made
+    return kept
 
 
 def _numbers(home: Path) -> list[int]:

@@ -3,19 +3,16 @@
 Rows    are looked for by their key before anything is put in order: what reaches this process is an answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
-
-from fencepost.audit.checks.canonical import TRANSACTION_STATE, canonical
-from fencepost.audit.checks.inputs import Inputs
-from fencepost.audit.checks.states import canonical_states
+from fencepost.audit.checks.rows import quoted
+from fencepost.audit.engine.protocol import Engine, Row
 from fencepost.audit.jobs.errors import AuditRefused
 from fencepost.audit.jobs.files import files_of
-from fencepost.audit.jobs.session import Show, shown
-from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.jobs.relations import Relations
+from fencepost.audit.jobs.session import Show
+from fencepost.audit.jobs.source import relations_of
 from fencepost.audit.report.ownership import Block, Ownership, Use
 from fencepost.audit.report.timeline import (
     EVENTS_MAX,
@@ -27,19 +24,12 @@ from fencepost.audit.report.timeline import (
     events,
     parse_moment,
 )
-from fencepost.audit.tables.ownership import producer_id_ownership
 
 BLOCKS_MAX: Final = 100  # that hold one id: more than one is a fault already
 USES_MAX: Final = 1_000  # transactional ids of one producer id: more than one is a fault already
 
-
-_BLOCK: Final = (
-    *("block_first", "block_end", "broker_id", "broker_epoch", "from_ms", "to_ms"),
-    *("source", "offset", "path", "position"),
-)
-
-Question = Callable[[SparkSession, str, Show], Story | Ownership]
-"""A query: takes a session, a folder of tables and what to show; returns a story or an ownership."""
+Question = Callable[[Engine, str, Show], Story | Ownership]
+"""A query: takes an engine, a folder of tables and what to show; returns a story or an ownership."""
 
 
 def question(producer_id: int | None, at: str | None, transactional_id: str | None) -> Question:
@@ -49,65 +39,47 @@ def question(producer_id: int | None, at: str | None, transactional_id: str | No
     except ValueError as error:
         raise AuditRefused(str(error)) from error
     if producer_id is not None:
-        return lambda spark, tables_dir, show: producer(spark, tables_dir, producer_id, at_ms, show)
+        return lambda engine, tables_dir, show: producer(engine, tables_dir, producer_id, at_ms, show)
     if transactional_id is not None:
-        return lambda spark, tables_dir, show: transactional(spark, tables_dir, transactional_id, show)
+        return lambda engine, tables_dir, show: transactional(engine, tables_dir, transactional_id, show)
     raise AuditRefused("no id is named")
 
 
-def transactional(spark: SparkSession, tables_dir: str, transactional_id: str, show: Show) -> Story:
+def transactional(engine: Engine, tables_dir: str, transactional_id: str, show: Show) -> Story:
     """What happened to the id: its newest ``EVENTS_MAX`` records. Raises TablesRefused."""
-    with shown(spark, show, "looking for the id"):
-        inputs = inputs_of(spark, tables_dir)
-        states = _states(
-            inputs, inputs.transaction_states.where(F.col("transactional_id") == transactional_id)
-        )
-        found = states.orderBy(F.desc("offset"), F.desc("position")).limit(EVENTS_MAX + 1).collect()
-        omitted = states.count() - EVENTS_MAX if len(found) > EVENTS_MAX else 0
-        rows = [_state_row(row) for row in reversed(found[:EVENTS_MAX])]
-        pairs = {(row.producer_id, row.producer_epoch) for row in rows if row.producer_id >= 0}
-        producers = sorted({producer_id for producer_id, _ in pairs})
-        return Story(
-            transactional_id=transactional_id,
-            events=tuple(events(rows)),
-            written=_written(inputs, F.col("producer_id").isin(producers)) if producers else (),
-            omitted=omitted,
-            is_partial=files_of(inputs.files).is_partial,
-        )
-
-
-def producer(
-    spark: SparkSession, tables_dir: str, producer_id: int, at_ms: int | None, show: Show
-) -> Ownership:
-    """Whose the id was, and who used it. Raises TablesRefused."""
-    with shown(spark, show, "looking for the id"):
-        inputs = inputs_of(spark, tables_dir)
-        states = _states(inputs, inputs.transaction_states.where(F.col("producer_id") == producer_id))
-        uses = (
-            states.groupBy("transactional_id")
-            .agg(F.min("producer_epoch"), F.max("producer_epoch"), F.min("updated_ms"), F.max("updated_ms"))
-            .orderBy("transactional_id")
-            .limit(USES_MAX)
-            .collect()
-        )
-        return Ownership(
-            producer_id=producer_id,
-            at_ms=at_ms,
-            blocks=_blocks(inputs, producer_id),
-            uses=tuple(Use(*row) for row in uses),
-            written=_written(inputs, F.col("producer_id") == producer_id),
-            is_partial=files_of(inputs.files).is_partial,
-        )
-
-
-def _states(inputs: Inputs, wanted: DataFrame) -> DataFrame:
-    """``wanted`` rows of the coordinator's log, each offset once."""
-    log, extent = inputs.record_batches.where(F.col("topic") == TRANSACTION_STATE), inputs.extent
-    copied = extent.other_copies > 1
-    rows = canonical(
-        log, inputs.files, inputs.topics, copied=copied, torn=extent.torn, compacted=extent.compacted
+    relations = relations_of(engine, tables_dir, None, show)
+    its = f"FROM states WHERE transactional_id = {quoted(transactional_id)}"
+    found = relations.rows(f'SELECT * {its} ORDER BY "offset" DESC, position DESC LIMIT {EVENTS_MAX + 1}')
+    omitted = 0
+    if len(found) > EVENTS_MAX:
+        omitted = int(relations.rows(f"SELECT count(*) AS many {its}")[0]["many"]) - EVENTS_MAX
+    rows = [_state_row(row) for row in reversed(found[:EVENTS_MAX])]
+    return Story(
+        transactional_id=transactional_id,
+        events=tuple(events(rows)),
+        written=_written(relations, sorted({row.producer_id for row in rows if row.producer_id >= 0})),
+        omitted=omitted,
+        is_partial=files_of(relations).is_partial,
     )
-    return canonical_states(wanted, rows)
+
+
+def producer(engine: Engine, tables_dir: str, producer_id: int, at_ms: int | None, show: Show) -> Ownership:
+    """Whose the id was, and who used it. Raises TablesRefused."""
+    relations = relations_of(engine, tables_dir, None, show)
+    uses = relations.rows(
+        "SELECT transactional_id, min(producer_epoch) AS first_epoch, max(producer_epoch) AS last_epoch,"
+        " min(updated_ms) AS first_ms, max(updated_ms) AS last_ms"
+        f" FROM states WHERE producer_id = {producer_id} GROUP BY transactional_id"
+        f" ORDER BY transactional_id LIMIT {USES_MAX}"
+    )
+    return Ownership(
+        producer_id=producer_id,
+        at_ms=at_ms,
+        blocks=_blocks(relations, producer_id),
+        uses=tuple(Use(**row) for row in uses),
+        written=_written(relations, [producer_id]),
+        is_partial=files_of(relations).is_partial,
+    )
 
 
 def _state_row(row: Row) -> StateRow:
@@ -135,36 +107,34 @@ def _state_row(row: Row) -> StateRow:
     )
 
 
-def _written(inputs: Inputs, condition: Column) -> tuple[Written, ...]:
+def _written(relations: Relations, producer_ids: Sequence[int]) -> tuple[Written, ...]:
     """What the producers left on partitions, by epoch; of copies of a partition one."""
-    data = F.col("control_type").isNull()
-    rows = (
-        inputs.record_batches.where("fault IS NULL")
-        .where(condition)
-        .dropDuplicates(["topic", "partition", "base_offset", "crc"])
-        .groupBy("topic", "partition", "producer_id", "producer_epoch")
-        .agg(
-            F.coalesce(F.sum(F.when(data, F.col("record_count"))), F.lit(0)),
-            F.count(F.when(F.col("control_type") == 1, 1)),
-            F.count(F.when(F.col("control_type") == 0, 1)),
-            F.min("base_offset"),
-            F.max("last_offset"),
-            F.min("base_timestamp_ms"),
-            F.max("max_timestamp_ms"),
-        )
-        .orderBy("producer_id", "producer_epoch", "topic", "partition")
-        .limit(WRITTEN_MAX)
+    if not producer_ids:
+        return ()
+    rows = relations.rows(
+        "SELECT topic, partition, producer_id, producer_epoch,"
+        " CAST(coalesce(sum(CASE WHEN control_type IS NULL THEN record_count END), 0) AS BIGINT) AS records,"
+        " count(CASE WHEN control_type = 1 THEN 1 END) AS commits,"
+        " count(CASE WHEN control_type = 0 THEN 1 END) AS aborts,"
+        " min(base_offset) AS first_offset, max(last_offset) AS last_offset,"
+        " min(base_timestamp_ms) AS first_ms, max(max_timestamp_ms) AS last_ms"
+        " FROM (SELECT b.*, row_number() OVER ("
+        "PARTITION BY topic, partition, base_offset, crc ORDER BY node, path, position) AS turn"
+        " FROM record_batches b"
+        f" WHERE fault IS NULL AND producer_id IN ({', '.join(map(str, producer_ids))})) AS numbered WHERE "
+        f"turn = 1"
+        " GROUP BY topic, partition, producer_id, producer_epoch"
+        f" ORDER BY producer_id, producer_epoch, topic, partition LIMIT {WRITTEN_MAX}"
     )
-    return tuple(Written(*row) for row in rows.collect())
+    return tuple(Written(**row) for row in rows)
 
 
-def _blocks(inputs: Inputs, producer_id: int) -> tuple[Block, ...]:
-    begin = F.coalesce("block_first", F.lit(producer_id))
-    rows = (
-        producer_id_ownership(inputs)
-        .where((begin <= producer_id) & (F.col("block_end") > producer_id))
-        .orderBy("from_ms", "offset")
-        .select(*_BLOCK)
-        .limit(BLOCKS_MAX)
+def _blocks(relations: Relations, producer_id: int) -> tuple[Block, ...]:
+    rows = relations.rows(
+        'SELECT block_first, block_end, broker_id, broker_epoch, from_ms, to_ms, source, "offset", path, '
+        "position"
+        " FROM producer_id_ownership"
+        f" WHERE coalesce(block_first, {producer_id}) <= {producer_id} AND block_end > {producer_id}"
+        f' ORDER BY from_ms, "offset" LIMIT {BLOCKS_MAX}'
     )
-    return tuple(Block(*row) for row in rows.collect())
+    return tuple(Block(*row.values()) for row in rows)

@@ -6,19 +6,18 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from fencepost.audit.engine.protocol import Engine
 from fencepost.audit.jobs.check import judge
 from fencepost.audit.jobs.errors import AuditRefused
 from fencepost.audit.jobs.figures import figures, span
 from fencepost.audit.jobs.session import Show, shown
-from fencepost.audit.jobs.source import inputs_of
+from fencepost.audit.jobs.source import relations_of
 from fencepost.audit.report.page import Source, page
 from fencepost.audit.report.verdict import Verdict
 
 
 def run(
-    spark: SparkSession,
+    engine: Engine,
     tables_dir: str,
     output: str,
     *,
@@ -28,17 +27,18 @@ def run(
     show: Show,
 ) -> Verdict:
     """Write the page to ``output``, all of it or nothing. Raises TablesRefused; OSError: not written."""
-    inputs = inputs_of(spark, tables_dir, now_ms)
-    verdict = judge(spark, inputs, names, show)
-    with shown(spark, show, "summing up"):
-        first_ms, last_ms = span(inputs)
+    with shown(engine, show, "looking at what was read") as show_step:
+        relations = relations_of(engine, tables_dir, now_ms, show_step)
+        verdict = judge(relations, names, show_step)
+        show_step("summing up")
+        first_ms, last_ms = span(relations)
         source = Source(
             roots=tuple(roots) or (tables_dir,),
             made_ms=time.time_ns() // 1_000_000,
             first_ms=first_ms,
             last_ms=last_ms,
         )
-        text = page(verdict, figures(inputs), source)
+        text = page(verdict, figures(relations), source)
     _write(Path(output), text)
     return verdict
 

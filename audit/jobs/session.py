@@ -1,50 +1,66 @@
-"""A Spark session for one command, and what it is busy with, on a terminal."""
+"""The engine of one command, and what it is busy with, on a terminal."""
 
 import contextlib
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from pyspark.sql import SparkSession
-
-from fencepost.audit.source.session import session
+from fencepost.audit.engine.protocol import Engine
+from fencepost.audit.jobs.choice import EMBEDDED
 
 Show = Callable[[str], None]
 """Shows what is being waited for."""
 
 LOOK_SECONDS: Final = 0.25
-BAR: Final = 24  # characters
 
 
 @contextlib.contextmanager
-def opened(app: str, *, master: str | None, memory: str | None, show: Show) -> Iterator[SparkSession]:
-    """The session, stopped at the end. ``master``, ``memory``: see ``fencepost.audit.source.session``."""
+def opened(app: str, *, engine: str, master: str | None, memory: str | None, show: Show) -> Iterator[Engine]:
+    """The engine, ended at the end. ``engine``: ``choice.EMBEDDED`` or ``SPARK``.
+
+    ``master``, ``memory``: see ``fencepost.audit.source.session``; embedded, memory is what rows may take.
+    """
+    if engine == EMBEDDED:
+        from fencepost.audit.engine.embedded import EmbeddedEngine
+
+        with tempfile.TemporaryDirectory(prefix="fencepost-audit-") as folder:
+            embedded = EmbeddedEngine(folder, memory=memory)
+            try:
+                yield embedded
+            finally:
+                embedded.close()
+        return
+    from fencepost.audit.engine.spark import SparkEngine
+    from fencepost.audit.source.session import session
+
     show("starting Spark")
     spark = session(f"fencepost audit {app}", master=master, memory=memory)
     try:
-        yield spark
+        yield SparkEngine(spark)
     finally:
         show("")
         spark.stop()
 
 
 @contextlib.contextmanager
-def shown(spark: SparkSession, show: Show, what: str) -> Iterator[Show]:
-    """While the block runs ``show`` says ``what`` and how many tasks are done; yields a way to say more."""
-    said = [what]
+def shown(engine: Engine, show: Show, what: str) -> Iterator[Show]:
+    """While the block runs ``show`` says ``what``, for how long, and what the engine knows of how far it is.
+
+    Yields a way to say more.
+    """
+    said, since = what, time.monotonic()
     show(what)
     ended = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
 
     def look() -> None:
         while not ended.wait(LOOK_SECONDS):
-            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-            total = sum(each.numTasks for each in stages if each is not None)
-            done = sum(each.numCompletedTasks for each in stages if each is not None)
-            show(f"{said[0]}  {bar(done, total)}" if total else said[0])
+            show(f"{said}  {time.monotonic() - since:.0f} s  {engine.progress()}".rstrip())
 
     def show_text(text: str) -> None:
-        said[0] = text
+        nonlocal said, since
+        said, since = text, time.monotonic()
         show(text)
 
     looker = threading.Thread(target=look, name="progress", daemon=True)
@@ -55,9 +71,3 @@ def shown(spark: SparkSession, show: Show, what: str) -> Iterator[Show]:
         ended.set()
         looker.join()
         show("")
-
-
-def bar(done: int, total: int) -> str:
-    """``[######..........]  3 of 8``; ``total`` at least 1."""
-    filled = BAR * done // total
-    return f"[{'#' * filled}{'.' * (BAR - filled)}]  {done} of {total}"

@@ -4,13 +4,23 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from pyspark.sql import SparkSession
-
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.catalogue import CATALOGUE
+from fencepost.audit.engine.protocol import Engine
+from fencepost.audit.jobs import figures
+from fencepost.audit.jobs.relations import Relations, moments
 from fencepost.audit.jobs.session import Show, shown
-from fencepost.audit.jobs.small import fit
+from fencepost.audit.tables import committed, history, ownership
 from fencepost.audit.tables.ingest import ingest
-from fencepost.audit.tables.reading import read, settled_ms
+from fencepost.audit.tables.reading import scan, settled_ms
+
+RELATIONS = {
+    **CATALOGUE,
+    **history.CATALOGUE,
+    **ownership.CATALOGUE,
+    **committed.CATALOGUE,
+    **figures.CATALOGUE,
+}
+"""Every relation that some command reads, by name."""
 
 
 @contextlib.contextmanager
@@ -24,19 +34,20 @@ def table_folder(tables_dir: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def prepared(spark: SparkSession, roots: Sequence[str], tables_dir: str | None, show: Show) -> Iterator[str]:
+def prepared(engine: Engine, roots: Sequence[str], tables_dir: str | None, show: Show) -> Iterator[str]:
     """The folder of tables that hold all of ``roots``; without roots, ``tables_dir`` as it was left.
 
     Raises  TablesRefused if there are none, or of another version; OSError if they cannot be written.
     """
     with table_folder(tables_dir) as folder:
         if roots:
-            with shown(spark, show, "reading logs") as show_step:
-                ingest(spark, roots, folder, show_step)
+            with shown(engine, show, "reading logs") as show_step:
+                ingest(engine, roots, folder, show_step)
         yield folder
 
 
-def inputs_of(spark: SparkSession, tables_dir: str, now_ms: int | None = None) -> Inputs:
-    """What the checks look at, in a session that is set for as much. Raises TablesRefused."""
-    fit(spark, tables_dir)
-    return Inputs.of(read(spark, tables_dir), now_ms=now_ms, settled_ms=settled_ms(tables_dir))
+def relations_of(engine: Engine, tables_dir: str, now_ms: int | None, show: Show) -> Relations:
+    """What the checks look at. Raises TablesRefused."""
+    scan(engine, tables_dir)
+    engine.register("moments", moments(now_ms, settled_ms(tables_dir)))
+    return Relations(engine, RELATIONS, show)

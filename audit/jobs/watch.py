@@ -1,25 +1,21 @@
-"""``audit watch``: the checks over logs while they grow, on Structured Streaming.
+"""``audit watch``: the checks over logs while they grow.
 
-Stream    its source says how large the logs are (``growth``); whenever they have grown, or some time has gone
-          by, a batch brings the tables up to date and runs the checks over them. The tables are what is
-          exactly once: a batch that is played again reads nothing twice.
+Look      whenever the logs have grown (``growth``), or some time has gone by, the tables are brought up to
+          date
+          and the checks run over them. The tables are what is exactly once: a look reads nothing twice.
 Once      a finding is identified by its subject, not by its wording: it is reported when it is first seen.
 """
 
 import contextlib
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
+from fencepost.audit.engine.protocol import Engine
 from fencepost.audit.jobs import check
-from fencepost.audit.jobs.growth import NAME, Growth
+from fencepost.audit.jobs.growth import IDLE_SECONDS, state_of
 from fencepost.audit.jobs.session import Show
 from fencepost.audit.report.verdict import Finding, Verdict
 from fencepost.audit.tables.ingest import ingest
@@ -29,7 +25,6 @@ Notify = Callable[[Finding], None]
 REPORTED_MAX: Final = (
     1_000_000  # findings that are remembered; past them the watch ends, as it must have gone wrong
 )
-POLL_SECONDS: Final = 0.2
 _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -48,19 +43,19 @@ def until_signalled() -> Iterator[threading.Event]:
 class Watch:
     """One watch: what has been reported, and how the last look ended."""
 
-    def __init__(self, look: Callable[[], Verdict], notify: Notify) -> None:
+    def __init__(self, look: Callable[[], Verdict], notify: Notify, *, allow_unknown: bool = False) -> None:
         self._look = look
+        self._allow_unknown = allow_unknown
         self._notify = notify
         self._reported: set[tuple[object, ...]] = set()
         self.verdict: Verdict | None = None
-        self.fault: Exception | None = None
 
     @property
     def exit_status(self) -> int:
         """1 if anything was reported; else that of the last look, 3 if there was none."""
         if self._reported:
             return 1
-        return 3 if self.verdict is None else self.verdict.exit_status
+        return 3 if self.verdict is None else self.verdict.exit_status(allow_unknown=self._allow_unknown)
 
     def look(self) -> None:
         """Tell what is new, ``REPORTED_MAX`` findings in all. Raises what the look raises."""
@@ -86,51 +81,24 @@ class Watched(NamedTuple):
     names: Collection[str]
     now_ms: int | None
     interval_s: float
+    allow_unknown: bool = False
 
 
-def run(spark: SparkSession, watched: Watched, notify: Notify, ended: threading.Event, show: Show) -> int:
+def run(engine: Engine, watched: Watched, notify: Notify, ended: threading.Event, show: Show) -> int:
     """Watch until ``ended``; the exit status. Raises TablesRefused, OSError."""
 
     def look() -> Verdict:
-        ingest(spark, watched.roots, watched.tables_dir)
+        ingest(engine, watched.roots, watched.tables_dir)
         now_ms = time.time_ns() // 1_000_000 if watched.now_ms is None else watched.now_ms
-        return check.run(spark, watched.tables_dir, names=watched.names, now_ms=now_ms, show=show)
+        return check.run(engine, watched.tables_dir, names=watched.names, now_ms=now_ms, show=show)
 
-    watch = Watch(look, notify)
-    absolute = [each if "://" in each else str(Path(each).absolute()) for each in watched.roots]
-    with tempfile.TemporaryDirectory(prefix="fencepost-watch-") as checkpoint:
-        query = _started(spark, absolute, watch, checkpoint, watched.interval_s)
-        try:
-            while query.isActive and not ended.wait(POLL_SECONDS):
-                pass
-        finally:
-            with contextlib.suppress(PySparkException):
-                query.stop()
-    if watch.fault is not None and not ended.is_set():
-        raise watch.fault
-    return watch.exit_status
-
-
-def _started(
-    spark: SparkSession, roots: Sequence[str], watch: Watch, checkpoint: str, interval_s: float
-) -> Any:
-    """The running query. What a batch raises is kept in ``watch.fault``: Spark would make a text of it."""
-
-    def batch(_rows: object, _number: int) -> None:
-        try:
+    watch = Watch(look, notify, allow_unknown=watched.allow_unknown)
+    seen: str | None = None
+    looked_s = 0.0
+    while not ended.is_set():
+        state = state_of(watched.roots)
+        if state != seen or time.monotonic() - looked_s >= IDLE_SECONDS:
             watch.look()
-        except Exception as fault:  # re-raised below; kept, because only its text would come through the JVM
-            watch.fault = fault
-            raise
-
-    spark.dataSource.register(Growth)
-    spark.conf.set("spark.sql.adaptive.enabled", "false")  # a stream has none, and warns of it
-    return (
-        spark.readStream.format(NAME)
-        .options(**{f"root.{number}": root for number, root in enumerate(roots)})
-        .load()
-        .writeStream.foreachBatch(batch)
-        .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=f"{max(1, round(interval_s * 1000))} milliseconds")
-        .start()
-    )
+            seen, looked_s = state, time.monotonic()
+        ended.wait(watched.interval_s)
+    return watch.exit_status

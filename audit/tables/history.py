@@ -2,65 +2,62 @@
 coordinator's
 log."""
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import Final
 
-from fencepost.audit.checks.inputs import Inputs
+from fencepost.audit.checks.relation import Text
 
-_ID = ("topic", "partition", "transactional_id")
+_ID: Final = "topic, partition, transactional_id"
 
+NEW_FENCES: Final = Text("""
+    SELECT * FROM (
+        SELECT u.path, u.position, u."offset", u.fence.cause AS cause, u.fence.by AS fenced_by,
+               row_number() OVER (PARTITION BY u.path, u.position, u."offset" ORDER BY u.fence.cause) AS turn
+        FROM (
+            SELECT path, position, "offset", updated_ms, unnest(fences) AS fence FROM states
+            WHERE state = 'PrepareAbort'
+        ) AS u WHERE u.fence.at_ms = u.updated_ms
+    ) AS numbered WHERE turn = 1
+""")
+"""Of each record that aborts a transaction over its producer's head: by what and whom (fencepost's)."""
 
-def transaction_history(inputs: Inputs) -> DataFrame:
-    """One row per transaction, those that are open included; what Kafka's compaction dropped is not there.
-
-    Out  transactional_id string; producer_id long; first_epoch, last_epoch int: at its beginning (null: not
-         kept) and with its markers; began_ms, decided_ms, ended_ms long: opened, decided, every marker
-         written (null: not yet); outcome string "commit", "abort", null: open; partitions array of (topic,
-         partition); timed_out boolean; fenced boolean: it was aborted over its producer's head; fence_cause,
-         fenced_by string: by what and whom, where the log says so (fencepost's); node, path, position,
-         offset: of the last record about it.
-    """
-    order = Window.partitionBy(*_ID).orderBy("offset")
-    opened = F.when(F.col("state") == "Ongoing", F.struct("producer_id", "producer_epoch"))
-    rows = (
-        inputs.states.where("NOT regressed")
-        .withColumn("opened", F.lag(opened).over(order))
-        .withColumn("next_ms", F.lead(F.coalesce("updated_ms", "timestamp_ms")).over(order))
-        .withColumn("next_state", F.lead("state").over(order))
+TRANSACTION_HISTORY: Final = Text(f"""
+    WITH ordered AS (
+        SELECT s.*, lag(state) OVER in_order AS state_before,
+               lag(producer_id) OVER in_order AS id_before, lag(producer_epoch) OVER in_order AS epoch_before,
+               lead(coalesce(updated_ms, timestamp_ms)) OVER in_order AS next_ms,
+               lead("offset") OVER in_order AS next_offset
+        FROM states s WHERE NOT regressed
+        WINDOW in_order AS (PARTITION BY {_ID} ORDER BY "offset")
+    ), ended AS (
+        SELECT o.*, state = 'Ongoing' AS is_open, coalesce(state_before = 'Ongoing', FALSE) AS is_begun FROM
+        ordered o
+        WHERE state IN ('PrepareCommit', 'PrepareAbort') OR (state = 'Ongoing' AND next_offset IS NULL)
     )
-    prepared = F.col("state").isin("PrepareCommit", "PrepareAbort")
-    is_open = (F.col("state") == "Ongoing") & F.col("next_state").isNull() & F.col("next_ms").isNull()
-    fence = F.element_at("fences", F.lit(-1))
-    new_fence = F.when(
-        (F.size("fences") > 0) & (F.col("state") == "PrepareAbort"),
-        F.when(F.try_element_at("fences", F.lit(-1)).getField("at_ms") == F.col("updated_ms"), fence),
-    )
-    raised = (F.col("producer_epoch") > F.col("opened.producer_epoch")) & (
-        F.coalesce("client_transaction_version", F.lit(0)) < 2
-    )
-    own = F.col("opened.producer_id") == F.col("producer_id")
-    return (
-        rows.where(prepared | is_open)
-        .withColumn("fence", new_fence)
-        .select(
-            "transactional_id",
-            "producer_id",
-            F.when(is_open, F.col("producer_epoch"))
-            .otherwise(F.when(own, F.col("opened.producer_epoch")))
-            .cast("int")
-            .alias("first_epoch"),
-            F.col("producer_epoch").cast("int").alias("last_epoch"),
-            F.when(F.col("started_ms") >= 0, F.col("started_ms")).alias("began_ms"),
-            F.when(prepared, F.col("updated_ms")).alias("decided_ms"),
-            F.when(prepared, F.col("next_ms")).alias("ended_ms"),
-            F.expr(
-                "CASE state WHEN 'PrepareCommit' THEN 'commit' WHEN 'PrepareAbort' THEN 'abort' END"
-            ).alias("outcome"),
-            "partitions",
-            F.coalesce("timed_out", F.lit(False)).alias("timed_out"),
-            F.coalesce((F.col("state") == "PrepareAbort") & raised, F.lit(False)).alias("fenced"),
-            F.col("fence.cause").alias("fence_cause"),
-            F.col("fence.by").alias("fenced_by"),
-            *("node", "path", "position", "offset"),
-        )
-    )
+    SELECT t.transactional_id, t.producer_id,
+           CAST(CASE WHEN t.is_open THEN t.producer_epoch
+                     WHEN t.is_begun AND t.id_before = t.producer_id THEN t.epoch_before END AS INT) AS
+                     first_epoch,
+           CAST(t.producer_epoch AS INT) AS last_epoch,
+           CASE WHEN t.started_ms >= 0 THEN t.started_ms END AS began_ms,
+           CASE WHEN NOT t.is_open THEN t.updated_ms END AS decided_ms,
+           CASE WHEN NOT t.is_open THEN t.next_ms END AS ended_ms,
+           CASE t.state WHEN 'PrepareCommit' THEN 'commit' WHEN 'PrepareAbort' THEN 'abort' END AS outcome,
+           t.partitions, coalesce(t.timed_out, FALSE) AS timed_out,
+           coalesce(t.state = 'PrepareAbort' AND t.is_begun AND t.producer_epoch > t.epoch_before
+                    AND coalesce(t.client_transaction_version, 0) < 2, FALSE) AS fenced,
+           f.cause AS fence_cause, f.fenced_by, t.node, t.path, t.position, t."offset"
+    FROM ended t LEFT JOIN new_fences f ON f.path = t.path AND f.position = t.position AND f."offset" =
+    t."offset"
+""")
+"""One row per transaction, those that are open included; what Kafka's compaction dropped is not there.
+
+transactional_id; producer_id; first_epoch, last_epoch: at its beginning (NULL: not kept) and with its
+markers; began_ms,
+decided_ms, ended_ms: opened, decided, every marker written (NULL: not yet); outcome "commit", "abort", NULL:
+open;
+partitions: of (topic, partition); timed_out; fenced: it was aborted over its producer's head; fence_cause,
+fenced_by: by
+what and whom, where the log says so (fencepost's); node, path, position, offset: of the last record about it.
+"""
+
+CATALOGUE: Final = {"new_fences": NEW_FENCES, "transaction_history": TRANSACTION_HISTORY}

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
-from pyspark.sql import SparkSession
 
 from fencepost.audit.decode import metadata, offsets, transactions
 from fencepost.audit.decode.batches import stop_of
@@ -33,10 +32,11 @@ from fencepost.audit.decode.columns import FILES, TABLES
 from fencepost.audit.decode.local import file_row, stop_of_file
 from fencepost.audit.decode.plan import LogFile, list_files
 from fencepost.audit.decode.walk import Stop
+from fencepost.audit.engine.protocol import Workers
 from fencepost.audit.source.files import ANY
 from fencepost.audit.source.pieces import Piece, Reached, bundles, cut, fits, piece_bytes
 from fencepost.audit.tables import store
-from fencepost.audit.tables.bundle import Written, write_bundle
+from fencepost.audit.tables.bundle import Bundle, write_bundle
 from fencepost.audit.tables.store import Manifest, PartWriter, TableFile
 
 CONTROL_PLANE: Final = frozenset({metadata.TOPIC, transactions.TOPIC, offsets.TOPIC})
@@ -82,7 +82,7 @@ class _Outcome(NamedTuple):
 
 
 def ingest(
-    spark: SparkSession,
+    workers: Workers,
     roots: Sequence[str],
     tables_dir: str,
     progress: Callable[[str], None] | None = None,
@@ -102,7 +102,7 @@ def ingest(
         size = sum(file.size - start for file, start in plan.starts)
         show(f"reading {size:,} bytes of {len(plan.starts):,} files")
         commit = before.commit + 1
-        outcome = _read(spark, plan.starts, folder, commit)
+        outcome = _read(workers, plan.starts, folder, commit, show)
         show("writing the manifest")
         old = [part for part in before.parts if part.table != "files"]
         dropped = {*plan.anew, *outcome.failed}
@@ -174,19 +174,23 @@ def _changed(file: LogFile, row: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _read(spark: SparkSession, starts: Sequence[tuple[LogFile, int]], folder: Path, commit: int) -> _Outcome:
+def _read(
+    workers: Workers,
+    starts: Sequence[tuple[LogFile, int]],
+    folder: Path,
+    commit: int,
+    show: Callable[[str], None],
+) -> _Outcome:
     """Read every file from its start; those whose pieces do not fit once more, in one piece."""
-    size = piece_bytes(
-        sum(file.size - start for file, start in starts), spark.sparkContext.defaultParallelism
-    )
+    size = piece_bytes(sum(file.size - start for file, start in starts), workers.workers)
     pieces = [piece for file, start in starts for piece in cut(file, start, size, ANY)]
-    parts, reached = _run(spark, bundles(pieces, bytes_each=size), folder, commit)
+    parts, reached = _run(workers, bundles(pieces, bytes_each=size), folder, commit, show)
     came = _by_path(reached)
     apart = [Piece(file, start, file.size) for file, start in starts if not fits(came[file.path])]
     if apart:
         paths = {piece.file.path for piece in apart}
         parts = store.without(folder, parts, paths, commit)
-        more, again = _run(spark, [[piece] for piece in apart], folder, commit)
+        more, again = _run(workers, [[piece] for piece in apart], folder, commit, show)
         parts += more
         came |= _by_path(again)
     rows, failed = [], []
@@ -200,16 +204,14 @@ def _read(spark: SparkSession, starts: Sequence[tuple[LogFile, int]], folder: Pa
 
 
 def _run(
-    spark: SparkSession, tasks: Sequence[Sequence[Piece]], folder: Path, commit: int
+    workers: Workers,
+    tasks: Sequence[Sequence[Piece]],
+    folder: Path,
+    commit: int,
+    show: Callable[[str], None],
 ) -> tuple[list[TableFile], list[Reached]]:
-    if not tasks:
-        return [], []
-    numbered = [(str(folder), commit, number, list(task)) for number, task in enumerate(tasks)]
-    written: list[Written] = (
-        spark.sparkContext.parallelize(numbered, len(numbered))
-        .map(lambda task: write_bundle(*task))
-        .collect()
-    )
+    numbered = [Bundle(str(folder), commit, number, list(task)) for number, task in enumerate(tasks)]
+    written = workers.spread(write_bundle, numbered, lambda done: show(f"reading logs: task {done}"))
     for each in written:
         if each.fault is not None:
             raise OSError(f"{folder}: {each.fault}")

@@ -1,57 +1,55 @@
 """Who owned which producer ids, from when to when: a lasting product of the metadata log."""
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import Final
 
-from fencepost.audit.checks.inputs import Inputs
-from fencepost.audit.checks.order import steps_for, with_max_before
+from fencepost.audit.checks.relation import Text
 
-_PLACE = ("node", "topic", "partition", "path", "position", "offset")
-
-
-def producer_id_ownership(inputs: Inputs) -> DataFrame:
-    """One row per block that was given out.
-
-    Out  broker_id int (-1: brokers took these ids from ZooKeeper themselves), broker_epoch long,
-         incarnation_id, endpoints string (null: its registration is not kept); block_first long (null: the
-         block before it is not kept), block_end long, exclusive; from_ms long: given out; to_ms long: the
-         broker registered again or was unregistered, and what was left of the block was wasted; null: it may
-         be in use; source string; node, topic, partition, path, position, offset: of the record.
-    """
-    blocks = inputs.blocks
-    chain = blocks.where("block_first IS NULL")
-    ends = with_max_before(
-        chain.select("partition", "offset", "position", "block_end"),
-        group=["partition"],
-        key="offset",
-        order=["position"],
-        value="block_end",
-        steps=steps_for(inputs.extent.log_last),
+REGISTRATIONS: Final = Text("""
+    WITH once AS (
+        SELECT * FROM (
+            SELECT b.*, row_number() OVER (
+                PARTITION BY partition, "offset", broker_id, event ORDER BY node, path, position
+            ) AS turn
+            FROM brokers b WHERE event IN ('registered', 'unregistered')
+        ) AS numbered WHERE turn = 1
+    ), lives AS (
+        SELECT o.*, lead(timestamp_ms) OVER (PARTITION BY partition, broker_id ORDER BY "offset") AS gone_ms
+        FROM once o
     )
-    start = F.lit(0 if inputs.extent.log_start == 0 else None).cast("long")
-    first = ends.select("partition", "offset", "position", F.coalesce("before", start).alias("first"))
-    begun = chain.join(first, ["partition", "offset", "position"]).withColumn("block_first", F.col("first"))
-    extent = blocks.where("block_first IS NOT NULL").unionByName(begun.drop("first"))
-    owned = extent.join(registrations(inputs.brokers), ["broker_id", "broker_epoch"], "left")
-    return owned.selectExpr(
-        "broker_id", "broker_epoch", "incarnation_id", "endpoints", "block_first", "block_end",
-        "timestamp_ms AS from_ms", "gone_ms AS to_ms", "source", *_PLACE,
-    )  # fmt: skip
+    SELECT broker_id, broker_epoch, min(incarnation_id) AS incarnation_id, min(endpoints) AS endpoints,
+           max(gone_ms) AS gone_ms
+    FROM lives WHERE event = 'registered' GROUP BY broker_id, broker_epoch
+""")
+"""One row per registration. gone_ms: NULL: it is the last."""
 
-
-def registrations(brokers: DataFrame) -> DataFrame:
-    """One row per registration: broker_id, broker_epoch, incarnation_id, endpoints, gone_ms (null: it is the
-    last).
-
-    In   BROKERS, of any number of copies of the log.
-    """
-    of_broker = Window.partitionBy("partition", "broker_id").orderBy("offset")
-    lives = brokers.where("event IN ('registered', 'unregistered')").dropDuplicates(
-        ["partition", "offset", "broker_id", "event"]
+PRODUCER_ID_OWNERSHIP: Final = Text("""
+    WITH owned AS (
+        SELECT broker_id, broker_epoch, block_first, block_end, timestamp_ms, source, node, topic, partition,
+        path,
+               position, "offset"
+        FROM explicit
+        UNION ALL
+        SELECT c.broker_id, c.broker_epoch, coalesce(c.before, CASE WHEN e.log_start = 0 THEN 0 END) AS
+        block_first,
+               c.block_end, c.timestamp_ms, c.source, c.node, c.topic, c.partition, c.path, c.position,
+               c."offset"
+        FROM chain_ends c CROSS JOIN extent e
     )
-    ended = lives.withColumn("gone_ms", F.lead("timestamp_ms").over(of_broker)).where("event = 'registered'")
-    return ended.groupBy("broker_id", "broker_epoch").agg(
-        F.first("incarnation_id").alias("incarnation_id"),
-        F.first("endpoints").alias("endpoints"),
-        F.max("gone_ms").alias("gone_ms"),
-    )
+    SELECT o.broker_id, o.broker_epoch, r.incarnation_id, r.endpoints, o.block_first, o.block_end,
+           o.timestamp_ms AS from_ms, r.gone_ms AS to_ms, o.source, o.node, o.topic, o.partition, o.path,
+           o.position,
+           o."offset"
+    FROM owned o LEFT JOIN registrations r ON r.broker_id = o.broker_id AND r.broker_epoch = o.broker_epoch
+""")
+"""One row per block that was given out.
+
+broker_id (-1: brokers took these ids from ZooKeeper themselves); broker_epoch; incarnation_id, endpoints
+(NULL: its
+registration is not kept); block_first (NULL: the block before it is not kept), block_end, exclusive;
+from_ms: given out;
+to_ms: the broker registered again or was unregistered, and what was left of the block was wasted, NULL: it
+may be in use;
+source; node, topic, partition, path, position, offset: of the record.
+"""
+
+CATALOGUE: Final = {"registrations": REGISTRATIONS, "producer_id_ownership": PRODUCER_ID_OWNERSHIP}

@@ -67,18 +67,21 @@ def _one(size: int, memory: str, folder: Path) -> dict[str, Any]:
 
 
 def _measured(spark: Any, size: int, folder: Path) -> dict[str, Any]:
-    from fencepost.audit.checks.blocks import check
-    from fencepost.audit.checks.inputs import Inputs
     from fencepost.audit.decode.columns import TABLES
+    from fencepost.audit.engine.spark import SparkEngine
+    from fencepost.audit.jobs.relations import Relations, moments
+    from fencepost.audit.jobs.source import RELATIONS
 
     tables = {name: spark.createDataFrame(schema.empty_table()) for name, schema in TABLES.items()}
     _write(spark, size, folder, tables)
-    for name in ("record_batches", "producer_id_blocks", "files"):
-        tables[name] = spark.read.parquet(str(folder / name))
+    engine = SparkEngine(spark)
+    engine.expect(2 * size)
+    for name, schema in TABLES.items():
+        engine.scan(name, schema, [str(each) for each in (folder / name).glob("*.parquet")])
+    engine.register("moments", moments(None, None))
     java = _java()
     begun, cpu = time.monotonic(), _cpu_seconds(java)
-    result = check(Inputs.of(tables))
-    findings = result.findings.collect()
+    findings = Relations(engine, RELATIONS, lambda _: None).rows("SELECT * FROM blocks_findings")
     return {
         "seconds": time.monotonic() - begun,
         "cpu_seconds": _cpu_seconds(java) - cpu,

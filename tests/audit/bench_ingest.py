@@ -90,6 +90,7 @@ def main() -> int:
 
 
 def _measured(home: Path, size: int) -> int:
+    from fencepost.audit.engine.spark import SparkEngine
     from fencepost.audit.source.session import session
     from fencepost.audit.tables.ingest import ingest
 
@@ -102,7 +103,7 @@ def _measured(home: Path, size: int) -> int:
         _decoded(pool, files)
         for number in range(ROUNDS + 1):
             begun = time.perf_counter()
-            report = ingest(spark, [str(home / "logs")], str(home / f"tables-{number}"))
+            report = ingest(SparkEngine(spark), [str(home / "logs")], str(home / f"tables-{number}"))
             ingests.append(time.perf_counter() - begun)
             decodings.append(_decoded(pool, files))
     spark.stop()

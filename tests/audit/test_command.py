@@ -1,18 +1,29 @@
-"""``fencepost audit`` as others run it: in processes of their own, each with its Spark; its exit statuses."""
+"""``fencepost audit`` as others run it: in processes of their own, on either engine; its exit statuses."""
 
 import json
 import signal
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.audit.faults import cluster
-from tests.harness.command import command, environment, fencepost
+from tests.harness.command import command, environment, fencepost, in_process
 
-needs_spark = pytest.mark.skipif(find_spec("pyspark") is None, reason="needs the extra audit")
-ON_TWO = ("--master", "local[2]", "--memory", "1g")
+needs_spark = pytest.mark.skipif(find_spec("pyspark") is None, reason="needs the extra spark")
+ON_SPARK = ("--engine", "spark", "--master", "local[2]", "--memory", "1g")
+NO_SPARK = """
+import subprocess, sys
+sys.modules["pyspark"] = None
+def refused(*arguments, **options):
+    raise AssertionError(f"a process is started: {arguments}")
+subprocess.Popen.__init__ = refused
+from fencepost.cli.main import main
+main(sys.argv[1:])
+"""
+"""A program in which pyspark cannot be imported, and no process can be started: there is no JVM."""
 
 
 @pytest.fixture(scope="module")
@@ -28,32 +39,57 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.row("card.8")
 @needs_spark
-def test_a_check_that_does_not_exist_costs_no_spark(logs: Path) -> None:
-    said = fencepost("audit", "check", logs, "--check", "magic", *ON_TWO)
+def test_a_check_on_spark(logs: Path) -> None:
+    said = fencepost("audit", "check", logs, "--check", "integrity", *ON_SPARK)
+    assert said.status == 0, said.stderr
+    assert said.stdout.startswith("integrity  passed")
+
+
+@pytest.mark.parametrize("engine", ["auto", "embedded"])
+def test_a_small_audit_needs_no_spark_and_no_java(logs: Path, engine: str) -> None:
+    words = [sys.executable, "-c", NO_SPARK, "audit", "check", str(logs), "--check", "integrity"]
+    said = subprocess.run(
+        [*words, "--engine", engine], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.startswith("integrity  passed")
+    assert not said.stderr
+
+
+def test_a_check_that_does_not_exist_is_refused(logs: Path) -> None:
+    said = in_process("audit", "check", logs, "--check", "magic")
     assert said.status == 2
     assert "there is no check magic" in said.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.row("card.8")
-@needs_spark
 def test_a_directory_that_is_not_there_is_not_clean(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
-    said = fencepost("audit", "ingest", nowhere, "--tables", tmp_path / "tables", *ON_TWO)
+    said = in_process("audit", "ingest", nowhere, "--tables", tmp_path / "tables")
     assert said.status == 3
     assert said.stdout.startswith(f"not read: {nowhere}:0: ")
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        pytest.param((), 3, id="what-is-unknown-is-not-clean"),
+        pytest.param(("--allow-unknown",), 0, id="unless-it-is-allowed"),
+    ],
+)
+def test_what_is_unknown_has_a_status(logs: Path, options: tuple[str, ...], status: int) -> None:
+    said = in_process("audit", "check", logs, "--check", "blocks", *options)
+    assert "there is no metadata log" in said.stdout
+    assert said.status == status
+
+
 @pytest.mark.slow
-@pytest.mark.row("card.8")
-@needs_spark
 def test_a_watch_tells_each_fault_once_as_it_appears(logs: Path, tmp_path: Path) -> None:
     (segment,) = logs.rglob("*.log")
     sound = segment.read_bytes()
     watched = tmp_path / "payments-0" / segment.name
     watched.parent.mkdir()
     watched.write_bytes(damaged(sound))
-    words = command("audit", "watch", tmp_path, "--check", "integrity", "--format", "json", *ON_TWO)
+    words = command("audit", "watch", tmp_path, "--check", "integrity", "--format", "json")
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     try:

@@ -1,10 +1,11 @@
-"""``fencepost audit``: what it refuses before Spark starts. With Spark: tests/audit/test_command.py."""
+"""``fencepost audit``: what it refuses before anything is read. Beyond that: tests/audit/test_command.py."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from fencepost.cli.audit import EXTRA_MISSING
+from fencepost.cli.audit import EXTRA_MISSING, SPARK_MISSING
 from tests.harness.command import here
 
 Capture = pytest.CaptureFixture[str]
@@ -32,17 +33,33 @@ def test_what_cannot_be_meant_is_refused(words: list[object], reason: str, capsy
     assert reason in said.stderr
 
 
+@pytest.mark.parametrize(
+    ("library", "options", "advice"),
+    [
+        pytest.param("duckdb", ("--engine", "embedded"), EXTRA_MISSING, id="the-embedded-engine"),
+        pytest.param("pyspark", ("--engine", "spark"), SPARK_MISSING, id="spark"),
+    ],
+)
 @pytest.mark.parametrize("verb", ["ingest", "check", "report", "watch", "query"])
 def test_without_the_extra_it_says_what_to_install(
-    verb: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    verb: str,
+    library: str,
+    options: tuple[str, ...],
+    advice: str,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    for name in [each for each in sys.modules if each.partition(".")[0] in {"audit", "pyspark"}]:
+    monkeypatch.chdir(tmp_path)
+    for name in [each for each in sys.modules if each.startswith("fencepost.audit.engine.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for name in [each for each in sys.modules if each.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
     more = {"ingest": ("--tables", "t"), "query": ("--producer-id", "1")}.get(verb, ())
-    said = here(capsys, "audit", verb, "/logs", *more)
+    said = here(capsys, "audit", verb, "/logs", *more, *options)
     assert said.status == 2
-    assert EXTRA_MISSING in said.stderr
+    assert advice in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -55,7 +72,6 @@ def test_without_the_extra_it_says_what_to_install(
 def test_what_goes_wrong_is_never_taken_for_findings(
     fault: Exception, status: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark")
     from fencepost.audit.jobs import check
 
     def fails(_names: object) -> None:

@@ -10,8 +10,7 @@ TREE: Final = DECODE + "test_tables.py::test_a_tree_of_every_kind_of_file"
 CONTROL: Final = DECODE + "test_tables.py::test_control_batches"
 CHECKPOINTS: Final = DECODE + "test_snapshots.py::"
 PLAN: Final = DECODE + "test_plan.py::"
-ORDER: Final = SPARK_TESTS + "checks/test_order.py::test_the_greatest_value_so_far"
-ALONE: Final = SPARK_TESTS + "checks/test_alone.py::"
+ORDER: Final = "tests/audit/checks/test_order.py::test_the_greatest_value_so_far"
 INGEST: Final = SPARK_TESTS + "ingest/test_ingest.py::"
 KILLED: Final = SPARK_TESTS + "ingest/test_killed.py::"
 
@@ -129,46 +128,38 @@ AUDIT: Final = (
         "            if False:\n",
         (PLAN + "test_links_are_followed_once_and_one_to_nothing_is_a_fault",),
     ),
-    # -- checks (their tests need Spark) ---------------------------------------------------------------------
-    Mutant(
-        "last-for-the-greatest",
-        "what a row is held against is the greatest value before it, not the last",
-        "audit/checks/order.py",
-        '        return bucketed.withColumn("before", F.max(value).over(within))\n',
-        '        return bucketed.withColumn("before", F.last(value).over(within))\n',
-        (ORDER + "[0-steps]", ORDER + "[3-steps]"),
-    ),
+    # -- checks ----------------------------------------------------------------------------------------------
     Mutant(
         "buckets-forget-each-other",
         "a bucket takes over the greatest value of those before it",
-        "audit/checks/order.py",
-        '        .withColumn("before", F.greatest("within", "carried"))\n',
-        '        .withColumn("before", F.col("within"))\n',
-        (ORDER + "[1-steps]", ORDER + "[3-steps]"),
+        "audit/checks/ordered.py",
+        "{past}), c.taken_over\n",
+        "{past}), NULL\n",
+        (ORDER + "[buckets-of-4]",),
     ),
     Mutant(
-        "sequences-do-not-wrap",
-        "sequence 0 follows 2^31 - 1",
-        "audit/checks/classified.py",
-        "    return F.pmod(step + _HALF, F.lit(_SEQUENCES)) - _HALF\n",
-        "    return step\n",
-        (ALONE + "test_sequences",),
+        "unknown-ends-well",
+        "what is unknown is not clean",
+        "audit/report/verdict.py",
+        "UNREADABLE: 3, UNKNOWN: 3}",
+        "UNREADABLE: 3, UNKNOWN: 0}",
+        ("tests/audit/report/test_verdict.py::test_a_verdict_has_a_word_a_status_and_a_last_line",),
     ),
     Mutant(
-        "hole-is-a-gap",
-        "sequences on both sides of a hole are not compared: the hole is one finding",
-        "audit/checks/classified.py",
-        '        .withColumn("unbroken", F.lag("breaks").over(order) == F.col("breaks"))\n',
-        '        .withColumn("unbroken", F.lit(True))\n',
-        (ALONE + "test_sequences",),
+        "unread-is-allowed",
+        "--allow-unknown allows nothing but what is unknown",
+        "audit/report/verdict.py",
+        "allow_unknown and self.verdict == UNKNOWN else",
+        "allow_unknown and self.verdict != FINDINGS else",
+        ("tests/audit/report/test_verdict.py::test_what_is_allowed_is_what_is_unknown_and_no_more",),
     ),
     Mutant(
-        "markers-not-demanded",
-        "a transaction that ended has its marker in each of its partitions",
-        "audit/checks/pairing.py",
-        '        F.greatest(F.col("ended") - F.col("written"), F.lit(0)).alias("lacking"),\n',
-        '        F.lit(0).cast("long").alias("lacking"),\n',
-        (ALONE + "test_markers",),
+        "spark-for-the-small",
+        "a small audit needs no Spark where no master is named",
+        "audit/jobs/choice.py",
+        "_log_bytes(roots, tables_dir) < EMBEDDED_BYTES_MAX",
+        "_log_bytes(roots, tables_dir) < 0",
+        ("tests/audit/test_command.py::test_a_small_audit_needs_no_spark_and_no_java[auto]",),
     ),
     # -- tables ----------------------------------------------------------------------------------------------
     Mutant(

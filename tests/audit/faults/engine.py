@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from fencepost.audit.decode import local
+from fencepost.audit.engine.protocol import Engine
 
 Rows = list[dict[str, Any]]
 
@@ -33,18 +34,17 @@ def quick(spark: Any) -> Iterator[Any]:
             spark.conf.set(name, value)
 
 
-def audit(spark: Any, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
+def audit(engine: Engine, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
     """Findings and what is unknown, as rows. ``after_ms``: so long after the logs' last record."""
-    from fencepost.audit.checks import CHECKS, run
-    from fencepost.audit.checks.inputs import Inputs
+    from fencepost.audit.jobs.check import judge
+    from fencepost.audit.jobs.relations import Relations, moments
+    from fencepost.audit.jobs.source import RELATIONS
 
     read = local.tables([str(root)])
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
-    # PySpark cannot read a nested column of no chunk; an empty table has one chunk in each.
-    tables = {
-        name: spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
-        for name, rows in read.items()
-    }
-    result = run(Inputs.of(tables, now_ms=now_ms), [*CHECKS])
-    found, unknown = result.findings.collect(), result.unknown.collect()
-    return [row.asDict(recursive=True) for row in found], [row.asDict(recursive=True) for row in unknown]
+    for name, rows in read.items():
+        engine.register(name, rows)
+    engine.register("moments", moments(now_ms, None))
+    outcomes = judge(Relations(engine, RELATIONS, lambda _: None), (), lambda _: None).outcomes
+    found = [each._asdict() for outcome in outcomes for each in outcome.findings]
+    return found, [each._asdict() for outcome in outcomes for each in outcome.unknown]

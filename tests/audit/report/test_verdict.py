@@ -26,7 +26,11 @@ PASSED = Outcome(check="blocks")
 CASES = [
     pytest.param(verdict(PASSED), "clean", 0, "audit: clean", id="passed"),
     pytest.param(
-        verdict(PASSED, undecided(unknown())), "clean", 0, "audit: clean", id="unknown-is-no-finding"
+        verdict(PASSED, undecided(unknown())),
+        "unknown",
+        3,
+        "audit: nothing found, 1 thing unknown",
+        id="unknown-is-neither",
     ),
     pytest.param(verdict(found(finding())), "findings", 1, "audit: 1 finding", id="a-finding"),
     pytest.param(verdict(PASSED, files=TORN), "unreadable", 3, "audit: 1 file could not be read", id="torn"),
@@ -45,8 +49,20 @@ CASES = [
 def test_a_verdict_has_a_word_a_status_and_a_last_line(
     said: Verdict, word: str, status: int, last: str
 ) -> None:
-    assert (said.verdict, said.exit_status) == (word, status)
+    assert (said.verdict, said.exit_status()) == (word, status)
     assert list(verdict_lines(said))[-1] == last
+
+
+@table(
+    ("said", "status"),
+    [
+        pytest.param(verdict(PASSED, undecided(unknown())), 0, id="unknown-is-allowed"),
+        pytest.param(verdict(PASSED, undecided(unknown()), files=TORN), 3, id="what-is-torn-is-not"),
+        pytest.param(verdict(found(finding()), undecided(unknown())), 1, id="findings-are-not"),
+    ],
+)
+def test_what_is_allowed_is_what_is_unknown_and_no_more(said: Verdict, status: int) -> None:
+    assert said.exit_status(allow_unknown=True) == status
 
 
 def test_the_text_of_a_verdict() -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.audit.faults.engine import quick
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,3 +27,10 @@ def spark() -> "Iterator[SparkSession]":
     running = session("fencepost tests", master="local[2]", memory="1g", settings=_SMALL)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def few(spark: "SparkSession") -> "Iterator[SparkSession]":
+    """The session of all, set for few rows; at the end it has its own settings again."""
+    with quick(spark) as session:
+        yield session

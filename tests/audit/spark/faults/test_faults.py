@@ -17,6 +17,8 @@ from tests.audit.kafka import fixture
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from fencepost.audit.engine.protocol import Engine
+
 pytestmark = pytest.mark.slow
 
 SOURCES = ("fencepost", "kafka")
@@ -45,22 +47,24 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def quick(spark: "SparkSession") -> "Iterator[SparkSession]":
+def quick(spark: "SparkSession") -> "Iterator[Engine]":
     """The session of all, set for small tables."""
+    from fencepost.audit.engine.spark import SparkEngine
+
     with engine.quick(spark) as session:
-        yield session
+        yield SparkEngine(session)
 
 
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize("source", [*SOURCES, WORN, "groups"])
-def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], quick: "SparkSession") -> None:
+def test_clean_logs_give_no_finding(source: str, logs: dict[str, Path], quick: "Engine") -> None:
     found, _ = engine.audit(quick, logs[source])
     assert not found
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_open_transaction_is_late_an_hour_later(
-    source: str, logs: dict[str, Path], quick: "SparkSession"
+    source: str, logs: dict[str, Path], quick: "Engine"
 ) -> None:
     found, _ = engine.audit(quick, logs[source], after_ms=OPEN_MS + HOUR_MS)
     assert [(each["check"], each["rule"], each["transactional_id"]) for each in found] == [
@@ -71,7 +75,7 @@ def test_an_open_transaction_is_late_an_hour_later(
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize(("source", "kind"), CASES)
 def test_a_fault_is_found_by_the_right_check_and_no_other(
-    source: str, kind: str, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+    source: str, kind: str, logs: dict[str, Path], quick: "Engine", tmp_path: Path
 ) -> None:
     variant = next(iter(KINDS[kind]))
     _audited(Case(1, source, faults=((kind, variant),)), logs, quick, tmp_path)
@@ -80,21 +84,19 @@ def test_a_fault_is_found_by_the_right_check_and_no_other(
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize("number", range(3))
 def test_faults_of_all_kinds_at_once_are_found_each_once(
-    number: int, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+    number: int, logs: dict[str, Path], quick: "Engine", tmp_path: Path
 ) -> None:
     _audited(Case(number, "fencepost", faults=tuple(one_of_each(Random(number)))), logs, quick, tmp_path)
 
 
-def test_faults_of_groups_are_found_each_once(
-    logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
-) -> None:
+def test_faults_of_groups_are_found_each_once(logs: dict[str, Path], quick: "Engine", tmp_path: Path) -> None:
     faults = tuple((kind, variant) for kind, variants in GROUPS.items() for variant in variants)
     planted = _audited(Case(2, "groups", faults=faults), logs, quick, tmp_path)
     assert len(planted.names) == len(GROUPS)
 
 
 def test_an_offset_of_an_aborted_transaction_is_found_in_kafkas_log(
-    logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+    logs: dict[str, Path], quick: "Engine", tmp_path: Path
 ) -> None:
     _audited(Case(1, "kafka", faults=(("aborted offset", "commit marker"),)), logs, quick, tmp_path)
 
@@ -102,12 +104,12 @@ def test_an_offset_of_an_aborted_transaction_is_found_in_kafkas_log(
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("number", SEEDS)
 def test_whatever_chance_plants_is_found_and_nothing_else(
-    number: int, source: str, logs: dict[str, Path], quick: "SparkSession", tmp_path: Path
+    number: int, source: str, logs: dict[str, Path], quick: "Engine", tmp_path: Path
 ) -> None:
     _audited(campaign.by_chance(number, source), logs, quick, tmp_path)
 
 
-def _audited(case: Case, logs: dict[str, Path], quick: "SparkSession", folder: Path) -> campaign.Planted:
+def _audited(case: Case, logs: dict[str, Path], quick: "Engine", folder: Path) -> campaign.Planted:
     planted = campaign.plant(case, logs[case.source], folder / "copy")
     assert planted is not None, "these logs have no place for it: another seed has"
     found, _ = engine.audit(quick, folder / "copy")

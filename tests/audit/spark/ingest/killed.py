@@ -8,33 +8,29 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fencepost.audit.engine.protocol import Done, Task
 from fencepost.audit.tables.ingest import ingest
 
 _TOUCHES = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
 
 
 class OneProcess:
-    """As much of a Spark session as ``ingest`` asks for, without Spark: tasks run here, one after another."""
+    """Tasks run here, one after another."""
 
-    defaultParallelism = 2  # noqa: N815 - Spark's name
+    workers = 2
 
-    def __init__(self, work: Sequence[Any] = ()) -> None:
-        self.sparkContext = self
-        self._work = work
-
-    def parallelize(self, work: Sequence[Any], slices: int) -> "OneProcess":
-        assert slices == len(work)
-        return OneProcess(work)
-
-    def map(self, function: Callable[[Any], Any]) -> "OneProcess":
-        return OneProcess(list(map(function, self._work)))
-
-    def collect(self) -> Iterable[Any]:
-        return self._work
+    def spread(
+        self, work: Callable[[Task], Done], tasks: Sequence[Task], show: Callable[[str], None]
+    ) -> list[Done]:
+        done = []
+        for each in tasks:
+            done.append(work(each))
+            show(f"{len(done)} of {len(tasks)}")
+        return done
 
 
 def ingest_killed_at(root: str, tables: str, moment: int) -> None:
@@ -54,6 +50,7 @@ def ingest_killed_at(root: str, tables: str, moment: int) -> None:
 
 def main() -> None:
     """See above."""
+    from fencepost.audit.engine.spark import SparkEngine
     from fencepost.audit.source.session import session
 
     root, tables, count = sys.argv[1:]
@@ -66,7 +63,7 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
-    ingest(spark, [root], tables)
+    ingest(SparkEngine(spark), [root], tables)
 
 
 if __name__ == "__main__":

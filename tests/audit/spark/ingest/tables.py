@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.engine.protocol import Engine
 from fencepost.audit.tables.store import read_manifest
 
 Rows = Counter[str]
@@ -35,10 +36,10 @@ def on_disk(folder: Path) -> dict[str, Rows]:
     return found
 
 
-def in_spark(frames: Mapping[str, Any]) -> dict[str, Rows]:
-    """Of ``fencepost.audit.tables.reading.read``."""
+def in_engine(engine: Engine) -> dict[str, Rows]:
+    """Of the relations that ``fencepost.audit.tables.reading.scan`` names."""
     found = {}
     for name, columns in TABLES.items():
-        rows = [row.asDict(recursive=True) for row in frames[name].collect()]
+        rows = engine.rows(f"SELECT * FROM {name}")
         found[name] = rows_of(pa.Table.from_pylist(rows, schema=columns))
     return found

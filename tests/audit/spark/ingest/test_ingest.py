@@ -5,23 +5,28 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from fencepost.audit.decode import batches, local
 from fencepost.audit.decode.columns import TABLES_VERSION
 from fencepost.audit.decode.files import LOCAL
 from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.engine.protocol import Workers
+from fencepost.audit.engine.spark import SparkEngine
 from fencepost.audit.source import pieces
 from fencepost.audit.tables import store
 from fencepost.audit.tables.ingest import IngestReport, ingest
-from fencepost.audit.tables.reading import read, settled_ms
+from fencepost.audit.tables.reading import scan, settled_ms
 from fencepost.audit.tables.refused import TablesRefused
 from tests.audit.faults import cluster
 from tests.audit.kafka import fixture
 from tests.audit.spark.ingest.killed import OneProcess
-from tests.audit.spark.ingest.tables import in_memory, in_spark, on_disk
+from tests.audit.spark.ingest.tables import in_engine, in_memory, on_disk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -32,14 +37,14 @@ LOGS = [pytest.param(cluster.unpacked, id="fencepost"), pytest.param(fixture.unp
 class Audited:
     """Log directories, and the tables that are made of them."""
 
-    def __init__(self, spark: SparkSession | OneProcess, folder: Path, unpack: Unpack) -> None:
-        self.spark = spark
+    def __init__(self, workers: Workers, folder: Path, unpack: Unpack) -> None:
+        self.workers = workers
         self.root = unpack(folder / "logs")
         self.tables = folder / "tables"
 
     def ingest(self) -> IngestReport:
         """And the tables are then what the decoder says of the files as they are."""
-        report = ingest(self.spark, [str(self.root)], str(self.tables))
+        report = ingest(self.workers, [str(self.root)], str(self.tables))
         found, expected = on_disk(self.tables), in_memory(local.tables([str(self.root)]))
         for name, rows in expected.items():
             assert found[name] == rows, name
@@ -50,6 +55,12 @@ class Audited:
         return sorted(self.root.rglob("*.log"), key=lambda path: path.stat().st_size, reverse=True)
 
 
+@pytest.fixture(scope="module")
+def on_spark(spark: "SparkSession") -> SparkEngine:
+    """Tasks run on Spark's workers."""
+    return SparkEngine(spark)
+
+
 @pytest.fixture
 def audited(tmp_path: Path) -> Audited:
     """Without Spark: what happens to the files is the same, and sooner."""
@@ -58,11 +69,12 @@ def audited(tmp_path: Path) -> Audited:
 
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize("unpack", LOGS)
-def test_one_ingest_is_what_the_decoder_says(spark: SparkSession, tmp_path: Path, unpack: Unpack) -> None:
+def test_one_ingest_is_what_the_decoder_says(on_spark: SparkEngine, tmp_path: Path, unpack: Unpack) -> None:
     root, tables = str(unpack(tmp_path / "logs")), str(tmp_path / "tables")
-    report = ingest(spark, [root], tables)
+    report = ingest(on_spark, [root], tables)
     expected = in_memory(local.tables([root]))
-    assert in_spark(read(spark, tables)) == expected
+    scan(on_spark, tables)
+    assert in_engine(on_spark) == expected
     assert {name: expected[name].total() for name in expected} == report.rows
     assert report.commit == 1
     assert settled_ms(tables) == report.settled_ms
@@ -70,9 +82,9 @@ def test_one_ingest_is_what_the_decoder_says(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.parametrize("unpack", LOGS)
 def test_growing_files_are_read_once_and_from_where_they_were_left(
-    spark: SparkSession, tmp_path: Path, unpack: Unpack
+    on_spark: SparkEngine, tmp_path: Path, unpack: Unpack
 ) -> None:
-    audited = Audited(spark, tmp_path, unpack)
+    audited = Audited(on_spark, tmp_path, unpack)
     whole = {path: path.read_bytes() for path in audited.segments()}
     read_before = 0
     for share in (0.1, 0.35, 0.72, 1.0):  # cuts fall into batches: a torn tail is read when it is whole
@@ -175,9 +187,9 @@ def test_roots_add_up(tmp_path: Path) -> None:
     assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(ours), str(kafkas)]))
 
 
-def test_a_file_system_that_its_uri_names(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_system_that_its_uri_names(on_spark: SparkEngine, tmp_path: Path) -> None:
     root = cluster.unpacked(tmp_path / "logs")
-    report = ingest(spark, [root.as_uri()], str(tmp_path / "tables"))
+    report = ingest(on_spark, [root.as_uri()], str(tmp_path / "tables"))
     expected = in_memory(local.tables([str(root)]))
     assert report.rows == {name: rows.total() for name, rows in expected.items()}
 
@@ -254,12 +266,12 @@ def test_a_file_that_vanishes_while_it_is_read_was_never_there(
     assert not audited.ingest().not_read
 
 
-def test_another_writer_and_other_versions_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    audited = Audited(spark, tmp_path, cluster.unpacked)
+def test_another_writer_and_other_versions_are_refused(on_spark: SparkEngine, tmp_path: Path) -> None:
+    audited = Audited(on_spark, tmp_path, cluster.unpacked)
     with store.writing(audited.tables), pytest.raises(TablesRefused, match="another ingest"):
         audited.ingest()
     with pytest.raises(TablesRefused, match="no tables are here"):
-        read(spark, str(audited.tables))
+        scan(on_spark, str(audited.tables))
     audited.ingest()
     manifest = audited.tables / "manifest.json"
     before = f'"version":{TABLES_VERSION}'
@@ -267,7 +279,7 @@ def test_another_writer_and_other_versions_are_refused(spark: SparkSession, tmp_
     manifest.write_text(manifest.read_text().replace(before, f'"version":{TABLES_VERSION + 1}', 1))
     refused = f"version {TABLES_VERSION + 1}, expected {TABLES_VERSION}"
     with pytest.raises(TablesRefused, match=refused):
-        read(spark, str(audited.tables))
+        scan(on_spark, str(audited.tables))
     with pytest.raises(TablesRefused, match=refused):
         audited.ingest()
 

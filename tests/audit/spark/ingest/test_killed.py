@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.audit.decode import local
+from fencepost.audit.engine.spark import SparkEngine
 from fencepost.audit.tables.ingest import ingest
-from fencepost.audit.tables.reading import read
+from fencepost.audit.tables.reading import scan
 from fencepost.audit.tables.store import read_manifest
 from tests.audit.bench_ingest import write_segments
 from tests.audit.faults import cluster
@@ -75,8 +76,12 @@ def test_killed_while_workers_write(spark: SparkSession, tmp_path: Path, files: 
     write_segments(logs, 120_000_000)
     command = [sys.executable, "-m", "tests.audit.spark.ingest.killed", str(logs), str(tables), str(files)]
     assert subprocess.run(command, check=False).returncode == -SIGKILL
-    report = ingest(spark, [str(logs)], str(tables))
+    engine = SparkEngine(spark)
+    report = ingest(engine, [str(logs)], str(tables))
     assert report.commit == 1
     assert report.rows["record_batches"] == local.tables([str(logs)])["record_batches"].num_rows
-    rows = read(spark, str(tables))["record_batches"]
-    assert rows.count() == rows.select("path", "position").distinct().count() == report.rows["record_batches"]
+    scan(engine, str(tables))
+    (rows,) = engine.rows(
+        "SELECT count(*) AS many, count(DISTINCT path, position) AS places FROM record_batches"
+    )
+    assert rows["many"] == rows["places"] == report.rows["record_batches"]

@@ -1,0 +1,286 @@
+"""What the walks are given, as SQL, and what they find.
+
+Chain       batches and facts of each directory -> its copy -> the log out of its copies -> turns of
+            producers;
+            transaction states of the log -> outcomes. ``fencepost.audit.walks.columns`` says what the rows
+            are.
+Facts       of a copy that its batches do not say: its segments, what ends torn, holes that it names itself,
+            whether
+            offsets may be missing as of right.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from fencepost.audit.checks.relation import Catalogue, Text, Walked
+from fencepost.audit.checks.rows import union
+from fencepost.audit.walks.columns import COPY_SOURCE, FOUND, LOG_SOURCE, PAIRS_SOURCE, STORY_SOURCE
+from fencepost.audit.walks.copies import COPIES
+from fencepost.audit.walks.copy import COPY
+from fencepost.audit.walks.log import LOG
+from fencepost.audit.walks.pairs import PAIRS
+from fencepost.audit.walks.story import STORY
+
+METADATA: Final = "__cluster_metadata"
+TRANSACTION_STATE: Final = "__transaction_state"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+
+_INTERNAL: Final = f"('{TRANSACTION_STATE}', '{CONSUMER_OFFSETS}')"
+_COPY: Final = "regexp_replace({path}, '/[^/]*$', '')"
+_PLACE: Final = {name: f"r.{name}" for name in ("topic", "partition", "node")}
+
+
+def select(schema: pa.Schema, source: str, **columns: str) -> str:
+    """A SELECT of the columns of ``schema``: of those that are not given NULL."""
+    listed = ", ".join(f'{columns.get(name, "NULL")} AS "{name}"' for name in schema.names)
+    return f"SELECT {listed}\nFROM {source}"
+
+
+def _fact(item: str, source: str, *, first: str = "NULL", second: str = "NULL", **columns: str) -> str:
+    """Facts of copies, as rows of ``COPY_SOURCE``; ``source`` names its rows ``r``."""
+    given = {"path": "''", "copy": "r.copy", "position": "0", **_PLACE, **columns}
+    return select(COPY_SOURCE, source, rank="0", item=f"'{item}'", first=first, second=second, **given)
+
+
+SEGMENTS: Final = Text(f"""
+    SELECT f.*, {_COPY.format(path="f.path")} AS copy FROM files f WHERE f.kind = 'segment'
+""")
+
+LOG_COPIES: Final = Text("""
+    SELECT topic, partition, copy, max(node) AS node FROM segments GROUP BY topic, partition, copy
+""")
+
+COMPACTED_TOPICS: Final = Text("""
+    SELECT DISTINCT name AS topic FROM topics
+    WHERE config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL
+""")
+"""Topics that are, or once were, configured so."""
+
+METADATA_FILES: Final = Text(f"""
+    SELECT count(*) AS many FROM files WHERE topic = '{METADATA}' AND kind IN ('segment', 'checkpoint')
+""")
+
+COPY_FACTS: Final = Text(
+    union(
+        _fact("segment", "segments r", first="r.base_offset", second="r.size", path="r.path"),
+        _fact(
+            "torn",
+            "segments r WHERE r.stop IN ('torn', 'truncated', 'unreadable')",
+            first="r.valid_end",
+            second="CASE WHEN r.last_of_partition THEN 1 ELSE 0 END",
+            path="r.path",
+        ),
+        _fact(
+            "hole",
+            "files r WHERE r.kind = 'hole'",
+            first="r.base_offset",
+            second="r.base_offset + r.size",
+            copy=_COPY.format(path="r.path"),
+            path="r.path",
+        ),
+        # fencepost's archive is retained whole, whatever its topic is.
+        _fact("compacted", f"log_copies r WHERE r.topic IN {_INTERNAL} AND r.copy NOT LIKE '%/archive/%'"),
+        _fact("compacted", "log_copies r JOIN compacted_topics t ON t.topic = r.topic"),
+        _fact(
+            "untold",
+            "log_copies r CROSS JOIN metadata_files t WHERE t.many = 0 AND substring(r.topic, 1, 2) <> '__'",
+        ),
+    )
+)
+
+_BATCH: Final = {
+    name: f'r."{name}"'
+    for name in COPY_SOURCE.names
+    if name not in ("copy", "rank", "item", "first", "second")
+}
+
+COPY_EVENTS: Final = Text(
+    union(
+        "SELECT * FROM copy_facts",
+        select(COPY_SOURCE, "record_batches r", **_BATCH, copy=_COPY.format(path="r.path"), rank="1"),
+    )
+)
+
+CANONICAL: Final = Text("SELECT * FROM log_copies_judged WHERE kind = 'batch'")
+"""Rows of every log, each offset once; flags say what is out of the ordinary."""
+
+LOGS: Final = Text("SELECT * FROM log_copies_judged WHERE kind = 'log'")
+
+LOG_EVENTS: Final = Text(
+    select(
+        LOG_SOURCE,
+        f"canonical r WHERE r.topic <> '{METADATA}'",
+        **{name: f"r.{name}" for name in LOG_SOURCE.names},
+    )
+)
+
+LATEST_TIME: Final = Text("""
+    SELECT coalesce(max(m.now_ms), max(l.at_ms)) AS now_ms FROM moments m LEFT JOIN logs l ON TRUE
+""")
+
+_OF_LOG: Final = {
+    "flags": "c.flags",
+    "unbroken_offset": "l.unbroken_offset",
+    "log_ms": "l.at_ms",
+    "stopped": "l.stopped",
+    "now_ms": "t.now_ms",
+}
+
+STORY_EVENTS: Final = Text(
+    select(
+        STORY_SOURCE,
+        "transaction_states r JOIN canonical c ON c.path = r.path AND c.position = r.position"
+        " JOIN logs l ON l.topic = r.topic AND l.partition = r.partition CROSS JOIN latest_time t",
+        **({name: f'r."{name}"' for name in STORY_SOURCE.names} | _OF_LOG),
+    )
+)
+
+TURNS: Final = Text("SELECT * FROM turns_judged WHERE kind = 'turn'")
+
+OUTCOMES: Final = Text("""
+    SELECT o.*, o.part.topic AS part_topic, o.part.partition AS part_partition FROM (
+        SELECT s.*, unnest(s.partitions) AS part FROM stories_judged s WHERE s.kind = 'outcome'
+    ) AS o
+""")
+"""Outcomes, one row for each of their partitions."""
+
+PRODUCERS: Final = Text("SELECT * FROM stories_judged WHERE kind = 'producer'")
+
+DELETIONS: Final = Text("""
+    SELECT coalesce(g.name, c.name) AS topic, max(g.timestamp_ms) AS deleted_ms
+    FROM topics g
+    LEFT JOIN (SELECT DISTINCT topic_id, name FROM topics WHERE event = 'created' AND name IS NOT NULL) AS c
+      ON c.topic_id = g.topic_id
+    WHERE g.event = 'deleted' AND coalesce(g.name, c.name) IS NOT NULL
+    GROUP BY coalesce(g.name, c.name)
+""")
+"""When a topic of each name was deleted last."""
+
+COORDINATORS: Final = Text(f"""
+    SELECT count(*) > 0 AS coordinators,
+           coalesce(min(CASE WHEN unbroken_offset = 0 THEN 1 ELSE 0 END) = 1
+                    AND max(partition) + 1 = count(*), FALSE) AS coordinators_whole,
+           coalesce(min(CASE WHEN stopped THEN 1 ELSE 0 END) = 1, FALSE) AS coordinators_stopped,
+           max(first_ms) AS coordinators_ms
+    FROM logs WHERE topic = '{TRANSACTION_STATE}'
+""")
+"""What is known of all coordinators' logs together."""
+
+PAIRED_LOGS: Final = Text(f"""
+    SELECT topic, partition FROM logs WHERE topic NOT IN ('{METADATA}', '{TRANSACTION_STATE}')
+    UNION
+    SELECT part_topic AS topic, part_partition AS partition FROM outcomes
+""")
+
+SEEN_PRODUCERS: Final = Text("""
+    SELECT topic, partition, producer_id FROM turns
+    UNION
+    SELECT part_topic AS topic, part_partition AS partition, producer_id FROM outcomes
+""")
+
+_TURN_COLUMNS: Final = (
+    *("topic", "partition", "producer_id", "producer_epoch", "node", "path", "position", "at_ms"),
+    *("marker_offset", "control_type", "coordinator_epoch", "marker_version", "data_offset", "data_last"),
+    *("batches", "plain_offset", "data_ms", "written_ms", "since_offset", "flags", "data_epoch"),
+)
+_OUTCOME_COLUMNS: Final = (
+    *("producer_id", "producer_epoch", "node", "path", "position", "at_ms", "transactional_id", "outcome"),
+    *("data_epoch", "completed_offset", "is_v2", "started_ms", "prepared_ms", "timeout_ms", "log_ms"),
+)
+_PRODUCER_COLUMNS: Final = (
+    *("node", "path", "position", "transactional_id", "first_epoch", "last_epoch", "is_whole"),
+    *("unbroken_offset", "log_ms"),
+)
+
+
+def _of(*names: str) -> dict[str, str]:
+    return {name: f"r.{name}" for name in names}
+
+
+PAIR_EVENTS: Final = Text(
+    union(
+        select(
+            PAIRS_SOURCE,
+            "paired_logs p LEFT JOIN logs l ON l.topic = p.topic AND l.partition = p.partition"
+            " LEFT JOIN deletions d ON d.topic = p.topic CROSS JOIN coordinators c",
+            topic="p.topic",
+            partition="p.partition",
+            producer_id="-1",
+            rank="0",
+            deleted_ms="d.deleted_ms",
+            **{
+                name: f"l.{name}"
+                for name in ("at_ms", "end_offset", "compacted", "unbroken_offset", "stopped")
+            },
+            **{
+                name: f"c.{name}"
+                for name in ("coordinators", "coordinators_whole", "coordinators_stopped", "coordinators_ms")
+            },
+        ),
+        select(
+            PAIRS_SOURCE,
+            "seen_producers s JOIN producers r ON r.producer_id = s.producer_id"
+            f" JOIN logs l ON l.topic = '{TRANSACTION_STATE}' AND l.partition = r.partition",
+            **_of(*_PRODUCER_COLUMNS),
+            topic="s.topic",
+            partition="s.partition",
+            producer_id="s.producer_id",
+            rank="1",
+            offset='r."offset"',
+            stopped="l.stopped",
+            coordinator_partition="r.partition",
+        ),
+        select(
+            PAIRS_SOURCE,
+            "outcomes r",
+            **_of(*_OUTCOME_COLUMNS),
+            topic="r.part_topic",
+            partition="r.part_partition",
+            rank="2",
+            offset='r."offset"',
+            coordinator_partition="r.partition",
+        ),
+        select(PAIRS_SOURCE, "turns r", **_of(*_TURN_COLUMNS), rank="3", offset='r."offset"'),
+    )
+)
+
+_FOUND: Final = ", ".join(f'"{name}"' for name in FOUND.names)
+
+FOUND_ROWS: Final = Text(
+    union(
+        *(
+            f"SELECT {_FOUND} FROM {relation} WHERE kind IN ('finding', 'unknown', 'note')"
+            for relation in ("log_copies_judged", "turns_judged", "stories_judged", "pairs_judged")
+        )
+    )
+)
+"""Everything that a walk found."""
+
+CATALOGUE: Final[Catalogue] = {
+    "segments": SEGMENTS,
+    "log_copies": LOG_COPIES,
+    "compacted_topics": COMPACTED_TOPICS,
+    "metadata_files": METADATA_FILES,
+    "copy_facts": COPY_FACTS,
+    "copy_events": COPY_EVENTS,
+    "copies_judged": Walked(COPY, "copy_events"),
+    "log_copies_judged": Walked(COPIES, "copies_judged"),
+    "canonical": CANONICAL,
+    "logs": LOGS,
+    "log_events": LOG_EVENTS,
+    "turns_judged": Walked(LOG, "log_events"),
+    "latest_time": LATEST_TIME,
+    "story_events": STORY_EVENTS,
+    "stories_judged": Walked(STORY, "story_events"),
+    "turns": TURNS,
+    "outcomes": OUTCOMES,
+    "producers": PRODUCERS,
+    "deletions": DELETIONS,
+    "coordinators": COORDINATORS,
+    "paired_logs": PAIRED_LOGS,
+    "seen_producers": SEEN_PRODUCERS,
+    "pair_events": PAIR_EVENTS,
+    "pairs_judged": Walked(PAIRS, "pair_events"),
+    "found_rows": FOUND_ROWS,
+}

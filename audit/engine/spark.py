@@ -1,0 +1,146 @@
+"""The checks on Spark, through its public interface: SQL over temporary views, walks by ``mapInArrow``.
+
+Spread      a walk's keys say what is one stream: rows are partitioned by them, sorted, and walked by workers.
+Kept        a relation is computed when it is defined (``localCheckpoint``): what reads it is a plan of its
+            own, and
+            small. Without that the plans of later texts contain those of the earlier ones many times over.
+Dialect     Spark quotes names with backticks, and calls ``unnest`` ``explode``.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from fencepost.audit.engine.protocol import Done, Row, Task
+from fencepost.audit.walks.walk import Walk
+
+FEW_ROWS_MAX: Final = 300_000
+"""In all tables together. Above, compiled code is faster than what it takes to compile it."""
+
+_FOR_FEW: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""A small audit would else go by in compiling plans, and in empty tasks."""
+
+_DIFFERENCES: Final = (('"', "`"), ("unnest(", "explode("))
+"""Text by text, what DuckDB reads and what Spark reads. Nothing else differs."""
+
+
+def dialect(sql: str) -> str:
+    """A text as Spark writes it."""
+    for ours, theirs in _DIFFERENCES:
+        sql = sql.replace(ours, theirs)
+    return sql
+
+
+class SparkEngine:
+    """Implements ``fencepost.audit.engine.protocol.Engine`` in a session that its starter stops."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.session = spark
+        self._names: set[str] = set()
+
+    @property
+    def workers(self) -> int:
+        """Implements ``Engine.workers``."""
+        return int(self.session.sparkContext.defaultParallelism)
+
+    def spread(
+        self, work: Callable[[Task], Done], tasks: Sequence[Task], show: Callable[[str], None]
+    ) -> list[Done]:
+        """Implements ``Engine.spread``: a task of Spark's for each."""
+        if not tasks:
+            return []
+        listed = pa.table({"number": range(len(tasks)), "pickled": [pickle.dumps(each) for each in tasks]})
+        # From one partition rows are dealt out in turn: each task has a partition of its own.
+        dealt = self.session.createDataFrame(listed).coalesce(1).repartition(len(tasks))
+        rows = dealt.mapInArrow(partial(_worked, work), "number long, pickled binary").collect()
+        return [pickle.loads(row.pickled) for row in sorted(rows, key=lambda row: int(row.number))]  # noqa: S301
+
+    def progress(self) -> str:
+        """Implements ``Engine.progress``: tasks of the stages that run."""
+        tracker = self.session.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        total = sum(each.numTasks for each in stages if each is not None)
+        done = sum(each.numCompletedTasks for each in stages if each is not None)
+        return f"{done} of {total} tasks" if total else ""
+
+    def expect(self, row_count: int) -> None:
+        """Implements ``Engine.expect``; what the session's starter has set is left as it is."""
+        chosen = self.session.sparkContext.getConf()
+        for name, value in _FOR_FEW.items():
+            if not chosen.contains(name):
+                if row_count <= FEW_ROWS_MAX:
+                    self.session.conf.set(name, value)
+                else:
+                    self.session.conf.unset(name)
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Implements ``Engine.register``."""
+        self._view(name, self.session.createDataFrame(_chunked(rows)))
+
+    def scan(self, name: str, schema: pa.Schema, files: Sequence[str]) -> None:
+        """Implements ``Engine.scan``."""
+        empty = self.session.createDataFrame(schema.empty_table())
+        paths = [Path(each).as_uri() for each in files]
+        self._view(name, self.session.read.schema(empty.schema).parquet(*paths) if paths else empty)
+
+    def define(self, name: str, sql: str, *, is_kept: bool) -> None:
+        """Implements ``Engine.define``."""
+        frame = self.session.sql(dialect(sql))
+        self._view(name, frame.localCheckpoint() if is_kept else frame)
+
+    def walk(self, name: str, walk: Walk, source: str) -> None:
+        """Implements ``Engine.walk``."""
+        result = self.session.createDataFrame(walk.result.empty_table()).schema
+        walked = (
+            self.session.table(source)
+            .select(*walk.source.names)
+            .repartition(*walk.keys)
+            .sortWithinPartitions(*walk.keys, *walk.order)
+            .mapInArrow(partial(_walked, walk), result)
+        )
+        self._view(name, walked.localCheckpoint())
+
+    def rows(self, sql: str) -> list[Row]:
+        """Implements ``Engine.rows``."""
+        return [row.asDict(recursive=True) for row in self.session.sql(dialect(sql)).collect()]
+
+    def write(self, sql: str, folder: str) -> None:
+        """Implements ``Engine.write``."""
+        self.session.sql(dialect(sql)).write.parquet(Path(folder).as_uri())
+
+    def close(self) -> None:
+        """Implements ``Engine.close``."""
+        for name in self._names:
+            self.session.catalog.dropTempView(name)
+        self._names.clear()
+
+    def _view(self, name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        self._names.add(name)
+
+
+def _walked(walk: Walk, batches: Iterator[Any]) -> Iterator[Any]:
+    """Runs on a worker."""
+    return walk.run(rows.cast(walk.source) for rows in batches)
+
+
+def _worked(work: Callable[[Task], Done], batches: Iterator[Any]) -> Iterator[Any]:
+    """Runs on a worker. What is unpickled the driver has pickled, and Spark has carried."""
+    for rows in batches:
+        done = [pickle.dumps(work(pickle.loads(each.as_py()))) for each in rows.column("pickled")]  # noqa: S301
+        yield pa.record_batch({"number": rows.column("number"), "pickled": pa.array(done, pa.binary())})
+
+
+def _chunked(rows: pa.Table) -> pa.Table:
+    """PySpark cannot read a nested column of no chunk; an empty table of a schema has one chunk in each."""
+    return rows if rows.num_rows else rows.schema.empty_table()

@@ -1,0 +1,166 @@
+"""Faults of producer ids, their blocks and their epochs."""
+
+from tests.audit.checks.case import case
+from tests.audit.checks.rows import Story
+
+
+@case("blocks.overlap")
+def a_block_is_given_out_twice(s: Story) -> None:
+    s.block(s.first_id + 300)
+    s.block(s.first_id + 300, broker=2)
+    s.block(s.first_id + 400)
+
+
+@case("blocks.end_not_growing")
+def a_block_ends_below_an_earlier_one(s: Story) -> None:
+    s.block(s.first_id + 300)
+    s.block(s.first_id + 200, broker=2)
+    s.block(s.first_id + 400)
+
+
+@case("blocks.hole")
+def a_record_of_the_metadata_log_is_gone(s: Story) -> None:
+    s.block(s.first_id + 100)
+    gone = s.block(s.first_id + 200)
+    s.block(s.first_id + 300)
+    s.lose(gone)
+
+
+@case("?blocks.hole")
+def the_metadata_log_says_that_it_has_a_hole(s: Story) -> None:
+    s.block(s.first_id + 100)
+    gone = s.block(s.first_id + 200)
+    s.block(s.first_id + 300)
+    s.lose(gone)
+    s.file(gone, kind="hole", base_offset=1, size=1)
+    s.file(gone)
+
+
+@case("integrity.unreadable", "?integrity.crc", apart=True)
+def a_record_of_the_metadata_log_cannot_be_read(s: Story) -> None:
+    s.block(s.first_id + 100)
+    hidden = s.block(s.first_id + 200)
+    s.block(s.first_id + 300)
+    s.hide(hidden, "unreadable")
+
+
+@case("replicas.diverged")
+def one_of_three_metadata_logs_has_another_record(s: Story) -> None:
+    for end in (100, 200, 300):
+        s.block(s.first_id + end)
+    s.copy_log("__cluster_metadata", s.number, 2)
+    other = s.copy_log("__cluster_metadata", s.number, 3)[1]
+    other["crc"] = 99
+    for each in s.tables["producer_id_blocks"]:
+        if each["path"] == other["path"] and each["position"] == other["position"]:
+            each["block_end"] = s.first_id + 100
+
+
+@case("replicas.diverged")
+def one_of_three_metadata_logs_lacks_two_records(s: Story) -> None:
+    for end in (100, 200, 300, 400, 500):
+        s.block(s.first_id + end)
+    s.copy_log("__cluster_metadata", s.number, 2)
+    other = s.copy_log("__cluster_metadata", s.number, 3)
+    s.lose(other[1])
+    s.lose(other[2])
+
+
+@case()
+def one_of_three_metadata_logs_is_shorter(s: Story) -> None:
+    for end in (100, 200, 300, 400, 500):
+        s.block(s.first_id + end)
+    s.copy_log("__cluster_metadata", s.number, 2)
+    other = s.copy_log("__cluster_metadata", s.number, 3)
+    for row in (other[0], other[3], other[4]):
+        s.lose(row)
+
+
+@case("integrity.crc")
+def a_flipped_byte_in_one_of_two_copies_of_a_partition(s: Story) -> None:
+    s.transaction()
+    s.transaction()
+    copy = s.copy_log(s.topic, 0, 2)
+    s.hide(copy[1])
+
+
+@case("ids.outside_blocks")
+def a_foreign_producer_writes_twice(s: Story) -> None:
+    s.transaction()
+    s.data(producer=10**9, transactional=False)
+    s.transaction()
+    s.data(producer=10**9, transactional=False, partition=1)
+
+
+@case("ids.outside_blocks")
+def the_producer_id_of_a_batch_is_changed(s: Story) -> None:
+    s.transaction()
+    s.state("Ongoing", partitions=(0,))
+    s.data()
+    s.data()["producer_id"] = 10**12
+    s.data()
+    s.state("PrepareCommit", partitions=(0,))
+    s.marker()
+    s.state("CompleteCommit")
+
+
+@case("fencing.zombie")
+def data_of_an_epoch_after_a_higher_one(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.transaction(epoch=4)
+    s.data(epoch=3)
+    s.data(epoch=3)
+    s.transaction(epoch=4)
+
+
+@case("fencing.zombie")
+def a_batch_in_the_middle_has_an_old_epoch(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.state("Ongoing", epoch=4, partitions=(0,))
+    s.data(epoch=4)
+    s.data(epoch=4)["producer_epoch"] = 2
+    s.data(epoch=4)
+    s.state("PrepareCommit", epoch=4, partitions=(0,))
+    s.marker(epoch=4)
+    s.state("CompleteCommit", epoch=4)
+
+
+@case("fencing.zombie")
+def data_of_an_epoch_that_the_coordinator_left_long_ago(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.state("Empty", epoch=4)
+    s.later(5000)
+    s.transaction(producer=1, name="another")
+    s.data(epoch=3)
+
+
+@case("epochs.reused")
+def an_epoch_comes_back_in_the_coordinators_log(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.transaction(epoch=4)
+    s.state("Empty", epoch=3)
+    s.transaction(epoch=5)
+
+
+@case("epochs.reused")
+def a_producer_id_comes_back_in_the_coordinators_log(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.transaction(producer=1)
+    s.state("Empty", epoch=4)
+    s.transaction(producer=1)
+
+
+@case("epochs.regressed")
+def a_marker_of_a_lower_epoch(s: Story) -> None:
+    s.transaction(epoch=3)
+    s.transaction(epoch=4)
+    s.marker(epoch=3)
+    s.transaction(epoch=4)
+
+
+@case("epochs.regressed")
+def the_epoch_of_a_marker_is_changed(s: Story) -> None:
+    s.transaction(epoch=4)
+    s.transaction(epoch=4)
+    s.tables["record_batches"][-2]["producer_epoch"] = 2
+    s.transaction(epoch=4)

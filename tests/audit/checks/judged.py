@@ -1,0 +1,56 @@
+"""The cases of the checks, all at once: a run of every check over the logs of all stories."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from fencepost.audit.jobs.check import judge
+from fencepost.audit.jobs.planned import PLANNED
+from tests.audit.checks.cases import CASES
+from tests.audit.checks.rows import IDS, Story, relations
+
+if TYPE_CHECKING:
+    from fencepost.audit.engine.protocol import Engine
+
+Rules = dict[int | None, list[str]]
+NAMES = list(CASES)
+_LOGS = ("__cluster_metadata", "__transaction_state", "__consumer_offsets")
+
+
+def rules_of(engine: "Engine", *, apart: bool) -> Rules:
+    """Of each story that is kept ``apart`` or not, "check.rule" of its findings; after a "?" of what is
+    unknown."""
+    stories = []
+    for number, (tell, _, alone) in enumerate(CASES.values()):
+        if alone == apart:
+            story = Story(number)
+            tell(story)
+            stories.append(story)
+    ids = Story(len(CASES))
+    ids.block((len(CASES) + 1) * IDS)
+    found = defaultdict(list)
+    for outcome in judge(relations(engine, [*stories, ids]), (), lambda _: None).outcomes:
+        for finding in outcome.findings:
+            found[_number(finding)].append(f"{finding.check}.{finding.rule}")
+        for unknown in outcome.unknown:
+            if unknown.rule is not None:
+                found[_number(unknown)].append(f"?{unknown.check}.{unknown.rule}")
+    return {number: sorted(rules) for number, rules in found.items()}
+
+
+def expected_of(number: int, *, embedded: bool) -> list[str]:
+    """What a case is to be found: by the embedded engine without the checks that it cannot run."""
+    _, expected, _ = CASES[NAMES[number]]
+    return sorted(
+        each for each in expected if not embedded or each.removeprefix("?").partition(".")[0] not in PLANNED
+    )
+
+
+def _number(row: Any) -> int | None:
+    """The story that a row of a verdict is about."""
+    if row.topic in _LOGS:
+        return int(row.partition)
+    if row.topic is not None:
+        return int(row.topic[1:])
+    if getattr(row, "transactional_id", None) is not None:
+        return int(row.transactional_id[1:].partition("-")[0])
+    return None

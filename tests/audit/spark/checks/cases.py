@@ -1,6 +1,0 @@
-"""Cases of the checks, by hand."""
-
-from tests.audit.spark.checks import group_cases, id_cases, log_cases, marker_cases, sound_cases
-from tests.audit.spark.checks.case import CASES
-
-__all__ = ["CASES", "group_cases", "id_cases", "log_cases", "marker_cases", "sound_cases"]
