@@ -31,7 +31,7 @@ SETTINGS: Final = (
     "producer.id.allocation.rate=0",
     f"num.partitions={PARTITIONS}",
 )
-SHORT: Final = {"retention.ms": "4000", "segment.ms": "3000"}
+SHORT: Final = {"retention.ms": "4000"}
 OURS: Final = {name: SHORT if name == "short" else {} for name in (*WRITTEN, "plain")}
 
 

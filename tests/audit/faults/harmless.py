@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from tests.audit.faults.fault import Ground, NoPlace
-from tests.audit.faults.tree import METADATA, STATES, Entry, Log, Segment, Tree, edited
+from tests.audit.faults.tree import METADATA, STATES, Entry, Log, Segment, Tree, copied, edited
 
 SEQUENCES: Final = 2**31
 PREALLOCATED_BYTES: Final = 4096
@@ -110,7 +110,7 @@ HARMLESS: Final[Mapping[str, Change]] = {
 
 def change(source: Path, target: Path, name: str, random: Random) -> str:
     """Copy a directory and change the copy; says what was done. Raises NoPlace."""
-    shutil.copytree(source, target, symlinks=True)
+    copied(source, target)
     ground = Ground(Tree.read(target), random)
     said = HARMLESS[name](ground)
     ground.tree.write()

@@ -1,7 +1,6 @@
 """The ten kinds of fault, each in its variants, and how several are planted at once."""
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.audit.faults.headers import HEADERS
 from tests.audit.faults.insert import APPENDED, OVERLAPPING, RENUMBERED, WAYS
 from tests.audit.faults.pairs import PAIRS
 from tests.audit.faults.sides import SIDES
-from tests.audit.faults.tree import METADATA, STATES, Tree
+from tests.audit.faults.tree import METADATA, STATES, Tree, copied
 
 TRIES_MAX: Final = 8  # a place by chance may be the last one of a log, where nothing can be overlapped
 Plant = Callable[[Ground], Planted]
@@ -114,7 +113,7 @@ def seed(
 
     Returns   those for which the logs had a place.
     """
-    shutil.copytree(source, target, symlinks=True)
+    copied(source, target)
     ground = Ground(Tree.read(target), random)
     seeded = []
     for kind, wanted in sorted(faults, key=lambda fault: fault in BREAKING):

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant
-from tests.audit.faults.tree import Log
+from tests.audit.faults.tree import Log, write_anew
 
 ABORTED: Final = struct.Struct(">hqqqq")  # version, producer id, first, last and last stable offset
 PRODUCER: Final = struct.Struct(
@@ -30,7 +30,7 @@ def changed(pattern: str, change: Change, check: str, rules: set[str], what: str
                     wanted = change(ground, file.read_bytes())
                 except NoPlace:
                     continue
-                file.write_bytes(wanted)
+                write_anew(file, wanted)
                 ground.take(log=log, in_each=False)
                 said = f"node {log.node}, {log.topic}-{log.partition}/{file.name}: {what}"
                 return Planted(check=check, rules=frozenset(rules), entries=(), said=said, files=(file,))
@@ -151,7 +151,7 @@ def node_id(ground: Ground) -> Planted:
     others = sorted({each for each in nodes.values() if each != nodes[file]})
     other = ground.choose(others)
     text = file.read_text("utf-8").replace(f"node.id={nodes[file]}", f"node.id={other}")
-    file.write_text(text, "utf-8")
+    write_anew(file, text.encode())
     said = f"{file.parent.name}/{file.name} says node {other}, it is node {nodes[file]}'s"
     rules = frozenset({"node", "replicas.node", "two_copies"})
     return Planted(check="integrity", rules=rules, entries=(), said=said, files=(file, file.parent))
@@ -160,7 +160,7 @@ def node_id(ground: Ground) -> Planted:
 def watermark(ground: Ground) -> Planted:
     """The checkpoint of high watermarks cannot be read."""
     file = ground.choose(sorted(ground.tree.root.rglob("replication-offset-checkpoint")))
-    file.write_bytes(b"0\nmany\n")
+    write_anew(file, b"0\nmany\n")
     said = f"{file.parent.name}/{file.name} is no checkpoint"
     return Planted(
         check="integrity", rules=frozenset({"checkpoint", "side_file", "unreadable"}), entries=(), said=said,
@@ -176,7 +176,7 @@ def topic_id(ground: Ground) -> Planted:
         if (each.folder / "partition.metadata").exists() and ground.is_free(each)
     )
     file = log.folder / "partition.metadata"
-    file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n", "utf-8")
+    write_anew(file, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
     said = f"node {log.node}, {log.topic}-{log.partition}/{file.name} says another topic id"
     ground.take(log=log, in_each=False)
     rules = frozenset({"topic_id", "replicas.topic_id"})

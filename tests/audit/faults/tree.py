@@ -8,6 +8,8 @@ Ends        Kafka's replication-offset-checkpoint says how far a log is committe
 Whole       only sound logs are read: a seeder starts from directories that the audit calls clean.
 """
 
+import os
+import shutil
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,11 +76,13 @@ class Entry:
 
 @dataclass(eq=False, slots=True)
 class Segment:
-    """A file; ``tail`` is what follows its last batch."""
+    """A file; ``tail`` is what follows its last batch, ``content`` what it held when it was read."""
 
     path: Path
     entries: list[Entry]
     tail: bytes = b""
+    content: bytes = b""
+    read_from: Path | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -140,7 +144,9 @@ class Log:
             for entry in segment.entries:
                 entry.places.append((segment.path, position))
                 position += len(entry.written)
-            segment.path.write_bytes(b"".join(each.written for each in segment.entries) + segment.tail)
+            content = b"".join(each.written for each in segment.entries) + segment.tail
+            if content != segment.content or segment.path != segment.read_from:
+                write_anew(segment.path, content)
         if self.end != self.end_before and not self.keeps_checkpoint:
             _move_watermark(self, self.end - self.end_before)
 
@@ -211,6 +217,17 @@ class Tree:
             yield from self.of_topic(name)
 
 
+def copied(source: Path, target: Path) -> None:
+    """A copy that shares its files with ``source``: what changes is written by ``write_anew``."""
+    shutil.copytree(source, target, symlinks=True, copy_function=os.link)
+
+
+def write_anew(file: Path, content: bytes) -> None:
+    """Another file in the place of this one."""
+    file.unlink(missing_ok=True)
+    file.write_bytes(content)
+
+
 def edited(
     raw: bytes,
     *,
@@ -253,7 +270,7 @@ def _read(folder: Path) -> Log:
             size = checked_header(raw, position).size
             entries.append(Entry(raw[position : position + size]))
             position += size
-        segments.append(Segment(path, entries, raw[position:]))
+        segments.append(Segment(path, entries, raw[position:], raw, path))
     log = Log(folder, _node(folder), topic, int(partition), segments)
     log.end_before = log.end
     return log
@@ -267,7 +284,7 @@ def _move_watermark(log: Log, by: int) -> None:
     lines = file.read_text("utf-8").splitlines()
     name = f"{log.topic} {log.partition} "
     moved = [f"{name}{int(line[len(name) :]) + by}" if line.startswith(name) else line for line in lines]
-    file.write_text("".join(f"{line}\n" for line in moved), "utf-8")
+    write_anew(file, "".join(f"{line}\n" for line in moved).encode())
 
 
 def _is_torn(raw: bytes, position: int) -> bool:

@@ -109,6 +109,7 @@ class Life:
 
     def make_topics(self) -> None:
         self._traffic.make_topics(TOPICS, PARTITIONS)
+        self._traffic._producer("first")  # kafka-python waits for ever where there is no coordinator yet
         self._traffic.make_topics({"again": {}})
         wanted = [
             NewTopic(name, 1, replica_assignment=[list(nodes)], config=self._settings_of(name))
