@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from fencepost.controller.decision import Decision
-from fencepost.controller.errors import ApiError, ErrorCode, NotController, StorageFull
+from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.groups import offset_deletion, offsets
 from fencepost.controller.groups.offset_deletion import GroupDeleted
 from fencepost.controller.groups.offset_messages import (
@@ -56,10 +56,6 @@ DELETED_AT_ONCE_MAX: Final = 100  # groups of one request: their decisions share
 
 Committed = Callable[[str, str], None]
 """(group id, member id): a member committed, so it is alive."""
-
-
-_SAID_OF_ALL: Final = (NotController, StorageFull)
-"""Refusals of this node, at once, whatever is submitted: thousands of groups would be a recursion as deep."""
 
 
 class OffsetServer:
@@ -178,7 +174,10 @@ class OffsetServer:
     def delete_groups(
         self, request: DeleteGroups, context: Context, reply: Reply[DeleteGroupsAnswer]
     ) -> None:
-        """API key 42: DELETED_AT_ONCE_MAX groups at a time, each in as many decisions as its offsets take."""
+        """API key 42: DELETED_AT_ONCE_MAX groups at a time, each in as many decisions as its offsets take.
+
+        Where this node refuses all, it does so at once: as deep a recursion as there are hundreds of groups.
+        """
         results = dict.fromkeys(request.group_ids, ErrorCode.NONE)
         waiting = list(results)
         deciding: set[str] = set()
@@ -206,9 +205,6 @@ class OffsetServer:
                 return
             if isinstance(translated, ApiError):
                 results[group_id] = translated.code
-                if isinstance(outcome, _SAID_OF_ALL):
-                    results.update(dict.fromkeys(waiting, translated.code))
-                    waiting.clear()
             deciding.remove(group_id)
             if not deciding:
                 submit_next()

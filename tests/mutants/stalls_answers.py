@@ -232,11 +232,14 @@ STALLS_ANSWERS: Final = (
         (TIMERS + "test_markers_of_wide_transactions_that_time_out_together_are_sent_in_slices",),
     ),
     Mutant(
-        "groups-refused-one-by-one",
-        "a node that does not lead refuses to delete thousands of groups at once",
+        "groups-deleted-one-by-one",
+        "the groups of one DeleteGroups are decided a hundred at a time, and refused so",
         "coordinator/groups/offset_server.py",
-        "                waiting.clear()\n            elif isinstance(translated, ApiError):\n",
-        "            if isinstance(translated, ApiError):\n",
-        (OFFSETS + "test_groups_are_not_deleted_by_a_node_that_does_not_lead[5000]",),
+        "DELETED_AT_ONCE_MAX: Final = 100",
+        "DELETED_AT_ONCE_MAX: Final = 1",
+        (
+            OFFSETS + "test_groups_are_not_deleted_by_a_node_that_does_not_lead[5000]",
+            OFFSETS + "test_decisions_on_groups_that_are_deleted_share_entries",
+        ),
     ),
 )
