@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NAMED_MAX: Final = 10  # chroots, or entries of an access list, in one sentence
 FAILURES: Final = (ZooKeeperUnavailable, ZooKeeperRefused)
 
 
@@ -130,7 +131,7 @@ def ensemble_name(identity: Identity) -> str:
 
 async def explain_no_cluster(zookeeper: "ZooKeeper", identity: Identity) -> str:
     """Why a ZooKeeper without /cluster/id is refused, and where in the same ensemble there is one."""
-    chroots = [each or "/" for each in await zookeeper.kafka_chroots()]
+    chroots = [each or "/" for each in await zookeeper.kafka_chroots()][:NAMED_MAX]
     there = f"; there is one below {' and '.join(chroots)}" if chroots else ""
     return (
         f"there is no {CLUSTER_ID_PATH} below {identity.chroot or '/'} of {identity.servers}, so no Kafka "
@@ -232,7 +233,7 @@ class LivePort:
             return Unavailable(str(error))
         if acl is None:
             return Unavailable("there is no znode")
-        return Permission(",".join(map(str, acl)), access.is_write_granted(acl))
+        return Permission(",".join(map(str, acl[:NAMED_MAX])), access.is_write_granted(acl))
 
     async def _read(self, *, is_synced: bool = True) -> Seen:
         try:

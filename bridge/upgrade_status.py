@@ -3,7 +3,7 @@
 Seen        the log, and ZooKeeper as it is now. Nothing is written.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fencepost.bridge.upgrade_ensemble import (
     NO_BLOCK_SAID,
@@ -23,6 +23,9 @@ from fencepost.controller.migration_phase import NEXT_COMMAND, THROUGH_ZOOKEEPER
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.controller.view import View
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
+
+STANDING_MAX: Final = 1_000  # ids in one answer, which is one document of 64 KiB
+NAMED_MAX: Final = 20  # of them in a sentence
 
 
 class Trouble(NamedTuple):
@@ -85,7 +88,7 @@ class UpgradeStatus:
             fence=standing.fence,
             blocking=tuple(blocking),
             ways=ways(row.phase, None if trouble is None else trouble.obstacle, block),
-            standing_still=waiting,
+            standing_still=waiting[:STANDING_MAX],
             zookeeper=znode,
             progress=progress,
             dry_run=request.dry_run,
@@ -185,8 +188,9 @@ def goes_on(row: Migration, znode: Znode, block: ProducerIdBlock) -> bool:
 
 def brokers_are(ids: tuple[int, ...]) -> str:
     """Their names, with the verb."""
-    names = ", ".join(map(str, ids))
-    return f"broker {names} is" if len(ids) == 1 else f"brokers {names} are"
+    names = ", ".join(map(str, ids[:NAMED_MAX]))
+    more = f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else ""
+    return f"broker {names} is" if len(ids) == 1 else f"brokers {names}{more} are"
 
 
 def _sentence(row: Migration, end: int) -> str:

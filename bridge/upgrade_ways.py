@@ -71,6 +71,11 @@ def ways(phase: Phase, obstacle: Obstacle | None, block: ProducerIdBlock) -> tup
     if obstacle in (Obstacle.DOWN, Obstacle.FORBIDDEN, Obstacle.NOT_CONFIGURED):
         stopped = FINALIZE_STOPPED if phase is Phase.QUORUM else FROM_STOPPED
         found.append(f"if ZooKeeper is stopped for good, then: {stopped}")
+    elif phase is Phase.QUORUM:  # another ensemble answers
+        found.append(
+            "if the upgrade's ZooKeeper is stopped for good: take zookeeper.connect from every controller "
+            f"and restart them, then: {FINALIZE_STOPPED}"
+        )
     if goes_back_freely:
         found.append(back)
     elif on != back:
@@ -83,7 +88,9 @@ def _removed(phase: Phase, obstacle: Obstacle, block: ProducerIdBlock) -> str:
     if obstacle is Obstacle.DOWN:
         return "start ZooKeeper's servers"
     if obstacle is Obstacle.FORBIDDEN:
-        return f"let this login read and write {BLOCK_PATH} (setAcl in ZooKeeper's shell)"
+        return (
+            f"let this login read /cluster/id, and read and write {BLOCK_PATH} (setAcl in ZooKeeper's shell)"
+        )
     if obstacle in (Obstacle.NOT_CONFIGURED, Obstacle.ELSEWHERE):
         return CONNECT
     if obstacle is Obstacle.OTHERS_FENCE:

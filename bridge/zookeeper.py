@@ -10,7 +10,7 @@ Source      ZooKeeper Programmer's Guide (consistency guarantees); docs/design.m
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
@@ -35,6 +35,7 @@ from fencepost.records.invariant import invariant
 
 CHROOT_DEPTH_MAX: Final = 4  # names in a chroot that is looked for
 CHROOT_ZNODES_MAX: Final = 1_000  # that are looked at for one
+CHROOT_S_MAX: Final = 3.0  # a command waits for it
 READ_RETRY_S: Final = 0.05
 CHANGES_POLL_S: Final = 2.0  # a watch may be lost unseen
 WALK_AT_ONCE: Final = 32
@@ -92,32 +93,41 @@ class ZooKeeper:
         return tuple(AclEntry(each.id.scheme, each.id.id, _letters(each.perms)) for each in found[0])
 
     async def kafka_chroots(self) -> tuple[str, ...]:
-        """Every path of the ensemble below which there is a /cluster/id, "" for the top, in order.
+        """Paths of the ensemble below which there is a /cluster/id, "" for the top, in order.
 
-        Looks ``CHROOT_DEPTH_MAX`` names deep, at ``CHROOT_ZNODES_MAX`` znodes. Raises as ``get``.
+        Looks ``CHROOT_DEPTH_MAX`` names deep, at ``CHROOT_ZNODES_MAX`` znodes, for ``CHROOT_S_MAX``.
+        Raises   as ``get``.
         """
         found: list[str] = []
-        level, looked_at = [""], 0
+        level, left = [""], CHROOT_ZNODES_MAX
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CHROOT_S_MAX
         for _ in range(CHROOT_DEPTH_MAX + 1):
             below: list[str] = []
-            for path in level[: CHROOT_ZNODES_MAX - looked_at]:
-                names = await self._names_below(path)
-                if CLUSTER_NAME in names and CLUSTER_ID_NAME in await self._names_below(
-                    f"{path}/{CLUSTER_NAME}"
-                ):
-                    found.append(path)
-                below += [f"{path}/{name}" for name in names if name not in NO_CHROOTS]
-            looked_at += len(level)
+            while level and left > 0 and loop.time() < deadline:
+                some, level = level[:WALK_AT_ONCE], level[WALK_AT_ONCE:]
+                left -= len(some)
+                for path, names in zip(some, await self._names_below(some), strict=True):
+                    below += [f"{path}/{name}" for name in names if name not in NO_CHROOTS]
+                    if CLUSTER_NAME in names:
+                        (inside,) = await self._names_below([f"{path}/{CLUSTER_NAME}"])
+                        found += [path] if CLUSTER_ID_NAME in inside else []
             level = below
         return tuple(sorted(found))
 
-    async def _names_below(self, full: str) -> tuple[str, ...]:
-        """None of a znode that may not be read."""
-        try:
-            found = await self._read(full or "/", lambda kazoo, full: kazoo.get_children_async(full))
-        except ZooKeeperRefused:
-            return ()
-        return tuple(sorted(found or ()))
+    async def _names_below(self, paths: Sequence[str]) -> list[tuple[str, ...]]:
+        """Of the znodes below each of these, paths of the whole ensemble; none below one not to be read."""
+
+        async def one(path: str) -> tuple[str, ...]:
+            try:
+                found = await self._read(
+                    path or "/", lambda kazoo, full: kazoo.get_children_async(full), is_synced=False
+                )
+            except ZooKeeperRefused:
+                return ()
+            return tuple(sorted(found or ()))
+
+        return await asyncio.gather(*map(one, paths))
 
     async def conditional_set(self, path: str, content: bytes, version: int) -> Outcome:
         """Replace the data of a znode that is at ``version``.

@@ -7,12 +7,14 @@ import pytest
 import fencepost.bridge.migrator
 import fencepost.bridge.upgrade
 from fencepost.bridge.live_port import block_content, fence_content
+from fencepost.bridge.upgrade_status import STANDING_MAX
 from fencepost.bridge.zookeeper_port import Conflict, Fence, Refused, Unavailable, Unnamed, Unreadable
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
 from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.records.types import PRODUCER_ID_MAX, ProducerId
-from fencepost.wire.k20021_migrate import LoggedFence, SeenZnode
+from fencepost.wire.k20021_migrate import MIGRATE, LoggedFence, SeenZnode
+from fencepost.wire.private_api import JSON_BYTES_MAX
 from tests.bridge.migration_bench import Bench, Crash, stopped
 from tests.zookeeper.kafka_rule import kafkas_content
 from tests.zookeeper.model import take_directly, znode
@@ -399,6 +401,15 @@ def test_status_counts_the_brokers_that_stand_still(bench: Bench, phase: Phase) 
     assert "brokers 1, 2, 3 are registered in ZooKeeper, which is fenced" in answer.blocking[0]
     bench.port.brokers = ()
     assert bench.run("status").blocking == ()
+
+
+def test_so_many_brokers_are_named_and_no_more(bench: Bench) -> None:
+    bench.go_to(Phase.QUORUM)
+    bench.port.brokers = tuple(range(2**31 - 5_000, 2**31))
+    answer = bench.run("status")
+    assert len(answer.standing_still) == STANDING_MAX
+    assert "and 4980 more are registered" in answer.blocking[0]
+    assert len(MIGRATE.encode_response(0, answer, 0)) < JSON_BYTES_MAX
 
 
 def test_brokers_that_get_blocks_do_not_stand_still(bench: Bench) -> None:

@@ -103,8 +103,11 @@ class World:
         bench = self.bench
         if "start ZooKeeper's servers" in repair:
             bench.port.down = ""
-        elif "let this login read and write" in repair:
+        elif "let this login read" in repair:
             bench.port.may_read = bench.port.may_write = True
+        elif "take zookeeper.connect from every controller" in repair:
+            self.brokers_run = False
+            bench.lead(configured=False)
         elif "correct zookeeper.connect" in repair:
             bench.lead()
         elif "stopped for good" in repair or "stop its servers" in repair:

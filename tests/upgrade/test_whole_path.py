@@ -203,7 +203,11 @@ def test_an_odd_znode_is_handled_or_explained(
             return
         assert "--no-block-yet" in " ".join(status(nodes)["ways"])
         nodes.run("migrate", "bridge", status=REFUSED)
-        for each in ("bridge", "import", "fence"):  # the nodes' own brokers may take the first block meanwhile
+        for each in (
+            "bridge",
+            "import",
+            "fence",
+        ):  # the nodes' own brokers may take the first block meanwhile
             nodes.run("migrate", each, "--no-block-yet")
         nodes.run("migrate", "finalize")
         after = status(nodes)
