@@ -8,8 +8,6 @@ Plants    faults of the application that the checker must find: see ``PLANTS``.
 """
 
 import json
-import os
-import signal
 import struct
 import sys
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from tests.checker.application_process import ApplicationProcess
 from tests.checker.evidence import Outcome
 from tests.checker.history import History
 from tests.checker.library_log import CONSUMER, PRODUCER, LibraryLog, Requests
@@ -29,14 +28,11 @@ from tests.checker.settings import (
     CALLS_MAX,
     CLIENT,
     OUTPUT,
-    POINTS,
     READ_SECONDS_MAX,
     TRANSACTION_TIMEOUT_MS,
-    WANTED,
     Part,
     until_terminated,
 )
-from tests.checker.watch import Watch
 
 INIT_SECONDS: Final = 15.0
 POLL_SECONDS: Final = 0.25
@@ -60,22 +56,15 @@ class Ended(Exception):
     """This process cannot go on; another one takes its place."""
 
 
-class Application:
+class Application(ApplicationProcess):
     """One process's state. ``ended`` is set when it is to leave."""
 
     def __init__(
         self, part: Part, history: History, requests: Requests, *, is_over: Callable[[], bool]
     ) -> None:
-        self._part = part
-        self._history = history
-        self._watch = Watch(requests, self._hung)
+        super().__init__(part, history, requests)
         self._is_over = is_over
-        self._random = part.random
-        self._number = 0
         self._batch: list[Any] = []
-        self._wanted: tuple[signal.Signals, int] | None = None  # and how many points before it
-        for each in WANTED:
-            signal.signal(each, self._want)
         plain = {"enable.idempotence": True}
         transactional = {
             "transactional.id": part.transactional_id,
@@ -161,18 +150,6 @@ class Application:
         if outcome is not Outcome.COMMITTED and self._part.plant != "no-rewind":
             self._rewind()
 
-    def _want(self, number: int, _: object) -> None:
-        self._wanted = WANTED[signal.Signals(number)], self._random.randrange(POINTS)
-
-    def _point(self) -> None:
-        if self._wanted is None:
-            return
-        deed, left = self._wanted
-        self._wanted = (deed, left - 1) if left else None
-        if not left:
-            self._history.write("application_at_point", **self._named(), number=self._number, deed=deed.name)
-            os.kill(os.getpid(), deed)
-
     def _produce(self, generation: int, sources: list[tuple[str, int, int, int]]) -> None:
         if self._part.plant != "no-transaction":
             self._producer.begin_transaction()
@@ -221,9 +198,6 @@ class Application:
                     raise
             else:
                 return
-
-    def _hung(self, event: str, **fields: Any) -> None:
-        self._history.write(event, **self._named(), **fields, transactional_id=self._part.transactional_id)
 
     def _rewind(self) -> None:
         firsts: dict[tuple[str, int], int] = {}
@@ -275,9 +249,6 @@ class Application:
         gone = {(each.topic, each.partition) for each in partitions}
         self._batch = [each for each in self._batch if _where(each)[:2] not in gone]
         self._history.write("partitions_revoked", **self._named(), partitions=_named(partitions))
-
-    def _named(self) -> dict[str, Any]:
-        return {"application": self._part.name, "group": self._part.group}
 
 
 def generation_of(metadata: Any) -> int:

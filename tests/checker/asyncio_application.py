@@ -7,8 +7,6 @@ Group      aware (KIP-447): the producer has no name, and is initialized with ea
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -25,6 +23,7 @@ from fencepost.client import (
     RequestTimedOut,
     TopicPartition,
 )
+from tests.checker.application_process import ApplicationProcess
 from tests.checker.evidence import Outcome
 from tests.checker.history import History
 from tests.checker.library_log import Requests
@@ -35,14 +34,11 @@ from tests.checker.settings import (
     CALLS_MAX,
     GROUP_AWARE,
     OUTPUT,
-    POINTS,
     READ_SECONDS_MAX,
     TRANSACTION_TIMEOUT_MS,
-    WANTED,
     Part,
     until_terminated,
 )
-from tests.checker.watch import Watch
 
 POLL_MS: Final = 250
 
@@ -51,22 +47,15 @@ class Ended(Exception):
     """This process cannot go on; another one takes its place."""
 
 
-class Application:
+class Application(ApplicationProcess):
     """One process's state. ``is_over``: it is to leave."""
 
     def __init__(self, part: Part, history: History, *, is_over: Callable[[], bool]) -> None:
-        self._part = part
-        self._history = history
-        self._watch = Watch(Requests(), self._hung)
+        super().__init__(part, history, Requests())
         self._is_over = is_over
-        self._random = part.random
         self._is_group_aware = part.client == GROUP_AWARE
         self._initialized_for: GroupMetadata | None = None
-        self._number = 0
         self._batch: list[ConsumerRecord] = []
-        self._wanted: tuple[signal.Signals, int] | None = None
-        for each in WANTED:
-            signal.signal(each, self._want)
         self._producer = Producer(
             part.bootstrap,
             transactional_id=None if self._is_group_aware else part.transactional_id,
@@ -200,20 +189,6 @@ class Application:
             if partition in assigned:
                 self._consumer.seek(partition, offset)
 
-    # -- points ---------------------------------------------------------------------------------------------
-
-    def _want(self, number: int, _: object) -> None:
-        self._wanted = WANTED[signal.Signals(number)], self._random.randrange(POINTS)
-
-    def _point(self) -> None:
-        if self._wanted is None:
-            return
-        deed, left = self._wanted
-        self._wanted = (deed, left - 1) if left else None
-        if not left:
-            self._history.write("application_at_point", **self._named(), number=self._number, deed=deed.name)
-            os.kill(os.getpid(), deed)
-
     # -- positions ----------------------------------------------------------------------------------------
 
     async def _assign(self) -> None:
@@ -245,12 +220,6 @@ class Application:
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Implements RebalanceListener."""
         await self.on_revoked(partitions)
-
-    def _hung(self, event: str, **fields: Any) -> None:
-        self._history.write(event, **self._named(), **fields, transactional_id=self._part.transactional_id)
-
-    def _named(self) -> dict[str, Any]:
-        return {"application": self._part.name, "group": self._part.group}
 
 
 def _named(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:

@@ -6,7 +6,6 @@ import struct
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
@@ -30,6 +29,7 @@ from fencepost.records.batch import (
 from fencepost.records.batch_layout import HEADER_BYTES
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import Offset, Term
+from tests.broker.log.builders import resealed
 from tests.records.strategies import batch_records, int16, int32, int64, timestamps_ms
 from tests.together import table
 
@@ -44,20 +44,14 @@ VECTOR = bytes.fromhex(
 )
 
 
-def sealed(raw: bytes) -> bytes:
-    """The batch with its length and CRC made right."""
-    raw = raw[:8] + struct.pack(">i", len(raw) - 12) + raw[12:]
-    return raw[:17] + struct.pack(">I", crc32c(raw[21:])) + raw[21:]
-
-
 def patched(position: int, content: bytes) -> bytes:
     """VECTOR with other bytes somewhere, and a right CRC."""
-    return sealed(VECTOR[:position] + content + VECTOR[position + len(content) :])
+    return resealed(VECTOR[:position] + content + VECTOR[position + len(content) :])
 
 
 def one(record: str, count: int = 1) -> bytes:
     """A batch of ``count`` whose records are these bytes, with a right CRC."""
-    return sealed(VECTOR[:57] + struct.pack(">i", count) + bytes.fromhex(record))
+    return resealed(VECTOR[:57] + struct.pack(">i", count) + bytes.fromhex(record))
 
 
 def long(length: str) -> bytes:
@@ -90,7 +84,7 @@ def kio_batch(
 
 
 def test_the_bytes_are_kafkas() -> None:
-    raw = sealed(VECTOR)
+    raw = resealed(VECTOR)
     records = [BatchRecord(None, b"ab"), BatchRecord(b"k", None)]
     assert encode_batch(records, timestamp_ms=10, base_offset=5, leader_epoch=3) == raw
     batch, size = decode_batch(raw)
@@ -299,10 +293,10 @@ def test_as_many_headers_as_may_be() -> None:
 
 
 def test_a_header_is_read_without_its_body() -> None:
-    header = batch_header(sealed(VECTOR)[:HEADER_BYTES])
+    header = batch_header(resealed(VECTOR)[:HEADER_BYTES])
     assert (header.base_offset, header.end, header.size, header.leader_epoch) == (5, 7, 78, 3)
     with pytest.raises(CorruptData, match="78 bytes, only 61 are there"):
-        checked_header(sealed(VECTOR)[:HEADER_BYTES])
+        checked_header(resealed(VECTOR)[:HEADER_BYTES])
 
 
 def test_a_batch_of_no_records_is_read() -> None:
