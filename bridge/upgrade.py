@@ -246,15 +246,15 @@ class Upgrade:
             is_stopped = not await self._answers(row, request)
             seen = None if is_stopped else row.intent
         decide: DecideRow = partial(migration.decide_finalize, seen=seen, is_stopped=is_stopped)
-        if request.dry_run:
-            await self._upgrade.preview(decide)
-            return "would leave ZooKeeper for good: after it there is no rollback"
-        await self._upgrade.applied(decide)
-        self._reach("finalize:phase-applied")
         waiting = await self._zookeeper.registered()
         left = (
             f"; {brokers_are(waiting)} still registered there and get no new producer ids" if waiting else ""
         )
+        if request.dry_run:
+            await self._upgrade.preview(decide)
+            return f"would leave ZooKeeper for good: after it there is no rollback{left}"
+        await self._upgrade.applied(decide)
+        self._reach("finalize:phase-applied")
         return f"the upgrade is over; ZooKeeper is not needed any more{left}"
 
     async def _answers(self, row: Migration, request: Migrate) -> bool:

@@ -399,6 +399,8 @@ def test_status_counts_the_brokers_that_stand_still(bench: Bench, phase: Phase) 
     answer = bench.run("status")
     assert answer.standing_still == (1, 2, 3)
     assert "brokers 1, 2, 3 are registered in ZooKeeper, which is fenced" in answer.blocking[0]
+    if phase is Phase.QUORUM:
+        assert "brokers 1, 2, 3 are still registered" in bench.run("finalize", dry_run=True).message
     bench.port.brokers = ()
     assert bench.run("status").blocking == ()
 
