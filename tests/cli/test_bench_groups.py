@@ -202,11 +202,11 @@ def test_a_cluster_and_its_peer_are_measured_row_by_row(
     """Its waits are shorter than a user's: for more members to join, and for the killed one's session."""
     monkeypatch.setattr(groups, "OWN_SETTINGS", (NO_DELAY, SHORTEST_SESSION))
     monkeypatch.setattr(group_rows, "VICTIM_SESSION_MS", 1_000)
-    monkeypatch.setattr(group_rows, "WARM_UP_SECONDS", 0.2)
+    monkeypatch.setattr(group_rows, "WARM_UP_SECONDS", 0.5)
     with running(tmp_path / "peer", SHORTEST_SESSION) as peer:
         node = f"{sys.executable} -P -m fencepost.cli.main %s {{node}} --dir {peer.directory}"
         words = (
-            "bench", "groups", "--members", "4", "--loops", "2", "--clients", "3", "--seconds", 0.5,
+            "bench", "groups", "--members", "4", "--loops", "2", "--clients", "3", "--seconds", 1.0,
             "--subscription-bytes", 500, "--assignment-bytes", 500,
             "--dir", tmp_path / "own", "--port", cluster_port(), "--format", "json",
             "--bootstrap-server", peer.bootstrap,
@@ -219,6 +219,10 @@ def test_a_cluster_and_its_peer_are_measured_row_by_row(
     assert set(document) == {"cluster", "peer", "stalls_ms"}
     for rows in (document["cluster"], document["peer"]):
         require_whole(rows)
+    for part in ("loops", "commits"):
+        for own, other in zip(document["cluster"][part], document["peer"][part], strict=True):
+            # A busy machine may get nothing done in one window of a second.
+            assert own["per_s"] + other["per_s"] > 0
     assert document["stalls_ms"]["turn"] > 0
 
 
@@ -229,8 +233,10 @@ def require_whole(rows: dict[str, list[dict[str, Any]]]) -> None:
     assert [each["loops"] for each in rows["loops"]] == [2]
     for each in (*rows["loops"], *rows["commits"]):
         assert each["verified"] is True
-        assert each["per_s"] > 0
-        assert 0 < each["p50_ms"] <= each["p99_ms"]
+        if each["per_s"]:
+            assert 0 < each["p50_ms"] <= each["p99_ms"]
+        else:
+            assert (each["p50_ms"], each["p99_ms"]) == (None, None)
     (stable,) = rows["stable"]
     assert stable["members"] == 4
     assert stable["cold_ms"] > 0

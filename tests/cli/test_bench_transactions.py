@@ -224,7 +224,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
 @pytest.mark.slow
 def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> None:
     rows = ("--producers", "1,2", "--messages", "1,5")
-    words = (*rows, "--seconds", 0.3, "--warm-up", 0, "--port", cluster_port())
+    words = (*rows, "--seconds", 0.6, "--warm-up", 0, "--port", cluster_port())
     document = in_process_json("bench", "transactions", *words)
     assert set(document) == {"rows", "baseline"}
     for name, rows in document.items():
@@ -242,7 +242,7 @@ def test_transactions_are_measured_and_read_back_beside_the_mock_cluster() -> No
 @pytest.mark.slow
 def test_a_new_cluster_is_given_the_protocol() -> None:
     common = ("--client", "fencepost", "--producers", 2, "--messages", 5, "--message-bytes", 1000)
-    rest = ("--seconds", 0.5, "--warm-up", 0.2, "--port", cluster_port())
+    rest = ("--seconds", 1.0, "--warm-up", 0.2, "--port", cluster_port())
     document = in_process_json("bench", "transactions", "--protocol", "v1", *common, *rest)
     assert document["baseline"] == []  # the mock cluster is librdkafka's alone
     (measured,) = document["rows"]
