@@ -9,7 +9,7 @@ from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.main import run_node
 from fencepost.settings.config import ConfigError
 from fencepost.settings.node_identity import StorageError, read_identity, require_identity
-from fencepost.snapshots.store import ImageLost, StoreInUse
+from fencepost.snapshots.store import StoreInUse
 
 
 @click.command()
@@ -25,5 +25,5 @@ def node(file: Path) -> int:
         return run_node(config, identity)
     except ConfigError as error:
         raise WrongUsage(str(error)) from error
-    except (OSError, StoreInUse, ImageLost, StorageError) as error:  # such as a port that is in use
+    except (OSError, StoreInUse, StorageError) as error:  # such as a port that is in use
         raise Failed(str(error)) from error

@@ -36,6 +36,7 @@ from fencepost.settings.node_identity import (
     without_store,
 )
 from fencepost.snapshots.store import STORE_FAILURES
+from fencepost.snapshots.sums import StoreDamaged
 from fencepost.wire.garbage import LongLived
 from fencepost.wire.registry import load_newest
 from fencepost.wire.request_memory import RequestMemory
@@ -49,6 +50,7 @@ INTERRUPTED: Final = 130
 
 STOP_SECONDS_MAX: Final = 10.0
 GARBAGE_SECONDS: Final = 1.0
+DAMAGED_STORES_MAX: Final = 100  # kept in one directory: more is a disk to be replaced
 NO_AUTHORIZER: Final = (
     "any client that connects may do everything; authorizer.acls.file lists who administers the cluster"
 )
@@ -78,11 +80,19 @@ def run_node(config: NodeConfig, identity: Identity) -> int:
     """Run until a signal ends it. Returns the exit status.
 
     Raises   ConfigError: the configuration, or a file that it names.
-             StorageError, StoreInUse, ImageLost, OSError: the directory, or a port.
+             StorageError, StoreInUse, OSError: the directory, or a port.
     """
     log = open_log(config)
     identity = _with_its_store(config, identity, log)
     _raise_files_limit()
+    try:
+        return _run_to_the_end(config, identity, log)
+    except StoreDamaged as error:
+        identity = _without_damaged_store(config, identity, error, log)
+        return _run_to_the_end(config, identity, log)
+
+
+def _run_to_the_end(config: NodeConfig, identity: Identity, log: FilteringBoundLogger) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(config, identity, log))
 
@@ -108,6 +118,30 @@ def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundL
         next="does not vote until the others, a majority without it, have sent everything and readmitted it",
     )
     return renewed
+
+
+def _without_damaged_store(
+    config: NodeConfig, identity: Identity, error: StoreDamaged, log: FilteringBoundLogger
+) -> Identity:
+    """Put a store aside that was changed behind our back: the others send everything, to a new voter.
+
+    Raises StorageError where no other voter has it.
+    """
+    store = config.directory / "store"
+    if len(config.voters) == 1:
+        raise StorageError(
+            f"{store}: {error}. This node is the only voter, so nothing was changed. Put a whole copy of "
+            "the folder back, or move it away and format a new node: the cluster then begins anew"
+        ) from error
+    places = (store.with_name(f"store.damaged-{number}") for number in range(1, DAMAGED_STORES_MAX + 1))
+    kept = next((each for each in places if not each.exists()), None)
+    if kept is None:
+        raise StorageError(
+            f"{store}: {error}. {DAMAGED_STORES_MAX} damaged stores are there already"
+        ) from error
+    store.rename(kept)
+    log.error("store_damaged", reason=str(error), kept=str(kept))
+    return _with_its_store(config, identity, log)
 
 
 def _raise_files_limit() -> None:

@@ -23,6 +23,7 @@ from fencepost.records.invariant import invariant
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import JOURNAL_KEY, JOURNAL_TERM
 from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import BALLOT, StoreDamaged, ballot, encode_ballot, entry_sum
 
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
 REGULAR: Final = b"\x00"
@@ -41,8 +42,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self.last_index = LogIndex(0)
         """Index of the last entry. An attribute: the Raft core reads it some twenty times for each entry."""
         self._load()
-        self._term = self._meta("raft.term") or 0
-        self._voted_for = self._meta("raft.vote")
+        self._term, self._voted_for = self._ballot()
         commit_index = self._meta("raft.commit")
         saved = min(1 if commit_index is None else commit_index, self.last_index)
         self._commit_index: int = max(saved, self.first_index)  # the sentinel is in the image
@@ -53,17 +53,51 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         raw = self._store.meta_get(name)
         return None if raw is None else msgspec.msgpack.decode(raw, type=int | None)
 
+    def _ballot(self) -> tuple[int, int | None]:
+        """Term and vote, as they were stored: they are there twice (snapshots/sums.py)."""
+        kept = self._store.meta_get(BALLOT)
+        try:
+            term, vote = self._meta("raft.term") or 0, self._meta("raft.vote")
+        except msgspec.DecodeError:
+            term, vote = -1, None
+        found = ballot(kept, term, vote)
+        if found[0] < 0:
+            raise StoreDamaged("term and vote cannot be read")
+        if kept is None or found != (term, vote):
+            self._put_ballot(*found)
+        return found
+
+    def _put_ballot(self, term: int, vote: int | None) -> None:
+        self._store.meta_put("raft.term", msgspec.msgpack.encode(term))
+        self._store.meta_put("raft.vote", msgspec.msgpack.encode(vote))
+        self._store.meta_put(BALLOT, encode_ballot(term, vote))
+
     def _load(self) -> None:
-        cursor = self._store.txn.cursor(db=self._store.journal_db)
-        bytes_kept = 0
-        for key, value in cursor:
-            (term,) = JOURNAL_TERM.unpack_from(value)
-            command = bytes(value[JOURNAL_TERM.size :])
-            index = JOURNAL_KEY.unpack(key)[0]
-            if self._entries:
-                invariant(index == self._entries[-1][1] + 1, "the journal has a gap", index=index)
+        """Raises StoreDamaged."""
+        txn, sums = self._store.txn, self._store.sums_db
+        if not self._store.sums_hold:
+            txn.drop(sums, delete=False)
+        bytes_kept, unknown = 0, []
+        for raw_key, raw_value in txn.cursor(db=self._store.journal_db):
+            key, value = bytes(raw_key), bytes(raw_value)
+            summed, known = entry_sum(key, value), txn.get(key, db=sums)
+            if len(key) != JOURNAL_KEY.size or len(value) < JOURNAL_TERM.size or known not in (None, summed):
+                raise StoreDamaged(f"the checksum of the journal's entry {key.hex()} is wrong")
+            if known is None:
+                unknown.append((key, summed))
+            (term,), (index,) = JOURNAL_TERM.unpack_from(value), JOURNAL_KEY.unpack(key)
+            command = value[JOURNAL_TERM.size :]
+            if self._entries and index != self._entries[-1][1] + 1:
+                raise StoreDamaged(f"the journal has no entry {self._entries[-1][1] + 1}, but {index}")
             self._entries.append((command, index, term))
             bytes_kept += len(command)
+        cursor = txn.cursor(db=sums)
+        last = self._entries[-1][1] if self._entries else 0
+        if cursor.last() and JOURNAL_KEY.unpack(cursor.key())[0] > last:
+            raise StoreDamaged(f"the journal ends with entry {last}, and had more")
+        for key, summed in unknown:  # an earlier version wrote them
+            txn.put(key, summed, db=sums)
+        self._store.dirty = self._store.dirty or bool(unknown)
         self.bytes = bytes_kept
         if not self._entries:
             self.reset(LogIndex(1), Term(0))
@@ -122,7 +156,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         index = self._entries[0][1] + entryFrom
         invariant(index > self._commit_index, "a committed entry cut", cut=index, commit=self._commit_index)
         for command, cut_index, _ in self._entries[entryFrom:]:
-            self._store.txn.delete(JOURNAL_KEY.pack(cut_index), db=self._store.journal_db)
+            self._delete(cut_index)
             self.bytes -= len(command)
         del self._entries[entryFrom:]
         self.last_index = self._entries[-1][1]
@@ -154,8 +188,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         if (term, votedForNodeId) == (self._term, self._voted_for):
             return
         self._term, self._voted_for = term, votedForNodeId
-        self._store.meta_put("raft.term", msgspec.msgpack.encode(term))
-        self._store.meta_put("raft.vote", msgspec.msgpack.encode(votedForNodeId))
+        self._put_ballot(term, votedForNodeId)
         self.must_flush = True
 
     def getCurrentTerm(self) -> int:  # noqa: N802
@@ -196,7 +229,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         if count <= 0:
             return 0
         for command, index, _ in self._entries[:count]:
-            self._store.txn.delete(JOURNAL_KEY.pack(index), db=self._store.journal_db)
+            self._delete(index)
             self.bytes -= len(command)
         del self._entries[:count]
         self._store.dirty = True
@@ -210,12 +243,17 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
                 pass
             return
         for _, old_index, _ in self._entries:
-            self._store.txn.delete(JOURNAL_KEY.pack(old_index), db=self._store.journal_db)
+            self._delete(old_index)
         self._entries = [(NO_OP, index, term)]
         self.last_index = index
         self.bytes = len(NO_OP)
         self._put(NO_OP, index, term)
         self._commit_index = index
+
+    def _delete(self, index: int) -> None:
+        key = JOURNAL_KEY.pack(index)
+        self._store.txn.delete(key, db=self._store.journal_db)
+        self._store.txn.delete(key, db=self._store.sums_db)
 
     def _put(self, command: bytes, index: int, term: int) -> None:
         # Appending is what a journal does: LMDB then fills its pages instead of splitting them.
@@ -223,4 +261,5 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         put = self._store.txn.put(key, value, append=True, db=self._store.journal_db)
         if not put:
             invariant(False, "the journal on disk ends after the entry to append", index=index)
+        self._store.txn.put(key, entry_sum(key, value), append=True, db=self._store.sums_db)
         self._store.dirty = self.must_flush = True

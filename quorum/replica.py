@@ -29,8 +29,9 @@ from fencepost.controller.view import ImageHeader, Overlay, View
 from fencepost.quorum.archiver import Archiver
 from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
-from fencepost.quorum.journal import NO_OP, Journal
+from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
+from fencepost.quorum.opened_store import open_journal, open_store
 from fencepost.quorum.port import Background
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
@@ -47,7 +48,7 @@ from fencepost.records.entry import decode_entry, decode_records
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import LogIndex, NodeId, Term
 from fencepost.snapshots.reader import APPLIED
-from fencepost.snapshots.store import ImageLost, Store
+from fencepost.snapshots.store import ImageLost
 
 TICKS_MAX: Final = 64  # per turn, when much is committed; the rest comes with the next turn
 FLUSH_WAIT_S: Final = 0.5  # what is applied goes to disk so often; the journal has it before
@@ -76,9 +77,9 @@ class Replica:
         self._clock = clock
         self._wall_ms = wall_ms
         self._flushed_s = clock()
-        self.store = self._opened_store()
+        self.store = open_store(config.directory, sync=config.sync, log=self.log)
         self._require_level(self.log_level)
-        self.journal = Journal(self.store)
+        self.journal = open_journal(self.store)
         self._saved = self._saved_position()  # None before the image was written for the first time
         self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
@@ -124,14 +125,6 @@ class Replica:
         raw = self.store.meta_get(APPLIED)
         return None if raw is None else msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
 
-    def _opened_store(self) -> Store:
-        directory = self.config.directory
-        directory.mkdir(parents=True, exist_ok=True)
-        store = Store.open(directory / "store", sync=self.config.sync)
-        if store.forget_lost_image():
-            self.log.error("image_lost", store=str(directory / "store"))
-        return store
-
     def _made_raft(self) -> RaftLog:
         return RaftLog(
             self.config.node_id,
@@ -154,6 +147,8 @@ class Replica:
         """What follows the image is in the journal. Raises ImageLost."""
         first = self.journal.first_index
         if self._applied[0] + 1 < first:
+            self.archiver.close()
+            self.store.abandon()
             raise ImageLost(
                 f"{self.config.directory}: the image ends at Raft index {self._applied[0]}, the journal "
                 f"begins at {first}, and no sound snapshot lies between: format this node anew, and its "

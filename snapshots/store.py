@@ -16,40 +16,40 @@ How lmdb bites  a write transaction belongs to its thread; a reader that stays o
 import fcntl
 import os
 import struct
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice
-from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import lmdb
 import msgspec
 
-from fencepost.controller.view import DELETED, KEY_BYTES_MAX, ImageHeader, Overlay, Table
-from fencepost.records.invariant import CorruptData, invariant
-from fencepost.records.logged import ENTRY_COST_MAX
-from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader, digest_of
+from fencepost.controller.view import ImageHeader
+from fencepost.records.invariant import CorruptData, InvariantViolation, invariant
+from fencepost.snapshots.image import Image
+from fencepost.snapshots.reader import APPLIED, MAP_BYTES, Reader
 from fencepost.snapshots.rows import (
     TABLES,
     Row,
     as_bytes,
     decode_header,
     row_key,
-    scan_generation,
     scan_rows,
-    table_prefix,
+)
+from fencepost.snapshots.sums import (
+    MODULUS,
+    NOT_SEALED,
+    SEAL,
+    Seal,
+    StoreDamaged,
+    Verdict,
+    judge,
+    read_seal,
+    row_hash,
+    sum_of,
 )
 
-K = TypeVar("K")
-V = TypeVar("V")
-R = TypeVar("R")
-
 READERS_MAX: Final = 32
-SCAN_PAGE_ROWS: Final = 64
-CACHED_ROWS_MAX: Final = 50_000  # decoded rows kept in memory; past it the oldest goes
-_MISSING: Final = object()
 
 STORE_FAILURES: Final = (lmdb.Error, MemoryError)
 HALTING: Final = (*STORE_FAILURES, CorruptData, OSError)
@@ -60,7 +60,7 @@ class StoreInUse(Exception):
     """Another process has this directory open."""
 
 
-class ImageLost(Exception):
+class ImageLost(StoreDamaged):
     """The image is gone, and nothing here can make it again."""
 
 
@@ -77,8 +77,13 @@ class Store:
         self.dirty = False
         self.around_flush: AbstractContextManager[None] = nullcontext()
         """Entered for each flush: who measures the loop takes the time of flushes apart."""
+        self.sums_db = env.open_db(b"sums")
+        self.rows_sum: int | None = None  # of the image as it was saved last; None: it was not verified
+        self._filled_sum = 0  # of the generation that a snapshot fills
+        self._must_seal = False
         self.generation = self._meta_int("generation", 0)
-        self.image = Image(self)
+        self.sums_hold = True  # of the journal's entries; not where an earlier version wrote last
+        self.image = Image(self, self._header())
 
     @classmethod
     def open(cls, directory: Path, *, sync: bool = True) -> "Store":
@@ -108,6 +113,38 @@ class Store:
             self._txn = self.env.begin(write=True)
         return self._txn
 
+    def verify_image(self) -> Verdict:
+        """Read every row of the image, and hold their sum against the seal. From now on commits seal."""
+        seal = read_seal(self.meta_get(SEAL))
+        meta = self._meta()
+        if seal is not None and seal.is_of(meta):
+            for name in seal.meta.keys() | meta.keys():
+                if seal.meta.get(name, meta.get(name)) != meta.get(name):
+                    self.meta_put(name, seal.meta[name])
+            self.generation = self._meta_int("generation", 0)
+            self.image = Image(self, self._header())
+        generation = struct.pack(">I", self.generation)
+        rows = scan_rows(self.txn, self.image_db, generation)
+        self.rows_sum = sum_of((generation + key, value) for key, value in rows)
+        verdict = judge(seal, Seal(meta, self.rows_sum))
+        self.sums_hold = verdict is not Verdict.UNSEALED
+        self._must_seal = seal is None or not self.sums_hold
+        self.dirty = self.dirty or self._must_seal
+        return verdict
+
+    def _meta(self) -> dict[str, bytes]:
+        found = {bytes(key).decode("latin-1"): bytes(raw) for key, raw in self.txn.cursor(db=self.meta_db)}
+        return {name: raw for name, raw in found.items() if name not in NOT_SEALED}
+
+    def forget_image(self) -> None:
+        """Forget a damaged image. The owner makes it again, from a snapshot and the journal."""
+        for name in ("header", APPLIED, SEAL):
+            self.txn.delete(name.encode(), db=self.meta_db)
+        self.generation = self.fresh_generation()
+        self.meta_put("generation", msgspec.msgpack.encode(self.generation))
+        self.rows_sum = 0
+        self.image = Image(self)
+
     def forget_lost_image(self) -> bool:
         """Forget the header of an image that has no row any more: it was deleted. True if that was so.
 
@@ -117,9 +154,10 @@ class Store:
             return False
         if self.txn.cursor(db=self.image_db).set_range(struct.pack(">I", self.generation)):
             return False
-        for name in ("header", APPLIED):
+        for name in ("header", APPLIED, SEAL):
             self.txn.delete(name.encode(), db=self.meta_db)
         self.dirty = True
+        self.rows_sum = 0
         self.image = Image(self)
         return True
 
@@ -132,6 +170,9 @@ class Store:
         """Commit and sync what was written, without what was applied since the image was last saved."""
         if not self.dirty:
             return False
+        if self._must_seal and self.rows_sum is not None:
+            self.txn.put(SEAL.encode(), Seal(self._meta(), self.rows_sum).encode(), db=self.meta_db)
+        self._must_seal = False
         with self.around_flush:
             self.txn.commit()
         self._txn = None
@@ -165,10 +206,21 @@ class Store:
         """Set a small named value; durable at the next flush."""
         self.txn.put(name.encode(), value, db=self.meta_db)
         self.dirty = True
+        self._must_seal = self._must_seal or name not in NOT_SEALED
 
     def _meta_int(self, name: str, default: int) -> int:
         raw = self.meta_get(name)
-        return default if raw is None else msgspec.msgpack.decode(raw, type=int)
+        try:
+            return default if raw is None else msgspec.msgpack.decode(raw, type=int)
+        except msgspec.DecodeError:
+            return default  # the image's sum does not fit then
+
+    def _header(self) -> ImageHeader:
+        """Of the image; where it does not decode that of no image, which no seal has."""
+        try:
+            return decode_header(self.meta_get("header"))
+        except InvariantViolation:
+            return ImageHeader()
 
     @contextmanager
     def reader(self) -> Iterator["Reader"]:
@@ -180,6 +232,7 @@ class Store:
 
     def fresh_generation(self) -> int:
         """A generation that has no row, not even one of an installation that never ended."""
+        self._filled_sum = 0
         cursor = self.txn.cursor(db=self.image_db)
         last = struct.unpack_from(">I", cursor.key())[0] if cursor.last() else 0
         return max(int(last), self.generation) + 1
@@ -205,7 +258,9 @@ class Store:
         for name, key, value in rows:
             if name not in TABLES:
                 raise CorruptData(f"snapshot row of an unknown table {name!r}; known: {sorted(TABLES)}")
-            self.txn.put(row_key(generation, name, key), value, db=self.image_db)
+            at = row_key(generation, name, key)
+            self.txn.put(at, value, db=self.image_db)
+            self._filled_sum += row_hash(at, value)
         self.dirty = True
 
     def flip(self, generation: int, header: ImageHeader) -> None:
@@ -213,127 +268,5 @@ class Store:
         self.generation = generation
         self.meta_put("generation", msgspec.msgpack.encode(generation))
         self.image = Image(self, header)
+        self.rows_sum = self._filled_sum % MODULUS
         self.image.save()
-
-
-def _decoded(table: Table[K, V], decode: Callable[[bytes], R], raw: bytes) -> R:
-    """A key or value of this store. Raises CorruptData: nothing but this store's own code wrote it."""
-    try:
-        return decode(raw)
-    except (ValueError, struct.error) as error:  # msgspec's errors and UnicodeDecodeError are ValueErrors
-        raise CorruptData(f"the store's table {table.name} has a row that cannot be read: {error}") from error
-
-
-class _Rows:
-    """The image's rows inside the open write transaction, with a cache of decoded ones."""
-
-    def __init__(self, store: "Store", header: ImageHeader) -> None:
-        self._store = store
-        self._cache: OrderedDict[tuple[str, Any], Any] = OrderedDict()  # the one read first is first
-        self._prefixes: dict[str, bytes] = {}  # of this generation's keys, by table
-        self.header = header
-        self.room = ENTRY_COST_MAX
-
-    def get(self, table: Table[K, V], key: K) -> V | None:
-        """Implements ``View.get``."""
-        found = self._cache.get((table.name, key), _MISSING)
-        if found is not _MISSING:
-            return found  # type: ignore[no-any-return]
-        raw = as_bytes(self._store.txn.get(self._key(table, key), db=self._store.image_db))
-        value = None if raw is None else _decoded(table, table.decode_value, raw)
-        self._remember((table.name, key), value)
-        return value
-
-    def items(self, table: Table[K, V]) -> Iterator[tuple[K, V]]:
-        """See View. Collected first, so that the caller may write while it walks."""
-        return iter(list(self.scan(table)))
-
-    def scan(self, table: Table[K, V], after: K | None = None) -> Iterator[tuple[K, V]]:
-        """See View. Read in pages, so that no cursor is open while others use the transaction."""
-        store = self._store
-        prefix = table_prefix(store.generation, table.name)
-        at = None if after is None else table.encode_key(after)
-        while True:
-            page = list(islice(scan_rows(store.txn, store.image_db, prefix, at), SCAN_PAGE_ROWS))
-            for key, value in page:
-                yield _decoded(table, table.decode_key, key), _decoded(table, table.decode_value, value)
-            if len(page) < SCAN_PAGE_ROWS:
-                return
-            at = page[-1][0]
-
-    def take(self, rows: dict[Table[Any, Any], dict[Any, Any]]) -> None:
-        """Write what an overlay holds, in the order of tables and keys. Each key is encoded once."""
-        txn, db = self._store.txn, self._store.image_db
-        for table in sorted(rows, key=attrgetter("name")):
-            written, name, encode_value = rows[table], table.name, table.encode_value
-            for at, key in sorted([(self._key(table, key), key) for key in written], key=itemgetter(0)):
-                value = written[key]
-                if value is DELETED:
-                    txn.delete(at, db=db)
-                    self._cache.pop((name, key), None)  # most are of indexes, and never looked for again
-                else:
-                    txn.put(at, encode_value(value), db=db)
-                    self._remember((name, key), value)
-
-    def _key(self, table: Table[K, V], key: K) -> bytes:
-        encoded = table.encode_key(key)
-        if len(encoded) > KEY_BYTES_MAX:
-            invariant(False, "key too long", table=table.name, bytes=len(encoded))
-        prefix = self._prefixes.get(table.name)
-        if prefix is None:
-            prefix = self._prefixes[table.name] = table_prefix(self._store.generation, table.name)
-        return prefix + encoded
-
-    def _remember(self, at: tuple[str, Any], value: Any) -> None:
-        if len(self._cache) >= CACHED_ROWS_MAX:
-            self._cache.popitem(last=False)  # to free all of them takes 7 ms at least
-        self._cache[at] = value
-
-
-class Image(Overlay):
-    """The image: what is in the store, under what was applied since it was saved.
-
-    Applied entries stay in memory until ``save``, which a full flush does at least twice a second: the
-    journal has them, so a crash replays them, and a flush that only a vote or an ack waits for writes
-    half as many pages.
-    """
-
-    __slots__ = ("_saved", "_store", "_stored")
-
-    def __init__(self, store: "Store", header: ImageHeader | None = None) -> None:
-        self._store = store
-        self._saved: ImageHeader | None = None
-        self._stored = _Rows(store, header or decode_header(store.meta_get("header")))
-        super().__init__(self._stored)
-
-    @property
-    def rows_unsaved(self) -> int:
-        """Rows that were written since the last ``save``."""
-        return sum(map(len, self._rows.values()))
-
-    def encoded_rows(self) -> Iterator[Row]:
-        """Every row, saved or not, in the order of table names and encoded keys. All are read first."""
-        store = self._store
-        rows = dict(scan_generation(store.txn, store.image_db, store.generation))
-        for table, written in self._rows.items():
-            for key, value in written.items():
-                at = table.name, table.encode_key(key)
-                if value is DELETED:
-                    rows.pop(at, None)
-                else:
-                    rows[at] = table.encode_value(value)
-        return ((name, key, rows[name, key]) for name, key in sorted(rows))
-
-    def save(self) -> None:
-        """Rows and header into the open transaction, together."""
-        if self.header is not self._saved:
-            self._stored.take(self._rows)
-            self._rows.clear()
-            self._stored.header = self.header
-            self._store.meta_put("header", msgspec.msgpack.encode(self.header))
-            self._saved = self.header
-
-
-def image_digest(store: Store) -> str:
-    """Digest of the image as it is now, saved or not (tests, simulations). Changes nothing."""
-    return digest_of(store.image.header, store.image.encoded_rows())

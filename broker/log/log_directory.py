@@ -23,6 +23,7 @@ class LogDirectory:
 
     def __init__(self, directory: Path) -> None:
         """Raises LogDirectoryInUse, OSError."""
+        directory.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

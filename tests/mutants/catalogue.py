@@ -27,6 +27,7 @@ from tests.mutants.groups_cli import GROUPS_CLI
 from tests.mutants.hazards import HAZARDS
 from tests.mutants.hostile import HOSTILE
 from tests.mutants.hostile_voter import HOSTILE_VOTER
+from tests.mutants.integrity import INTEGRITY
 from tests.mutants.isolation import ISOLATION
 from tests.mutants.layout import LAYOUT
 from tests.mutants.levels import LEVELS
@@ -340,6 +341,7 @@ MUTANTS: Final = (
     *COSTS,
     *STALLS_TURNS,
     *MARKERS,
+    *INTEGRITY,
     *ISOLATION,
     *LEVELS,
     *APPLICATION_CLIENT,

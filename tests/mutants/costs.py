@@ -41,7 +41,7 @@ COSTS: Final = (
     Mutant(
         "deleted-row-stays-in-the-cache",
         "a row that is deleted from the store is not read from its cache any more",
-        "snapshots/store.py",
+        "snapshots/image.py",
         "                    self._cache.pop((name, key), None)",
         "                    pass",
         ("tests/snapshots/test_store.py::test_a_deleted_row_is_gone_from_the_cache_too",),

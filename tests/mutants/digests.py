@@ -10,7 +10,7 @@ DIGESTS: Final = (
     Mutant(
         "digest-without-unsaved-rows",
         "the digest is of the image as it is now, saved or not",
-        "snapshots/store.py",
+        "snapshots/image.py",
         "                    rows[at] = table.encode_value(value)",
         "                    pass",
         TEST,
@@ -18,7 +18,7 @@ DIGESTS: Final = (
     Mutant(
         "digest-of-deleted-rows",
         "a row that was deleted since the last save is in no digest",
-        "snapshots/store.py",
+        "snapshots/image.py",
         "                    rows.pop(at, None)",
         "                    pass",
         TEST,

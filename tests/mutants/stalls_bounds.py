@@ -37,7 +37,7 @@ STALLS_BOUNDS: Final = (
     Mutant(
         "cache-starts-anew",
         "a full cache of rows is not emptied at once: to free 50,000 rows takes the loop 7 ms at least",
-        "snapshots/store.py",
+        "snapshots/image.py",
         "            self._cache.popitem(last=False)",
         "            self._cache.clear()",
         ("tests/snapshots/test_store.py::test_a_full_cache_loses_one_row_for_each_that_it_takes",),

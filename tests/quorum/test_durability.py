@@ -10,7 +10,7 @@ from fencepost.quorum.messages import Ack, Message, RequestVote, SnapshotAck, Ti
 from fencepost.quorum.raft_log import LEADER
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
-from fencepost.snapshots.store import image_digest
+from fencepost.snapshots.image import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 

@@ -20,8 +20,8 @@ from fencepost.records.levels import GROUP_LOG
 from fencepost.records.offset_commit import OffsetForgotten
 from fencepost.records.schema import FeatureLevelRecord, NoOpRecord
 from fencepost.records.types import Log, Offset, ProducerId
+from fencepost.snapshots.image import image_digest
 from fencepost.snapshots.segments import Hole
-from fencepost.snapshots.store import image_digest
 from tests.controller.notes import KEY_TYPE, NOTES, PENDING, Note, known, marker
 from tests.quorum.conftest import MakeRig
 from tests.quorum.decisions import transaction, writes

@@ -23,8 +23,8 @@ from fencepost.records.batch import encode_batch
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.transaction_log import TransactionStateRecord
 from fencepost.records.types import Term
+from fencepost.snapshots.image import image_digest
 from fencepost.snapshots.rows import row_key
-from fencepost.snapshots.store import image_digest
 from fencepost.wire.limited_log import INTERVAL_S, LINES_MAX, LimitedLog
 from tests.quorum.clients import Silence
 from tests.quorum.conftest import MakeRig

@@ -21,7 +21,7 @@ from fencepost.records.levels import LEADER_CHANGE_0, LEVEL_MAX, LevelTooHigh
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import Log, NodeId, Term
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.store import image_digest
+from fencepost.snapshots.image import image_digest
 from tests.quorum.clients import Answers
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig

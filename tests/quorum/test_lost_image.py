@@ -9,7 +9,8 @@ import pytest
 import fencepost.quorum.replica
 import fencepost.quorum.snapshotter
 from fencepost.quorum.replica import Replica
-from fencepost.snapshots.store import ImageLost, image_digest
+from fencepost.snapshots.image import image_digest
+from fencepost.snapshots.store import ImageLost
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 

@@ -11,7 +11,7 @@ from fencepost.quorum.messages import Ack, SnapshotAck, SnapshotBegin, SnapshotC
 from fencepost.quorum.replica import Replica
 from fencepost.records.types import NodeId
 from fencepost.snapshots import snapshot
-from fencepost.snapshots.store import image_digest
+from fencepost.snapshots.image import image_digest
 from tests.quorum.conftest import MakeRig
 from tests.quorum.rig import Rig
 

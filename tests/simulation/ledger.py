@@ -24,7 +24,8 @@ from fencepost.records.schema import (
 )
 from fencepost.records.transaction_log import TransactionForgotten, TransactionStateRecord
 from fencepost.records.types import BrokerId, LogIndex, NodeId, Term
-from fencepost.snapshots.store import Store, image_digest
+from fencepost.snapshots.image import image_digest
+from fencepost.snapshots.store import Store
 from tests.simulation.facts import Fact, TransactionFacts
 
 Block = tuple[int, int]  # first, end

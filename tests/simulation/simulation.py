@@ -28,7 +28,7 @@ import fencepost.quorum.snapshot_receiver
 import fencepost.quorum.snapshotter
 from fencepost.quorum.raft_log import use_clock
 from fencepost.records.types import BrokerId, NodeId
-from fencepost.snapshots.store import image_digest
+from fencepost.snapshots.image import image_digest
 from tests.simulation.agenda import Agenda
 from tests.simulation.archives import archive_is_the_log, committed_batches
 from tests.simulation.clients import Client

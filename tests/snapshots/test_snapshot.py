@@ -20,9 +20,10 @@ from fencepost.records.control import SnapshotFooter, SnapshotHeader, Voters, de
 from fencepost.records.schema import AllocateProducerIdsRecord, FeatureLevelRecord, RegisterBrokerRecord
 from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.image import image_digest
 from fencepost.snapshots.rows import TABLES, Row
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
-from fencepost.snapshots.store import Store, image_digest
+from fencepost.snapshots.store import Store
 from tests.controller.transactions.group_worlds import A, LoopCoordinator
 from tests.controller.worlds import HERE, Step, allocated, histories, level, live_through, registered, rows
 from tests.examples import examples

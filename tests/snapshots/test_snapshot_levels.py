@@ -14,8 +14,9 @@ from fencepost.records.levels import LEVEL_MAX, LevelTooHigh
 from fencepost.records.schema import FeatureLevelRecord, MetadataRecord
 from fencepost.records.types import ImageVersion, LogIndex, NodeId, Term
 from fencepost.snapshots import snapshot
+from fencepost.snapshots.image import image_digest
 from fencepost.snapshots.snapshot import CorruptSnapshot
-from fencepost.snapshots.store import Store, image_digest
+from fencepost.snapshots.store import Store
 from tests.controller.worlds import level, registered
 from tests.together import table
 

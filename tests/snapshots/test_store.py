@@ -7,7 +7,7 @@ import lmdb
 import pytest
 from hypothesis import given, settings
 
-import fencepost.snapshots.store
+import fencepost.snapshots.image
 from fencepost.controller import producer_ids
 from fencepost.controller.brokers import BROKERS
 from fencepost.controller.features import FEATURES, FeatureLevel
@@ -15,9 +15,10 @@ from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.controller.view import KEY_BYTES_MAX, ImageHeader
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.types import ImageVersion, NodeId, Term
+from fencepost.snapshots.image import SCAN_PAGE_ROWS, _Rows, image_digest
 from fencepost.snapshots.reader import read_store
 from fencepost.snapshots.rows import Row
-from fencepost.snapshots.store import SCAN_PAGE_ROWS, Store, StoreInUse, _Rows, image_digest
+from fencepost.snapshots.store import Store, StoreInUse
 from tests.controller.worlds import Step, allocated, histories, image, live_through, registered, rows
 from tests.examples import examples
 
@@ -215,7 +216,7 @@ def test_a_key_has_a_bound(store: Store) -> None:
 def test_a_full_cache_loses_one_row_for_each_that_it_takes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fencepost.snapshots.store, "CACHED_ROWS_MAX", 3)
+    monkeypatch.setattr(fencepost.snapshots.image, "CACHED_ROWS_MAX", 3)
     for version in range(1, 6):
         store.image.put(FEATURES, f"f{version}", FeatureLevel(version))
         store.image.header = header(version)

@@ -1,0 +1,38 @@
+"""Opening a node's store: nothing is answered from bytes that are not those that were written.
+
+Image     every row is read, and their sum held against the seal. A damaged image is forgotten, and made
+          again from the newest sound snapshot here and the journal behind it, as one that was deleted.
+Journal   an entry with a wrong checksum, or one that is missing, is a lost store: an acknowledgement was
+          given for it, so the node must not vote with it. StoreDamaged: node/main.py joins as a new voter.
+"""
+
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.quorum.journal import Journal
+from fencepost.snapshots.store import Store
+from fencepost.snapshots.sums import StoreDamaged, Verdict
+
+
+def open_store(directory: Path, *, sync: bool, log: FilteringBoundLogger) -> Store:
+    """The store of a node's directory, made if there is none. Raises StoreInUse."""
+    directory.mkdir(parents=True, exist_ok=True)
+    store = Store.open(directory / "store", sync=sync)
+    if store.forget_lost_image():
+        log.error("image_lost", store=str(directory / "store"))
+    elif store.verify_image() is Verdict.DAMAGED:
+        store.forget_image()
+        log.error(
+            "image_damaged", store=str(directory / "store"), next="made again from snapshot and journal"
+        )
+    return store
+
+
+def open_journal(store: Store) -> Journal:
+    """The journal of a store. Raises StoreDamaged; the store is closed then, and as it was."""
+    try:
+        return Journal(store)
+    except StoreDamaged:
+        store.abandon()
+        raise

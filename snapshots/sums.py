@@ -1,0 +1,138 @@
+"""Checksums over what a node's store holds: the image's rows together, each journal entry, term and vote.
+
+Rows      a sum of one hash for each row, modulo 2^128: a row that is written adds its new hash and takes the
+          old one away, so saving an image costs two hashes a row, whatever the image's size. Row keys count
+          without their generation: equal images have equal sums.
+Seal      in meta: the sum with all of meta that it belongs to, under a CRC-32C, in each transaction that
+          changes one of them. What of meta differs from it is put right.
+Entries   in a table of their own: the CRC-32C of index, term and command of each journal entry.
+Ballot    a copy of term and vote in meta, under a CRC-32C: if the two differ, the copy is right.
+Earlier   versions read past all of this, and write without it. A header and an applied index that are both
+          newer than the seal's are theirs: the image is taken as it is, and sealed anew.
+"""
+
+import enum
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+from crc32c import crc32c
+
+from fencepost.records.invariant import InvariantViolation
+from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.rows import decode_header
+
+SEAL: Final = "image.seal"
+BALLOT: Final = "raft.ballot"
+HEADER: Final = "header"
+IMAGE_NAMES: Final = (HEADER, APPLIED)
+NOT_SEALED: Final = frozenset({SEAL, BALLOT, "raft.term", "raft.vote"})
+SUM_BYTES: Final = 16
+MODULUS: Final = 1 << 8 * SUM_BYTES
+GENERATION_BYTES: Final = 4
+"""Of a row's key in the store: it is not hashed."""
+
+
+class StoreDamaged(Exception):
+    """A store is not what was written, and cannot be made so here: the votes given with it are forgotten."""
+
+
+class Verdict(enum.Enum):
+    """What a look at the image found."""
+
+    SOUND = "sound"
+    UNSEALED = "unsealed"  # by an earlier version, or by none yet: taken as it is
+    DAMAGED = "damaged"
+
+
+class Seal(NamedTuple):
+    """The raw values of meta by name, but for ``NOT_SEALED``, and the sum of the image's rows."""
+
+    meta: dict[str, bytes]
+    rows: int
+
+    def encode(self) -> bytes:
+        """Inverse of ``read_seal``."""
+        return _sealed(msgspec.msgpack.encode((self.meta, self.rows.to_bytes(SUM_BYTES, "big"))))
+
+    def is_of(self, meta: dict[str, bytes]) -> bool:
+        """Made for the image that ``meta`` has now, unless a byte changed."""
+        return all(self.meta.get(name) == meta.get(name) for name in IMAGE_NAMES)
+
+
+def read_seal(raw: bytes | None) -> Seal | None:
+    """None if there is none, or its own checksum is wrong: it says nothing then."""
+    content = _unsealed(raw)
+    if content is None:
+        return None
+    meta, rows = msgspec.msgpack.decode(content, type=tuple[dict[str, bytes], bytes])
+    return Seal(meta, int.from_bytes(rows, "big"))
+
+
+def judge(seal: Seal | None, now: Seal) -> Verdict:
+    """What is in the store, ``now``, against what was sealed."""
+    try:
+        decode_header(now.meta.get(HEADER))
+    except InvariantViolation:
+        return Verdict.DAMAGED
+    if seal is None:
+        return Verdict.UNSEALED
+    if seal.is_of(now.meta):
+        return Verdict.SOUND if seal.rows == now.rows else Verdict.DAMAGED
+    return Verdict.UNSEALED if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED
+
+
+def row_hash(key: bytes, value: bytes) -> int:
+    """Of one row; ``key`` as it lies in the store."""
+    own = key[GENERATION_BYTES:]
+    content = len(own).to_bytes(2, "big") + own + value
+    return int.from_bytes(blake2b(content, digest_size=SUM_BYTES).digest(), "big")
+
+
+def sum_of(rows: Iterable[tuple[bytes, bytes]]) -> int:
+    """Of rows by their keys in the store."""
+    return sum(row_hash(key, value) for key, value in rows) % MODULUS
+
+
+def entry_sum(key: bytes, value: bytes) -> bytes:
+    """Of one journal entry as it lies in the store."""
+    return crc32c(value, crc32c(key)).to_bytes(4, "big")
+
+
+def encode_ballot(term: int, vote: int | None) -> bytes:
+    """The copy of term and vote."""
+    return _sealed(msgspec.msgpack.encode((term, vote)))
+
+
+def ballot(raw: bytes | None, term: int, vote: int | None) -> tuple[int, int | None]:
+    """Term and vote that count: the copy's, unless an earlier version went on from there."""
+    content = _unsealed(raw)
+    if content is None:
+        return term, vote
+    kept: tuple[int, int | None] = msgspec.msgpack.decode(content, type=tuple[int, int | None])
+    goes_on = term > kept[0] or (term == kept[0] and kept[1] is None)
+    return (term, vote) if goes_on else kept
+
+
+def _is_newer(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
+    """An earlier version went on: header and applied index are both behind the sealed ones."""
+    try:
+        header_is_newer = decode_header(before.get(HEADER)).version < decode_header(after.get(HEADER)).version
+        return header_is_newer and _position(before.get(APPLIED)) < _position(after.get(APPLIED))
+    except (InvariantViolation, msgspec.DecodeError):
+        return False
+
+
+def _position(applied: bytes | None) -> tuple[int, int]:
+    return (0, 0) if applied is None else msgspec.msgpack.decode(applied, type=tuple[int, int])
+
+
+def _sealed(content: bytes) -> bytes:
+    return crc32c(content).to_bytes(4, "big") + content
+
+
+def _unsealed(raw: bytes | None) -> bytes | None:
+    if raw is None or crc32c(raw[4:]) != int.from_bytes(raw[:4], "big"):
+        return None
+    return raw[4:]

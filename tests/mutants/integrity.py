@@ -1,0 +1,84 @@
+"""What is broken on purpose in the checksums over a node's store."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+TESTS: Final = "tests/quorum/test_integrity.py::"
+VALUES: Final = TESTS + "test_a_flipped_byte_of_a_value_is_never_believed"
+EARLIER: Final = TESTS + "test_what_an_earlier_version_wrote_is_taken_and_sealed_anew"
+
+INTEGRITY: Final = (
+    Mutant(
+        "integrity-image-believed",
+        "an image whose rows do not have the sealed sum is forgotten",
+        "quorum/opened_store.py",
+        "    elif store.verify_image() is Verdict.DAMAGED:\n",
+        "    elif store.verify_image() is None:\n",
+        (VALUES + "[image]", TESTS + "test_swapped_rows_are_never_believed"),
+    ),
+    Mutant(
+        "integrity-keys-not-hashed",
+        "a row's key is under the sum",
+        "snapshots/sums.py",
+        '    content = len(own).to_bytes(2, "big") + own + value\n',
+        "    content = value\n",
+        (TESTS + "test_a_row_that_is_gone_or_has_another_key_is_never_believed",),
+    ),
+    Mutant(
+        "integrity-meta-not-restored",
+        "what of meta differs from the seal is put right",
+        "snapshots/store.py",
+        "        if seal is not None and seal.is_of(meta):\n",
+        "        if seal is None and meta is None:\n",
+        (VALUES + "[meta]",),
+    ),
+    Mutant(
+        "integrity-ballot-not-read",
+        "term and vote are those of their copy",
+        "snapshots/sums.py",
+        "    return (term, vote) if goes_on else kept\n",
+        "    return term, vote\n",
+        ("tests/snapshots/test_sums.py::test_term_and_vote_are_those_of_the_copy",),
+    ),
+    Mutant(
+        "integrity-entries-believed",
+        "a journal entry with a wrong checksum is a lost store",
+        "quorum/journal.py",
+        " or known not in (None, summed):\n",
+        ":\n",
+        (VALUES + "[journal]",),
+    ),
+    Mutant(
+        "integrity-cut-tail-believed",
+        "a journal that ends before its last checksum lost an entry",
+        "quorum/journal.py",
+        "        if cursor.last() and JOURNAL_KEY.unpack(cursor.key())[0] > last:\n",
+        "        if last < 0:\n",
+        (TESTS + "test_an_entry_that_is_gone_is_a_lost_store",),
+    ),
+    Mutant(
+        "integrity-earlier-version-is-damage",
+        "what an earlier version wrote is taken as it is",
+        "snapshots/sums.py",
+        "    return Verdict.UNSEALED if _is_newer(seal.meta, now.meta) else Verdict.DAMAGED\n",
+        "    return Verdict.DAMAGED\n",
+        ("tests/snapshots/test_sums.py::test_what_is_judged",),
+    ),
+    Mutant(
+        "integrity-old-row-stays-in-the-sum",
+        "a row that is overwritten leaves the sum",
+        "snapshots/image.py",
+        "                    changed -= row_hash(at, bytes(before))\n",
+        "                    pass\n",
+        ("tests/snapshots/test_sums.py::test_the_sum_is_that_of_the_rows_whatever_was_written",),
+    ),
+    Mutant(
+        "integrity-installed-rows-not-summed",
+        "a snapshot's rows are under the sum of the image that they become",
+        "snapshots/store.py",
+        "            self._filled_sum += row_hash(at, value)\n",
+        "            pass\n",
+        ("tests/snapshots/test_sums.py::test_the_sum_of_an_installed_image_is_that_of_its_rows",),
+    ),
+)

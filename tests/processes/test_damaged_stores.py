@@ -1,0 +1,87 @@
+"""Bytes of a node's store that changed while it was stopped: no answer comes from them, no id twice."""
+
+from pathlib import Path
+
+import lmdb
+import msgspec
+import pytest
+
+from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.snapshots.reader import MAP_BYTES, read_store
+from fencepost.snapshots.rows import row_key
+from tests.harness.nodes import Nodes, wait_for
+from tests.processes.checks import check_run
+from tests.processes.load import Load
+
+pytestmark = pytest.mark.slow
+
+BEHIND = 2_048  # ids that were given out already
+
+
+def set_back(store: Path) -> None:
+    """The row of producer ids says less than what was given out."""
+    with read_store(store) as reader:
+        row = reader.get(PRODUCER_IDS, 0)
+        generation = msgspec.msgpack.decode(reader.meta_get("generation") or b"\0", type=int)
+    assert row is not None
+    lower = msgspec.structs.replace(row, first=row.first - BEHIND, end=row.end - BEHIND)
+    change(
+        store, b"image", row_key(generation, PRODUCER_IDS.name, bytes(8)), PRODUCER_IDS.encode_value(lower)
+    )
+
+
+def change(store: Path, table: bytes, key: bytes, value: bytes) -> None:
+    env = lmdb.open(str(store), max_dbs=8, map_size=MAP_BYTES)
+    with env.begin(write=True) as txn:
+        assert txn.replace(key, value, db=env.open_db(table, txn=txn)) not in (None, value)
+    env.close()
+
+
+def flip_entry(store: Path) -> None:
+    """The last entry of the journal is another one."""
+    env = lmdb.open(str(store), max_dbs=8, map_size=MAP_BYTES)
+    with env.begin() as txn:
+        cursor = txn.cursor(db=env.open_db(b"journal", txn=txn))
+        assert cursor.last()
+        key, value = bytes(cursor.key()), bytes(cursor.value())
+    env.close()
+    change(store, b"journal", key, value[:-1] + bytes((value[-1] ^ 1,)))
+
+
+@pytest.mark.row("beyond.13")
+def test_a_row_that_was_set_back_gives_no_id_twice(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=31) as load:
+        load.await_done(20)
+        nodes.kill(*nodes.node_ids)
+        set_back(nodes.home(1) / "store")
+        mark = nodes.log_size(1)
+        nodes.start(*nodes.node_ids)
+        assert nodes.events(1, "image_damaged", mark)
+        load.await_done(20)
+        for other in (2, 3):  # so node 1 leads, or lets the other lead, with the image that it made again
+            nodes.kill(other)
+            load.await_done(20)
+            nodes.start(other)
+    check_run(nodes, load, since)
+
+
+@pytest.mark.row("beyond.13")
+def test_a_node_with_a_changed_journal_joins_as_a_new_voter(nodes: Nodes, since: int) -> None:
+    with Load(nodes, seed=32) as load:
+        load.await_done(20)
+        damaged = nodes.followers()[0]
+        before = nodes.directory_id(damaged)
+        nodes.kill(damaged)
+        flip_entry(nodes.home(damaged) / "store")
+        marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
+        nodes.start(damaged)
+        (event,) = nodes.events(damaged, "store_damaged", marks[damaged])
+        assert "checksum" in event["reason"]
+        assert Path(event["kept"]).is_dir()
+        assert nodes.directory_id(damaged) != before
+        wait_for(
+            f"node {damaged} is readmitted",
+            lambda: any(nodes.events(each, "voter_readmitted", mark) for each, mark in marks.items()),
+        )
+        load.await_done(20)
+    check_run(nodes, load, since)
