@@ -19,6 +19,7 @@ from fencepost.controller.transactions.states import TRANSACTIONS, Transaction
 from fencepost.records.transaction_log import NO_EPOCH
 from fencepost.snapshots.reader import MAP_BYTES
 from fencepost.snapshots.rows import row_key
+from fencepost.snapshots.sums import SEAL
 from tests.harness.nodes import Nodes, wait_for
 from tests.processes import versions
 
@@ -66,6 +67,8 @@ class _Image:
             env.begin(write=write) as txn,
         ):
             meta, rows = (env.open_db(name, txn, create=False) for name in (b"meta", b"image"))
+            if write:
+                txn.delete(SEAL.encode(), db=meta)  # a row is about to change behind its back
             generation = txn.get(b"generation", db=meta)
             yield cls(txn, rows, 0 if generation is None else msgspec.msgpack.decode(generation))
 
