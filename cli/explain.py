@@ -12,17 +12,18 @@ import re
 import time
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 import click
+from click.core import ParameterSource
 
 from fencepost.cli.explain_commands import Cluster
-from fencepost.cli.explain_output import advice, document, is_open, sentences
+from fencepost.cli.explain_output import BOOTSTRAP_SERVER, DIRECTORIES, advice, document, is_open, sentences
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import broker_options, find_brokers
 from fencepost.client.admin import Admin
 from fencepost.client.errors import ClientError
-from fencepost.client.explain import Explained, Explainer
+from fencepost.client.explain import Explained
 from fencepost.client.types import TopicPartition
 from fencepost.cluster.console import Unreadable, WrongUsage
 from fencepost.cluster.target import Target
@@ -30,6 +31,7 @@ from fencepost.cluster.target import Target
 TIMEOUT_MS: Final = 20_000
 REQUEST_TIMEOUT_MS: Final = 8_000
 FOUND, NOT_WHOLE = 1, 3
+EXTRA: Final = frozenset({"pyarrow", "numpy"})
 PARTITION, TRANSACTIONAL_ID, PRODUCER_ID = "topic-partition", "transactional-id", "producer-id"
 PRODUCER_ID_MAX: Final = 2**63 - 1
 
@@ -49,6 +51,13 @@ class Subject(NamedTuple):
 @click.option("--topic-partition", metavar="TOPIC-N", help="A partition, whatever else has that name.")
 @click.option("--transactional-id", metavar="ID", help="A transactional id, whatever else has that name.")
 @click.option("--producer-id", type=click.IntRange(0, PRODUCER_ID_MAX), help="A producer id.")
+@click.option(
+    "--logs",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="DIR",
+    help="Read log directories instead of a running cluster; may be repeated. Needs the extra audit.",
+)
 @broker_options
 @format_option
 def explain(
@@ -56,6 +65,7 @@ def explain(
     topic_partition: str | None,
     transactional_id: str | None,
     producer_id: int | None,
+    logs: tuple[str, ...],
     directory: Path,
     bootstrap_server: str | None,
     command_config: Path | None,
@@ -65,7 +75,8 @@ def explain(
 
     Of a partition: where read_committed consumers stop, which transaction stops them, and what its
     coordinator has of it. Of a transactional id or a producer id: every partition on which it has a
-    transaction open. It looks at a running cluster, ours or Apache Kafka from 3.0 on, and changes nothing.
+    transaction open. It looks at a running cluster, ours or Apache Kafka from 3.0 on, or reads log
+    directories with --logs, and changes nothing.
 
     A bare name that is two things is refused; the options say which one is meant.
 
@@ -75,10 +86,17 @@ def explain(
     given = [Subject(kind, str(value)) for kind, value in options.items() if value is not None]
     if len(given) + (name is not None) != 1:
         raise WrongUsage(f"expected one name, or one of {', '.join(f'--{kind}' for kind in options)}")
-    target = find_brokers(directory, bootstrap_server, command_config, anywhere=True)
-    subject, explained = asyncio.run(_ask(target, name, given))
-    cluster = Cluster(target.name, None if command_config is None else str(command_config))
-    found = document(*subject, {"BootstrapServer": target.name}, explained, cluster, _now_ms())
+    if logs:
+        _require_no_cluster(bootstrap_server, command_config)
+        cluster = Cluster()
+        source: dict[str, object] = {DIRECTORIES: [*logs]}
+        subject, explained = asyncio.run(_of(_log_explainer(logs), name, given))
+    else:
+        target = find_brokers(directory, bootstrap_server, command_config, anywhere=True)
+        config = None if command_config is None else str(command_config)
+        cluster, source = Cluster(target.name, config), {BOOTSTRAP_SERVER: target.name}
+        subject, explained = asyncio.run(_ask(target, name, given))
+    found = document(*subject, source, explained, cluster, _now_ms())
     if output_format == JSON:
         echo_json(found)
     else:
@@ -89,6 +107,43 @@ def explain(
     return NOT_WHOLE if explained.unanswered else 0
 
 
+class Explains(Protocol):
+    """A running cluster, or directories."""
+
+    async def partition(self, where: TopicPartition) -> Explained:
+        """Who holds its last stable offset."""
+
+    async def transactional_id(self, name: str) -> Explained | None:
+        """What the id has open. None: it is not known."""
+
+    async def producer_id(self, producer_id: int) -> Explained:
+        """What the producer has open."""
+
+    async def is_partition(self, where: TopicPartition) -> bool:
+        """Whether it is there."""
+
+    async def is_transactional_id(self, name: str) -> bool:
+        """Whether it is known."""
+
+
+def _require_no_cluster(bootstrap_server: str | None, command_config: Path | None) -> None:
+    """Raises WrongUsage."""
+    given = click.get_current_context().get_parameter_source("directory")
+    if bootstrap_server or command_config or given is ParameterSource.COMMANDLINE:
+        raise WrongUsage("expected --logs, or a cluster by --bootstrap-server or --dir")
+
+
+def _log_explainer(logs: tuple[str, ...]) -> Explains:
+    """Raises WrongUsage: the extra is missing."""
+    try:
+        from fencepost.cli.explain_logs import LogExplainer
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA:
+            raise
+        raise WrongUsage("explain --logs needs the extra: pip install 'fencepost[audit]'") from error
+    return LogExplainer(logs)
+
+
 async def _ask(target: Target, name: str | None, given: list[Subject]) -> tuple[Subject, Explained]:
     """Raises WrongUsage or Unreadable."""
     admin = Admin(
@@ -96,13 +151,17 @@ async def _ask(target: Target, name: str | None, given: list[Subject]) -> tuple[
     )
     try:
         async with admin:
-            subject = given[0] if name is None else await _read(admin.explain, name)
-            return subject, await _explained(admin.explain, subject)
+            return await _of(admin.explain, name, given)
     except ClientError as error:
         raise Unreadable(f"{error}; {advice(error.code)}") from error
 
 
-async def _explained(explainer: Explainer, subject: Subject) -> Explained:
+async def _of(explainer: Explains, name: str | None, given: list[Subject]) -> tuple[Subject, Explained]:
+    subject = given[0] if name is None else await _read(explainer, name)
+    return subject, await _explained(explainer, subject)
+
+
+async def _explained(explainer: Explains, subject: Subject) -> Explained:
     if subject.kind == PARTITION:
         return await explainer.partition(partition_of(subject.name))
     if subject.kind == PRODUCER_ID:
@@ -113,7 +172,7 @@ async def _explained(explainer: Explainer, subject: Subject) -> Explained:
     return explained
 
 
-async def _read(explainer: Explainer, name: str) -> Subject:
+async def _read(explainer: Explains, name: str) -> Subject:
     """What a bare name is. Raises WrongUsage: two things; Unreadable: nothing that is there."""
     readings: list[Subject] = []
     unsure: list[str] = []

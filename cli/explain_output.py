@@ -1,16 +1,17 @@
 """What ``explain`` says: a document, and the same as sentences. docs/explain.md describes the fields."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fencepost.cli.explain_commands import KAFKA, Cluster, commands_for
 from fencepost.client.explain import Explained, Held, PartitionHeld
-from fencepost.client.inquiry import Unanswered
 from fencepost.records.open_transactions import DECIDED, NO_TIMEOUT_MS, ONGOING, Coordinated, Holding
 from fencepost.wire.errors import code_of
 from fencepost.wire.requests import ErrorCode
 
+BOOTSTRAP_SERVER, DIRECTORIES = "BootstrapServer", "Directories"
 UNANSWERED_MAX: Final = 20  # that are printed one by one
 
 _READ_TOPIC: Final = "the principal needs READ on the topic: kafka-acls.sh --add --operation Read"
@@ -34,6 +35,9 @@ _ADVICE: Final[Mapping[int, str]] = {
 }
 
 
+_OF_FILES: Final = "give the directory that has it, or look at the running cluster with --bootstrap-server"
+
+
 def advice(code: int) -> str:
     """What to do about an answer that did not come."""
     return _ADVICE.get(code, "look again; the broker's log says more")
@@ -42,7 +46,8 @@ def advice(code: int) -> str:
 def document(
     kind: str, name: str, source: Mapping[str, Any], explained: Explained, cluster: Cluster, now_ms: int
 ) -> dict[str, Any]:
-    """All that was found, with the commands that end what is open."""
+    """All that was found, with the commands that end what is open. ``source``: what was looked at."""
+    is_live = DIRECTORIES not in source
     wedged = {each.transactional_id for each in explained.wedged}
     return {
         "Kind": kind,
@@ -65,7 +70,12 @@ def document(
             for each in explained.wedged
         ],
         "Unanswered": [
-            {"Of": each.of, "Reason": each.reason, "ErrorCode": each.code or None, "ToDo": advice(each.code)}
+            {
+                "Of": each.of,
+                "Reason": each.reason,
+                "ErrorCode": each.code or None,
+                "ToDo": advice(each.code) if is_live else _OF_FILES,
+            }
             for each in explained.unanswered
         ],
     }
@@ -103,6 +113,7 @@ def _held(
         "ProducerEpoch": opened.producer_epoch,
         "StartOffset": opened.start_offset,
         "HoldsLastStableOffset": opened.start_offset == partition.last_stable_offset,
+        "FirstWriteMs": opened.first_ms if opened.first_ms >= 0 else None,
         "LastWriteMs": last_ms,
         "LastWriteAgoMs": None if last_ms is None else max(0, now_ms - last_ms),
         "CoordinatorEpoch": opened.coordinator_epoch if opened.coordinator_epoch >= 0 else None,
@@ -140,8 +151,16 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
             f"{each['TransactionalId']} is wedged: {each['Partition']} refuses its marker since "
             f"{when(each['SinceMs'])}: {each['Reason']}."
         )
-    yield from _unanswered_lines([Unanswered(each["Of"], each["Reason"], each["ErrorCode"] or 0)
-                                  for each in found["Unanswered"]])  # fmt: skip
+    yield from _unanswered_lines(found["Unanswered"])
+    if DIRECTORIES in found and any(_hangs(each) for each in found["Partitions"]):
+        yield (
+            "These are files: before a command ends anything, let the cluster confirm it: fencepost explain "
+            f"--{found['Kind']} {shlex.quote(found['Name'])} --bootstrap-server HOST:PORT"
+        )
+
+
+def _hangs(partition: dict[str, Any]) -> bool:
+    return any(each["Holding"] == Holding.HANGING for each in partition["Open"])
 
 
 def _subject(found: dict[str, Any]) -> Iterator[str]:
@@ -180,7 +199,7 @@ def _due(owner: dict[str, Any], now_ms: int) -> str:
     timeout = f"its timeout of {owner['TimeoutMs']} ms"
     if owner["DueMs"] > now_ms:
         return f"{timeout} is over at {when(owner['DueMs'])}: then the coordinator aborts it"
-    return f"{timeout} is over since {when(owner['DueMs'])}: the coordinator is about to abort it"
+    return f"{timeout} is over since {when(owner['DueMs'])}: a coordinator that runs aborts it"
 
 
 def _partition_lines(partition: dict[str, Any], now_ms: int, *, with_owners: bool) -> Iterator[str]:
@@ -206,11 +225,11 @@ def _partition_lines(partition: dict[str, Any], now_ms: int, *, with_owners: boo
 
 def _held_lines(held: dict[str, Any], now_ms: int, *, with_owner: bool) -> Iterator[str]:
     holds = "holds the last stable offset" if held["HoldsLastStableOffset"] else "is open"
-    wrote = (
-        ""
-        if held["LastWriteMs"] is None
-        else f"; its last write is of {when(held['LastWriteMs'])} ({ago(held['LastWriteAgoMs'])})"
-    )
+    wrote = ""
+    if held["FirstWriteMs"] is not None:
+        wrote = f"; its first write is of {when(held['FirstWriteMs'])} ({ago(now_ms - held['FirstWriteMs'])})"
+    if held["LastWriteMs"] is not None:
+        wrote += f"; its last write is of {when(held['LastWriteMs'])} ({ago(held['LastWriteAgoMs'])})"
     yield (
         f"Producer {held['ProducerId']}, epoch {held['ProducerEpoch']}, {holds} from offset "
         f"{held['StartOffset']} on{wrote}."
@@ -258,13 +277,11 @@ def _what_to_do(held: dict[str, Any]) -> str:
             return "Do not abort it before that is known."
 
 
-def _unanswered_lines(unanswered: Iterable[Unanswered]) -> Iterator[str]:
-    rows = list(unanswered)
+def _unanswered_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     for each in rows[:UNANSWERED_MAX]:
-        reason = each.reason if not each.code or code_of(each.code).name in each.reason else (
-            f"{code_of(each.code).name}, {each.reason}"
-        )  # fmt: skip
-        yield f"Not known of {each.of}: {reason}; {advice(each.code)}."
+        name = code_of(each["ErrorCode"] or 0).name
+        named = "" if not each["ErrorCode"] or name in each["Reason"] else f"{name}, "
+        yield f"Not known of {each['Of']}: {named}{each['Reason']}; {each['ToDo']}."
     if len(rows) > UNANSWERED_MAX:
         yield f"Nor of {len(rows) - UNANSWERED_MAX} more."
 

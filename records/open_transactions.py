@@ -30,7 +30,7 @@ class Holding(enum.StrEnum):
 class OpenTransaction(NamedTuple):
     """A producer's data on a partition without a marker behind it. -1: not known.
 
-    ``last_ms``            when the producer says that it wrote its last batch.
+    ``last_ms``            when the producer says that it wrote its last batch; ``first_ms``: its first one.
     ``coordinator_epoch``  of the last marker that the producer got on the partition.
     """
 
@@ -41,6 +41,7 @@ class OpenTransaction(NamedTuple):
     start_offset: int
     last_ms: int = -1
     coordinator_epoch: int = -1
+    first_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

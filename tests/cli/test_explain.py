@@ -261,7 +261,6 @@ _LISTED = ListedTransaction(OPEN.transactional_id, OPEN.producer_id, OPEN.state)
 @pytest.fixture
 def fake(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     monkeypatch.setattr("fencepost.client.explain.CONFIRM_S", 0.0)
-    monkeypatch.setattr(command, "TIMEOUT_MS", 2_000)
     monkeypatch.setattr(command, "_now_ms", lambda: NOW_MS)
     with ExitStack() as stack:
         yield Fake(stack, capsys)

@@ -74,6 +74,10 @@ def test_a_hanging_transaction_is_explained_and_ended_as_printed(node: Nodes) ->
     assert [each["Commands"] for row in by_producer["Partitions"] for each in row["Open"]] == [
         held["Commands"]
     ]
+    logs = in_process("explain", "hung-1-0", "--logs", node.directory, "--format", "json")
+    assert logs.status == 1, logs
+    ((by_logs,),) = (each["Open"] for each in json.loads(logs.stdout)["Partitions"])
+    assert (by_logs["ProducerId"], by_logs["StartOffset"]) == (STRANGER, start)
     run_as_printed(ours(held))
     assert not explained(node, "hung-1-0", status=0)["Partitions"][0]["Open"]
     assert not explained(node, "--producer-id", STRANGER, status=0)["IsOpen"]

@@ -1,5 +1,6 @@
 """Who holds a last stable offset, by what brokers of the test's own loop answer, refuse and do not answer."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,7 +13,6 @@ from fencepost.records.transaction_log import TopicPartitions
 from fencepost.wire.k20065_explain_transaction import Explanation
 from fencepost.wire.k20066_list_set_aside import SetAside
 from fencepost.wire.requests import ErrorCode
-from tests import skipping_loop
 from tests.client.explained_cluster import ExplainedCluster, transaction
 from tests.client.scripted import Lost, Refuse
 from tests.together import table
@@ -22,17 +22,23 @@ PRODUCERS, LISTED, COORDINATORS = 61, 66, "__transaction_state"
 Question = Callable[[Explainer], Coroutine[Any, Any, Any]]
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second look follows the first one."""
+    monkeypatch.setattr("fencepost.client.explain.CONFIRM_S", 0.0)
+
+
 def ask(cluster: ExplainedCluster, question: Question) -> Any:
     answers: list[Any] = []
 
     async def play() -> None:
         async with (
             cluster.serving() as bootstrap,
-            Admin(bootstrap, api_timeout_ms=5_000, request_timeout_ms=500) as admin,
+            Admin(bootstrap) as admin,
         ):
             answers.append(await question(admin.explain))
 
-    skipping_loop.run(play())
+    asyncio.run(play())
     return answers[0]
 
 

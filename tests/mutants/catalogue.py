@@ -19,6 +19,7 @@ from tests.mutants.digests import DIGESTS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
+from tests.mutants.explain import EXPLAIN
 from tests.mutants.group_clients import GROUP_CLIENTS
 from tests.mutants.group_holes import GROUP_HOLES
 from tests.mutants.group_init import GROUP_INIT
@@ -330,6 +331,7 @@ MUTANTS: Final = (
     *HOSTILE_VOTER,
     *COORDINATOR,
     *EPOCHS,
+    *EXPLAIN,
     *TWO_PHASE,
     *GROUP_INIT,
     *LOOP,
