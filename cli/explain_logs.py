@@ -4,6 +4,7 @@ Files are of one moment, or of several: a transaction that hangs in them is to b
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from fencepost.audit.jobs.opened import COORDINATOR_TOPIC, Coordinators, Directories, Log, OpenLog
 from fencepost.cli.explain_output import when
@@ -23,8 +24,15 @@ class LogExplainer:
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._directories = Directories([*roots])
-        self._coordinators = self._directories.coordinators()
-        self._owners = self._coordinators.by_producer()
+
+    @cached_property
+    def _coordinators(self) -> Coordinators:
+        """Read when something is open, or an id is looked for: their logs may be large."""
+        return self._directories.coordinators()
+
+    @cached_property
+    def _owners(self) -> dict[int, Coordinated]:
+        return self._coordinators.by_producer()
 
     async def partition(self, where: TopicPartition) -> Explained:
         """Who holds the partition's last stable offset."""
@@ -86,7 +94,8 @@ class LogExplainer:
             for topic, index in places
             if not self._directories.has((topic, index))
         ]
-        if any(each.judged.holding is Holding.UNKNOWN for row in partitions for each in row.held):
+        unsure = [each for row in partitions for each in row.held if each.judged.holding is Holding.UNKNOWN]
+        if any(each.owner is None for each in unsure):
             unanswered += self._missing_coordinators()
         return Explained(
             partitions=tuple(partitions),
@@ -115,7 +124,19 @@ def judged(
     if owner is None and not coordinators.partitions:
         return Judged(Holding.UNKNOWN, "the coordinator's log is not among the directories")
     found = judge(opened, owner, is_whole=coordinators.is_whole)
-    if found.holding is Holding.HANGING and coordinators.last_ms < opened.first_ms:
+    if found.holding is not Holding.HANGING:
+        return found
+    if opened.start_offset >= log.end:
+        said = f"it begins where what is known to be replicated ends, at offset {log.end}: the log may go on"
+        return Judged(Holding.UNKNOWN, said)
+    if owner is not None and not log.is_stopped:
+        updated_ms = coordinators.updated_ms[owner.transactional_id]
+        if updated_ms > log.last_ms:
+            said = (
+                f"its coordinator wrote after the last record here, {when(updated_ms)}: so may the marker be"
+            )
+            return Judged(Holding.UNKNOWN, f"{found.reason}; {said}")
+    if coordinators.last_ms < opened.first_ms:
         earlier = f"the coordinators' logs were last written before, {when(coordinators.last_ms)}"
         return found._replace(reason=f"{found.reason}; {earlier}")
     return found

@@ -12,11 +12,12 @@ from fencepost.wire.errors import code_of
 from fencepost.wire.requests import ErrorCode
 
 BOOTSTRAP_SERVER, DIRECTORIES = "BootstrapServer", "Directories"
+OPEN_MAX: Final = 10  # transactions of a partition in text
 UNANSWERED_MAX: Final = 20  # that are printed one by one
 
 _READ_TOPIC: Final = "the principal needs READ on the topic: kafka-acls.sh --add --operation Read"
 _ADVICE: Final[Mapping[int, str]] = {
-    ErrorCode.NONE: "start it, or give --bootstrap-server another one, and look again",
+    ErrorCode.NONE: "start that broker, or give --bootstrap-server another one, and look again",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _READ_TOPIC,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "the principal needs DESCRIBE on the transactional id: kafka-acls.sh --add --operation Describe"
@@ -145,7 +146,7 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
     """The lines of a document, for people."""
     yield from _subject(found)
     for partition in found["Partitions"]:
-        yield from _partition_lines(partition, found["AtMs"], with_owners=found["Transaction"] is None)
+        yield from _partition_lines(partition, found["AtMs"], is_whole=found["Kind"] == "topic-partition")
     for each in found["Wedged"]:
         yield (
             f"{each['TransactionalId']} is wedged: {each['Partition']} refuses its marker since "
@@ -172,7 +173,8 @@ def _subject(found: dict[str, Any]) -> Iterator[str]:
     elif found["IsComplete"]:
         yield f"Producer {name}: no coordinator has it for a transactional id."
     if found["RememberedOn"] is not None and owner is None:
-        yield f"{found['RememberedOn']} partitions remember the producer."
+        count = found["RememberedOn"]
+        yield f"{count} {'partition remembers' if count == 1 else 'partitions remember'} the producer."
     if not found["Partitions"] and found["IsComplete"]:
         yield "It has no transaction open on any partition, and holds no last stable offset."
     if found["Missing"]:
@@ -183,13 +185,16 @@ def _subject(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _owner_sentence(owner: dict[str, Any], now_ms: int) -> str:
-    at = "" if owner["CoordinatorId"] is None else f" at coordinator {owner['CoordinatorId']}"
-    text = (
-        f"Transactional id {owner['TransactionalId']!r} is {owner['State']}{at}, with producer "
-        f"{owner['ProducerId']}, epoch {owner['ProducerEpoch']}"
+    return (
+        f"Transactional id {owner['TransactionalId']!r} is {owner['State']}: {_as_coordinated(owner, now_ms)}"
     )
+
+
+def _as_coordinated(owner: dict[str, Any], now_ms: int) -> str:
+    named = "its coordinator" if owner["CoordinatorId"] is None else f"coordinator {owner['CoordinatorId']}"
+    text = f"{named} has it with producer {owner['ProducerId']}, epoch {owner['ProducerEpoch']}"
     if owner["StartedMs"] is not None:
-        text += f"; its transaction began {when(owner['StartedMs'])} ({ago(now_ms - owner['StartedMs'])})"
+        text += f"; the transaction began {when(owner['StartedMs'])} ({ago(now_ms - owner['StartedMs'])})"
     if owner["DueMs"] is not None:
         text += f"; {_due(owner, now_ms)}"
     return text
@@ -202,7 +207,8 @@ def _due(owner: dict[str, Any], now_ms: int) -> str:
     return f"{timeout} is over since {when(owner['DueMs'])}: a coordinator that runs aborts it"
 
 
-def _partition_lines(partition: dict[str, Any], now_ms: int, *, with_owners: bool) -> Iterator[str]:
+def _partition_lines(partition: dict[str, Any], now_ms: int, *, is_whole: bool) -> Iterator[str]:
+    """``is_whole``: all that is open on it is there, of any producer."""
     name = f"{partition['Topic']}-{partition['Partition']}"
     stable, end, behind = (partition[each] for each in ("LastStableOffset", "HighWatermark", "Behind"))
     if stable is None or end is None:
@@ -215,12 +221,20 @@ def _partition_lines(partition: dict[str, Any], now_ms: int, *, with_owners: boo
             f"{behind} {'offset' if behind == 1 else 'offsets'} further. read_uncommitted ones read it all."
         )
         if behind and not any(each["HoldsLastStableOffset"] for each in partition["Open"]):
-            yield (
-                f"  No open transaction begins at offset {stable}: its marker is written, and in-sync "
-                "replicas have yet to fetch it."
-            )
-    for each in partition["Open"]:
-        yield from (f"  {line}" for line in _held_lines(each, now_ms, with_owner=with_owners))
+            yield f"  {_held_elsewhere(name, stable, is_whole)}"
+    for each in partition["Open"][:OPEN_MAX]:
+        yield from (f"  {line}" for line in _held_lines(each, now_ms, with_owner=is_whole))
+    if len(partition["Open"]) > OPEN_MAX:
+        yield f"  And {len(partition['Open']) - OPEN_MAX} more, which --format json has."
+
+
+def _held_elsewhere(name: str, stable: int, is_whole: bool) -> str:
+    if not is_whole:
+        return f"Another transaction holds it: fencepost explain --topic-partition {name} says which."
+    return (
+        f"No open transaction begins at offset {stable}: its marker is written, and in-sync replicas have "
+        "yet to fetch it."
+    )
 
 
 def _held_lines(held: dict[str, Any], now_ms: int, *, with_owner: bool) -> Iterator[str]:
@@ -236,8 +250,9 @@ def _held_lines(held: dict[str, Any], now_ms: int, *, with_owner: bool) -> Itera
     )
     owner = held["Transaction"]
     yield f"It is {_WORDS[held['Holding']]}: {held['Reason']}."
-    if with_owner and owner is not None and held["Holding"] != Holding.HANGING:
-        yield f"{_owner_sentence(owner, now_ms)}."
+    if with_owner and owner is not None:
+        details = _as_coordinated(owner, now_ms)
+        yield f"{details[0].upper()}{details[1:]}."
     yield _what_to_do(held)
     for each in held["Commands"]:
         yield f"  {each['Command']}"

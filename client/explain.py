@@ -8,6 +8,7 @@ Twice       a transaction is hanging if two looks, CONFIRM_S apart, say so of th
 """
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, Expla
 from fencepost.wire.requests import ApiError, ErrorCode
 
 CONFIRM_S: Final = 1.0
+READING_S: Final = 5.0  # to find out what a name is
 LOOKS_MAX: Final = 3  # until the answers of one partition fit together
 WEDGED: Final = "wedged"
 
@@ -124,7 +126,7 @@ class Explainer:
 
     async def is_partition(self, where: TopicPartition) -> bool:
         """Whether the cluster has it. Raises ClientError if it does not say."""
-        topic = (await self._inquiry().topics((where.topic,))).get(where.topic)
+        topic = (await self._inquiry(READING_S).topics((where.topic,))).get(where.topic)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code
         if topic is None or code in _NO_TOPIC:
             return False
@@ -134,14 +136,14 @@ class Explainer:
 
     async def is_transactional_id(self, name: str) -> bool:
         """Whether a coordinator knows it. Raises ClientError if it does not say."""
-        inquiry = self._inquiry()
+        inquiry = self._inquiry(READING_S)
         await inquiry.topics(())
         return await inquiry.transaction(name) is not None
 
     # -- one look -------------------------------------------------------------------------------------------
 
-    def _inquiry(self) -> Inquiry:
-        return Inquiry(self._network, self._timeout_s)
+    def _inquiry(self, timeout_s: float = math.inf) -> Inquiry:
+        return Inquiry(self._network, min(timeout_s, self._timeout_s))
 
     async def _look(self, where: TopicPartition) -> Explained:
         for look in range(1, LOOKS_MAX + 1):

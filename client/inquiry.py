@@ -14,7 +14,7 @@ from fencepost.client.backoff import Backoff
 from fencepost.client.coordinators import Coordinator
 from fencepost.client.errors import ClientError, name_of, number_of, refused
 from fencepost.client.network import LOST, Channel, Network
-from fencepost.records.open_transactions import Coordinated
+from fencepost.records.open_transactions import DECIDED, ONGOING, Coordinated
 from fencepost.records.types import ProducerId
 from fencepost.wire.errors import error_for
 from fencepost.wire.k02_list_offsets import LATEST, LIST_OFFSETS, ListOffsets, OffsetQuery
@@ -270,7 +270,8 @@ class Inquiry:
             producer_id=row.producer_id,
             producer_epoch=row.producer_epoch,
             timeout_ms=row.transaction_timeout_ms,
-            started_ms=row.started_ms,
+            # Kafka keeps that of the last transaction.
+            started_ms=row.started_ms if row.state in DECIDED | {ONGOING} else -1,
             partitions=frozenset(places),
             coordinator=-1 if coordinator.node_id is None else coordinator.node_id,
         )
@@ -285,7 +286,8 @@ class Inquiry:
         try:
             return await self._some_answer(call, name)
         except ClientError as error:
-            self.note(of or name if error.code != ErrorCode.NONE else name, str(error), error.code)
+            reason = str(error).removeprefix(f"{name}: ")
+            self.note(of or name if error.code != ErrorCode.NONE else name, reason, error.code)
             return None
 
     async def _some_answer(self, call: Callable[[], Awaitable[T]], what: str) -> T:
@@ -301,7 +303,7 @@ class Inquiry:
             except LOST as error:
                 lost += 1
                 if lost >= LOST_MAX or not await self._backoff.pause():
-                    raise ClientError(f"{what} does not answer: {error}") from error
+                    raise ClientError(f"{what}: no answer: {error}") from error
 
 
 def _raise_if_later(code: int) -> None:

@@ -86,7 +86,7 @@ def judge(opened: OpenTransaction, owner: Coordinated | None, *, is_whole: bool)
         if not is_whole:
             return Judged(
                 Holding.UNKNOWN,
-                f"not every coordinator could be read: one of them may have producer {opened.producer_id}",
+                f"not every coordinator could be read, and one may have producer {opened.producer_id}",
             )
         return Judged(Holding.HANGING, f"no coordinator has producer {opened.producer_id}")
     named = f"transactional id {owner.transactional_id!r}"

@@ -42,6 +42,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 KAFKAS_PARTITIONS: Final = 50  # transaction.state.log.num.partitions, unless it is set
 OURS: Final = "archive"  # the folder of fencepost's own copies
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 
 _LINE: Final = re.compile(r"(\S+) (\d{1,9}) (\d{1,19})")
@@ -61,14 +62,18 @@ class Problem(NamedTuple):
 class OpenLog:
     """A log and what is open in it, the oldest first.
 
-    ``end``      of what is known to be committed.
-    ``unsure``   the producers behind whose data something is missing that may be their marker.
+    ``end``        of what is known to be committed.
+    ``last_ms``    the latest time in it; -1: there is none.
+    ``is_stopped`` its broker had ended cleanly: nothing was written after what is there.
+    ``unsure``     the producers behind whose data something is missing that may be their marker.
     """
 
     topic: str
     partition: int
     directory: str
     end: int
+    last_ms: int
+    is_stopped: bool
     opened: tuple[OpenTransaction, ...]
     unsure: frozenset[int]
 
@@ -78,6 +83,7 @@ class Coordinators:
     """Every transactional id's last record. ``last_ms``: of the newest record; -1: there is none."""
 
     by_id: dict[str, Coordinated] = field(default_factory=dict)
+    updated_ms: dict[str, int] = field(default_factory=dict)  # of the record
     partitions: set[int] = field(default_factory=set)
     is_whole: bool = False
     last_ms: int = -1
@@ -184,6 +190,7 @@ class _Reading:
         self.where, self.directory = log, directory
         self.end = end
         self.last_break = -1
+        self.last_ms = -1
 
     def copy(self, facts: pa.RecordBatch, batches: Batches) -> Batches:
         """COPY_SOURCE of RECORD_BATCHES."""
@@ -207,6 +214,8 @@ class _Reading:
             broken = base[(flags & (FLAG_HOLE | FLAG_OPAQUE | FLAG_AFTER_UNREAD)) != 0]
             self.last_break = max(self.last_break, int(broken.max(initial=-1)))
             self.end = max(self.end, int(last.max()) + 1)
+            sound = rows.column("max_timestamp_ms").fill_null(-1).to_numpy()[~is_opaque]
+            self.last_ms = max(self.last_ms, int(sound.max(initial=-1)))
             yield widened(rows, LOG_SOURCE, base_offset=base, last_offset=last)
 
 
@@ -240,6 +249,8 @@ def _open_log(reading: _Reading, end: int, turns: list[dict[str, Any]]) -> OpenL
         partition=reading.where[1],
         directory=reading.directory,
         end=end,
+        last_ms=reading.last_ms,
+        is_stopped=(Path(reading.directory).parent / CLEAN_SHUTDOWN).exists(),
         opened=tuple(sorted(opened, key=lambda each: each.start_offset)),
         unsure=frozenset(each.producer_id for each in opened if reading.last_break > each.start_offset),
     )
@@ -265,6 +276,7 @@ def _take(found: Coordinators, row: dict[str, Any]) -> None:
         found.by_id.pop(name, None)
         return
     found.homes[name] = row["partition"]
+    found.updated_ms[name] = row["updated_ms"]
     found.by_id[name] = Coordinated(
         transactional_id=name,
         state=row["state"],

@@ -75,11 +75,12 @@ class Built:
         epoch: int = 0,
         partitions: tuple[TopicPartitions, ...] = (TopicPartitions("orders", (0,)),),
         timeout_ms: int = 60_000,
+        updated_ms: int = NOW_MS,
     ) -> "Built":
         """A record of a coordinator."""
         record = TransactionStateRecord(
             transactional_id=name, producer_id=ProducerId(producer_id), producer_epoch=epoch,
-            transaction_timeout_ms=timeout_ms, status=STATES.index(state), updated_ms=NOW_MS,
+            transaction_timeout_ms=timeout_ms, status=STATES.index(state), updated_ms=updated_ms,
             started_ms=NOW_MS, partitions=partitions if state not in {"Empty", "CompleteCommit"} else (),
         )  # fmt: skip
         return self._record(*encode_transaction(record))
@@ -101,4 +102,9 @@ class Built:
     def checkpoint(self, name: str, offset: int) -> "Built":
         """One of the files of Kafka's beside the partitions."""
         (self.root / name).write_text(f"0\n1\n{self.topic} {self.partition} {offset}\n", "utf-8")
+        return self
+
+    def stopped(self) -> "Built":
+        """Its broker has ended cleanly."""
+        (self.root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}', "utf-8")
         return self

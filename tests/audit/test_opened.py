@@ -180,6 +180,30 @@ def test_what_is_missing_may_be_the_marker(tmp_path: Path, lay: object, expected
     assert holdings(look(tmp_path)) == [expected]
 
 
+@table(
+    ("is_stopped", "later_ms", "expected"),
+    [
+        pytest.param(False, 1, Holding.UNKNOWN, id="the-marker-may-have-come-after-the-copy"),
+        pytest.param(False, 0, Holding.HANGING, id="the-log-was-written-later"),
+        pytest.param(True, 1, Holding.HANGING, id="nothing-came-after-a-clean-end"),
+    ],
+)
+def test_a_coordinator_that_went_on(
+    tmp_path: Path, is_stopped: bool, later_ms: int, expected: Holding
+) -> None:
+    log = orders(tmp_path).data(transactional=False).data()
+    if is_stopped:
+        log.stopped()
+    coordinators(tmp_path, state="CompleteCommit", updated_ms=NOW_MS + later_ms)
+    assert holdings(look(tmp_path)) == [expected]
+
+
+def test_what_is_not_known_to_be_replicated_does_not_hang(tmp_path: Path) -> None:
+    orders(tmp_path).data(transactional=False).data().checkpoint("replication-offset-checkpoint", 1)
+    coordinators(tmp_path, producer_id=9)
+    assert holdings(look(tmp_path)) == [Holding.UNKNOWN]
+
+
 def test_the_copy_that_reaches_furthest_is_read_up_to_the_highest_checkpoint(tmp_path: Path) -> None:
     short, long = tmp_path / "1", tmp_path / "2"
     Built(short, "orders").data().checkpoint("replication-offset-checkpoint", 2)

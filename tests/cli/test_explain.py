@@ -148,7 +148,7 @@ NOTHING = Explained(
     partitions=(PartitionHeld(topic="orders", partition=3, last_stable_offset=7, high_watermark=7),)
 )
 BEHIND = PartitionHeld(topic="orders", partition=3, last_stable_offset=7, high_watermark=8)
-AWAY = Unanswered("broker 2 (b2:9092)", "broker 2 (b2:9092) does not answer")
+AWAY = Unanswered("broker 2 (b2:9092)", "no answer: timed out")
 
 
 @table(
@@ -163,7 +163,7 @@ AWAY = Unanswered("broker 2 (b2:9092)", "broker 2 (b2:9092) does not answer")
         ),
         pytest.param(
             explained(Holding.ONGOING),
-            ["under way", "at coordinator 2", "its timeout of 60000 ms is over at", "of Kafka 4.1 or newer"],
+            ["under way", "Coordinator 2 has it", "its timeout of 60000 ms is over at", "Kafka 4.1 or newer"],
             id="under-way",
         ),
         pytest.param(explained(Holding.ENDING), ["do not abort it here"], id="ending"),
@@ -174,7 +174,7 @@ AWAY = Unanswered("broker 2 (b2:9092)", "broker 2 (b2:9092) does not answer")
         ),
         pytest.param(
             explained(Holding.UNKNOWN, None, unanswered=(AWAY,)),
-            ["Do not abort it before that is known", "Not known of broker 2 (b2:9092)", "start it"],
+            ["Do not abort it before that is known", "Not known of broker 2 (b2:9092)", "start that broker"],
             id="unknown",
         ),
         pytest.param(Explained(partitions=(BEHIND,)), ["1 offset further", "No open transaction"], id="lag"),
@@ -203,11 +203,17 @@ def test_sentences(found: Explained, said: list[str]) -> None:
             id="missing",
         ),
         pytest.param(Explained(remembered=2, unanswered=(AWAY,)), ["Not known of broker 2"], id="not-whole"),
+        pytest.param(
+            Explained(partitions=(BEHIND,), remembered=1, unanswered=(AWAY,)),
+            ["Another transaction holds it", "--topic-partition orders-3", "1 partition remembers"],
+            id="behind-another",
+        ),
     ],
 )
 def test_sentences_of_a_producer_id(found: Explained, said: list[str]) -> None:
     text = "\n".join(sentences(document("producer-id", "42", {}, found, CLUSTER, NOW_MS)))
     assert [each for each in said if each not in text] == []
+    assert "its marker is written" not in text
     assert ("has no transaction open" in text) == (not found.unanswered)
 
 

@@ -44,7 +44,7 @@ OF_KAFKA: Final = (
     | offsets_archive.SCENARIOS
     | group_commands.SCENARIOS
     | group_errors.SCENARIOS
-    | {name: (explained.VERSION, story) for name, story in explained.SCENARIOS.items()}
+    | explained.SCENARIOS
 )
 """What Kafka's own programs make of a cluster, with the version of each."""
 STORIES_ONLY, OWN_ONLY = "stories", "own-tests"

@@ -8,6 +8,7 @@ import json
 import shlex
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from tests.harness.command import in_process
 from tests.harness.nodes import Nodes, wait_for
 from tests.ports import free_port
 
-VERSION: Final = kafka_broker.VERSION
+VERSIONS: Final = (kafka_broker.VERSION, "3.9.1")
 SETTINGS: Final = """\
 transaction.partition.verification.enable=false
 transaction.state.log.replication.factor=1
@@ -36,13 +37,13 @@ STRANGER: Final = 1 << 40  # no coordinator's
 TOPIC: Final = "kept-back-1"
 
 
-def kafkas(_: Nodes) -> str:
+def kafkas(version: str, _: Nodes) -> str:
     """A hanging transaction is ended by Kafka's command, another by ours; one under way likewise."""
-    kafka_broker.fetch()
+    kafka_broker.fetch(version)
     jars = copied(HERE / "tools/pom.xml", FETCHED / "tools")
     with tempfile.TemporaryDirectory(prefix="fencepost-explained-") as home:
         broker = kafka_broker.Broker(
-            Path(home), SETTINGS, node_id=1, port=free_port(), controllers={1: free_port()}
+            Path(home), SETTINGS, node_id=1, port=free_port(), controllers={1: free_port()}, version=version
         )
         broker.start()
         try:
@@ -123,6 +124,10 @@ def _create(broker: kafka_broker.Broker, topic: str) -> None:
     ).status == 0)  # fmt: skip
 
 
-SCENARIOS: Final[dict[str, Scenario]] = {
-    "fencepost explain on Apache Kafka: its commands end what it finds": kafkas
+SCENARIOS: Final[dict[str, tuple[str, Scenario]]] = {
+    f"fencepost explain on Apache Kafka {version}: its commands end what it finds": (
+        version,
+        partial(kafkas, version),
+    )
+    for version in VERSIONS
 }

@@ -97,4 +97,20 @@ EXPLAIN: Final = (
         "    if False:\n",
         (LOGS + "test_whether_all_coordinators_are_there",),
     ),
+    Mutant(
+        "explain-unreplicated",
+        "in files what is not known to be replicated does not hang",
+        "cli/explain_logs.py",
+        "    if opened.start_offset >= log.end:\n",
+        "    if False:\n",
+        (LOGS + "test_what_is_not_known_to_be_replicated_does_not_hang",),
+    ),
+    Mutant(
+        "explain-other-moments",
+        "in files the coordinator's log may be of a later moment than the partition's",
+        "cli/explain_logs.py",
+        "        if updated_ms > log.last_ms:\n",
+        "        if False:\n",
+        (LOGS + "test_a_coordinator_that_went_on",),
+    ),
 )
