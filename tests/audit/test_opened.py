@@ -14,6 +14,7 @@ from fencepost.client.types import TopicPartition
 from fencepost.records.open_transactions import NO_TIMEOUT_MS, Holding
 from fencepost.records.transaction_log import TopicPartitions
 from tests.audit.built_logs import BILLING, NOW_MS, Built
+from tests.audit.corpus import recording
 from tests.harness.command import here
 from tests.together import table
 
@@ -224,6 +225,26 @@ def test_an_id_by_its_partitions(tmp_path: Path) -> None:
     assert holdings(explained) == [Holding.ONGOING, Holding.HANGING]
     assert explained.missing == (("orders", 1),)
     assert [each.of for each in explained.unanswered] == ["orders-2"]
+
+
+@pytest.mark.slow
+@pytest.mark.row("beyond.7")
+@pytest.mark.parametrize("name", [each for each in recording.names() if "kafka-3" not in each])
+def test_nothing_hangs_in_clusters_that_lived(tmp_path: Path, name: str) -> None:
+    """Of the stopped ones, one transaction was left open; what was copied meanwhile may have more."""
+    root = str(recording.unpack(tmp_path, name))
+    explainer = LogExplainer([root])
+    held = [
+        (each, partition.topic, partition.partition)
+        for log in Directories([root]).data_logs
+        for partition in asyncio.run(explainer.partition(TopicPartition(*log))).partitions
+        for each in partition.held
+    ]
+    assert Holding.HANGING not in {each.judged.holding for each, _, _ in held}
+    if name.endswith("-stopped"):
+        assert [place for _, *place in held] == [["payments", 0], ["payments", 1]]
+        assert {each.owner.transactional_id for each, _, _ in held if each.owner} == {"left-open"}
+        assert {each.judged.holding for each, _, _ in held} == {Holding.ONGOING}
 
 
 # -- the command --------------------------------------------------------------------------------------------
