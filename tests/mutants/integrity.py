@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 TESTS: Final = "tests/quorum/test_integrity.py::"
 VALUES: Final = TESTS + "test_a_flipped_byte_of_a_value_is_never_believed"
-EARLIER: Final = TESTS + "test_what_an_earlier_version_wrote_is_taken_and_sealed_anew"
+STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
 INTEGRITY: Final = (
     Mutant(
@@ -15,7 +15,7 @@ INTEGRITY: Final = (
         "quorum/opened_store.py",
         "    elif store.verify_image() is Verdict.DAMAGED:\n",
         "    elif store.verify_image() is None:\n",
-        (VALUES + "[image]", TESTS + "test_swapped_rows_are_never_believed"),
+        (VALUES + "[image]", TESTS + "test_swapped_rows_are_never_believed", STORMS),
     ),
     Mutant(
         "integrity-keys-not-hashed",
@@ -47,7 +47,7 @@ INTEGRITY: Final = (
         "quorum/journal.py",
         " or known not in (None, summed):\n",
         ":\n",
-        (VALUES + "[journal]",),
+        (VALUES + "[journal]", STORMS),
     ),
     Mutant(
         "integrity-cut-tail-believed",

@@ -20,6 +20,7 @@ from tests.simulation.storms import (
     STORM_S,
     Storm,
     weather_the_failovers,
+    weather_the_flips,
     weather_the_storm,
     weather_the_transactions,
     weather_the_upgrade,
@@ -36,6 +37,7 @@ from tests.simulation.upgrade import UpgradeSimulation
 @click.option("--transactions", is_flag=True, help="Clusters with transactional producers.")
 @click.option("--mixed", is_flag=True, help="With --transactions: V1, V2 and two-phase commit.")
 @click.option("--groups", is_flag=True, help="Clusters with a group whose coordinator fails.")
+@click.option("--flips", is_flag=True, help="Stores are damaged while their process is down.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
 def main(
     seeds: int,
@@ -45,6 +47,7 @@ def main(
     transactions: bool,
     mixed: bool,
     groups: bool,
+    flips: bool,
     quiet: bool,
 ) -> None:
     """Run seeded storms against the real Raft core under virtual time."""
@@ -54,6 +57,8 @@ def main(
         try:
             if groups:
                 sim: Simulation = weather_the_failovers(seed, seconds or FAILOVERS_S_MAX)
+            elif flips:
+                sim = weather_the_flips(seed, seconds or STORM_S)
             else:
                 sim = _weather(seed, seconds or STORM_S, upgrade, transactions, mixed)
         except Failed as failure:

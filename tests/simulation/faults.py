@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.records.types import NodeId
 from tests.simulation.config import DISK_FREE_MIN
+from tests.simulation.flips import flip
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Faults:
         self._sim = sim
         self._on = True
         self._blocks: list[list[tuple[NodeId, NodeId]]] = []
-        for kind in ("cut", "partition", "crash", "stop", "wipe", "hand_over", "fill"):
+        for kind in ("cut", "partition", "crash", "stop", "wipe", "flip", "hand_over", "fill"):
             self._schedule(kind)
         if sim.weather.skew_ms:
             sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
@@ -44,6 +45,7 @@ class Faults:
             "crash": weather.crashes,
             "stop": weather.stops,
             "wipe": weather.wipes,
+            "flip": weather.flips,
             "hand_over": weather.hand_overs,
             "fill": weather.fills,
         }
@@ -145,13 +147,32 @@ class Faults:
 
     def _wipe(self) -> None:
         sim, victim = self._sim, self._victim()
-        bound = sim.ledger.bound
-        forgetful = [p for p in sim.processes.values() if bound.get(p.node_id) != p.directory_id]
-        if not bound or victim in forgetful or len(forgetful) + 1 > (len(sim.processes) - 1) // 2:
+        if not self._may_forget(victim):
             return
         victim.kill()
         victim.wipe(sim.new_uuid())
         sim.ledger.count("wipes")
+        self.restart_later(victim)
+
+    def _may_forget(self, victim: Process) -> bool:
+        """Fewer than half of the voters are without their memory, this one included."""
+        sim = self._sim
+        bound = sim.ledger.bound
+        forgetful = [
+            p for p in sim.processes.values() if p.is_damaged or bound.get(p.node_id) != p.directory_id
+        ]
+        return bool(bound) and victim not in forgetful and len(forgetful) + 1 <= (len(sim.processes) - 1) // 2
+
+    def _flip(self) -> None:
+        sim, victim = self._sim, self._victim()
+        if not self._may_forget(victim):
+            return
+        victim.kill()
+        what = flip(victim.directory, sim.rng)
+        if what is not None:
+            victim.is_damaged = True
+            sim.said(f"{victim.node_id} damaged: {what}")
+            sim.ledger.count("flips")
         self.restart_later(victim)
 
     def _hand_over(self) -> None:

@@ -41,6 +41,7 @@ from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
+from fencepost.snapshots.sums import StoreDamaged
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
 from tests.simulation.clocks import Clocks
@@ -93,6 +94,7 @@ class Process:
         self.network: Network | None = None  # they need each other
         self.planted: set[str] = set()  # decisions that a test makes fail
         self.doomed = False  # dies at its next frame
+        self.is_damaged = False  # its store is not what it wrote; it may come to be without its memory
         self.clock_rate = 1.0
         self._agenda = agenda
         self._clocks = clocks
@@ -134,7 +136,29 @@ class Process:
         self.doomed = self.full = False
         self._thread = Thread(self._agenda, self._event, partial(self._lives, life))
         self._clocks.rate = self.clock_rate
-        self.driver = Driver(
+        try:
+            self.driver = self._made_driver()
+        except StoreDamaged as error:
+            self._trace(f"{self.node_id} loses its store: {error}")
+            self._ledger.count("stores_lost")
+            shutil.rmtree(self.directory / "store")
+            self.directory_id, self.initial_voters = uuid.UUID(int=self._rng.getrandbits(128)), None
+            self.driver = self._made_driver()
+        self.is_damaged = False
+        self.replica = self.driver.replica
+        watch(self.replica, self._ledger, self._at_flush)
+        self.disk.watch(self.replica)
+        self.driver.services = self._services(life)
+        self._ledger.started(self.node_id, self.replica)
+        self.unsynced.watch(self.replica.archiver.archives.values())
+        timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
+        for period_s, event in timers:
+            self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
+        if self.network is not None:
+            self.network.started(self.node_id)
+
+    def _made_driver(self) -> Driver:
+        return Driver(
             replica_config_of(
                 node_id=self.node_id,
                 directory_id=self.directory_id,
@@ -151,17 +175,6 @@ class Process:
             rng=self._rng,
             log=self._log,
         )
-        self.replica = self.driver.replica
-        watch(self.replica, self._ledger, self._at_flush)
-        self.disk.watch(self.replica)
-        self.driver.services = self._services(life)
-        self._ledger.started(self.node_id, self.replica)
-        self.unsynced.watch(self.replica.archiver.archives.values())
-        timers = ((TICK_S, self.driver.tick), (MAINTAIN_S, self._maintain), (SWEEP_S, self._sweep))
-        for period_s, event in timers:
-            self._agenda.after(self._rng.uniform(0.0, period_s), self._timer, life, period_s, event)
-        if self.network is not None:
-            self.network.started(self.node_id)
 
     def kill(self, *, power_loss: bool = False) -> None:
         """SIGKILL: what was not flushed is gone; with ``power_loss`` also what the archive did not sync."""

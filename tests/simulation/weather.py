@@ -42,6 +42,7 @@ class Weather:
     bad_write: float = 0.0  # likewise, of entries appended and of turns that write the archive
     bad_work: float = 0.0  # share of snapshots that cannot be written, for want of room
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
+    flips: float = 0.0  # killed, and something of its store is not what was written (flips.py)
 
     def calmed(self) -> "Weather":
         """The same network and disk without faults."""
@@ -58,6 +59,7 @@ class Weather:
             crash_in_flush=0.0,
             stops=0.0,
             wipes=0.0,
+            flips=0.0,
             hand_overs=0.0,
             slow_flush=0.0,
             fills=0.0,
@@ -147,6 +149,9 @@ EVERYTHING: Final = Weather(
     bad_flush=0.0005,
     bad_write=0.0002,
     bad_work=0.1,
+)
+FLIPS: Final = Weather(
+    flips=0.6, crashes=0.2, hand_overs=0.1, cuts=0.2, downtime_s=(0.02, 0.8), power_loss=0.3, skew_ms=HOUR_MS
 )
 FULL: Final = Weather(fills=2.0, crashes=0.2, hand_overs=0.2, cuts=0.2, slow=0.01, skew_ms=HOUR_MS)
 BAD_DISKS: Final = Weather(bad_flush=0.01, bad_write=0.003, bad_work=0.3, downtime_s=(0.02, 0.5), cuts=0.1)
