@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -12,6 +13,16 @@ from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.kinds import ALL, BY_CHANCE, Seeded, seed
 
 AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
+
+
+class Verdict(Enum):
+    """How an audit named one fault."""
+
+    NAMED = "found, and named"
+    UNNAMED = "without its producer"
+    SEVERAL = "found more than once"
+    OTHERWISE = "named as another"
+    MISSED = "missed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,15 @@ def by_chance(number: int, source: str) -> Case:
     return Case(number, source, tuple((kind, random.choice(variants(kind))) for kind in kinds))
 
 
+def any_case(number: int, source: str) -> Case:
+    """One of eight is harmless, one has many faults of the first kinds, six have one of any kind."""
+    random = Random(f"{number} {source}")
+    if number % 8 in (0, 1):
+        return by_chance(number, source)
+    kind = random.choice([*ALL])
+    return Case(number, source, ((kind, random.choice(variants(kind))),))
+
+
 def plant(case: Case, source: Path, copy: Path) -> Planted | None:
     """In a copy; None if these logs have no place for it (the copy is gone then)."""
     random = Random(case.seed)
@@ -72,6 +92,20 @@ def complaints(
 ) -> list[str]:
     """Empty: each fault is found once, and nothing else is."""
     return judge.complaints(planted.seeded, findings, unknown)
+
+
+def judged(
+    planted: Planted, findings: Sequence[Mapping[str, Any]], unknown: Sequence[Mapping[str, Any]]
+) -> tuple[Verdict, list[str]]:
+    """Of a fault that was planted alone; of others what is said counts."""
+    said = complaints(planted, findings, unknown)
+    if not said:
+        is_named = all(judge.names_producer(each, findings) for each in planted.seeded)
+        return (Verdict.NAMED, []) if is_named else (Verdict.UNNAMED, ["the producer is not named"])
+    if not findings:
+        return Verdict.MISSED, said
+    is_found = not any(each.startswith("not found") for each in said)
+    return (Verdict.SEVERAL if is_found else Verdict.OTHERWISE), said
 
 
 def remove(copy: Path) -> None:

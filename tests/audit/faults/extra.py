@@ -112,6 +112,6 @@ def _now(ground: Ground) -> dict[int, TransactionStateRecord]:
 EXTRA: dict[str, dict[str, Plant]] = {
     "wrong outcome": {"flipped": wrong_outcome},
     "marker of no producer": {"current epoch": marker_of_no_producer},
-    "orphan": {"appended": orphan},
+    "hanging transaction": {"appended": orphan},
     "cut segment": {"mid-batch": cut_segment},
 }

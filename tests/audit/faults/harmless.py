@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from tests.audit.faults.fault import Ground, NoPlace
+from tests.audit.faults.insert import RENUMBERED, insert
 from tests.audit.faults.tree import METADATA, STATES, Entry, Log, Segment, Tree, copied, edited
 
 SEQUENCES: Final = 2**31
@@ -85,6 +86,19 @@ def partition_not_there(ground: Ground) -> str:
     return f"{log.topic}-{log.partition} is not there"
 
 
+def marker_repeated(ground: Ground) -> str:
+    """Kafka's coordinator wrote a marker again, as it does when it cannot know that it was written."""
+    log, marker = ground.choose(
+        (log, entry)
+        for log in ground.partitions()
+        for entry in log.entries[:-1]
+        if entry.is_marker and not entry.is_versioned
+    )
+    insert(log, marker, marker.raw, RENUMBERED)
+    ground.take(log=log)
+    return f"{log.topic}-{log.partition}: the marker at {marker.header.base_offset} is there twice"
+
+
 def node_not_there(ground: Ground) -> str:
     """A node's directories are not among what the audit is pointed at."""
     nodes = sorted({log.node for log in ground.tree.logs})
@@ -105,6 +119,7 @@ HARMLESS: Final[Mapping[str, Change]] = {
     "metadata log not there": not_there(METADATA),
     "partition not there": partition_not_there,
     "node not there": node_not_there,
+    "marker repeated": marker_repeated,
 }
 
 
@@ -113,7 +128,7 @@ def change(source: Path, target: Path, name: str, random: Random) -> str:
     copied(source, target)
     ground = Ground(Tree.read(target), random)
     said = HARMLESS[name](ground)
-    ground.tree.write()
+    ground.write()
     return said
 
 

@@ -21,7 +21,8 @@ def insert(log: Log, place: Entry, raw: bytes, way: str) -> Entry:
     elif place is entries[-1]:
         raise NoPlace
     header = place.header
-    entry = Entry(stamp(raw, Offset(header.end), Term(header.leader_epoch)))
+    epoch = log.last_epoch if way == APPENDED else header.leader_epoch
+    entry = Entry(stamp(raw, Offset(header.end), Term(epoch)))
     log.insert_after(place, entry)
     if way == RENUMBERED:
         log.shift_after(entry, entry.header.end - entry.header.base_offset)

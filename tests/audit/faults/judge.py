@@ -59,6 +59,15 @@ def complaints(
     )
 
 
+def names_producer(fault: Seeded, findings: Sequence[Finding]) -> bool:
+    """Whether the finding of the fault says which producer is concerned, if one is."""
+    wanted = fault.planted.producer_id
+    mine = [each for each in findings if _is_of(fault, each)]
+    return (
+        wanted < 0 or fault.planted.unknown != "" or any(each.get("producer_id") == wanted for each in mine)
+    )
+
+
 def _is_of(fault: Seeded, finding: Finding) -> bool:
     planted = fault.planted
     name = f"{finding['check']}.{finding['rule']}"

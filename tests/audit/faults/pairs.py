@@ -137,8 +137,8 @@ def other_type(wanted: int) -> Plant:
 
 def other_version(ground: Ground) -> Planted:
     """Ours: a marker carries the version of another transaction's end."""
-    log, marker = _entry(ground, lambda log, entry: _is_versioned(entry) and _has_data(log, entry))
-    versions = {each.raw[-VERSION_BYTES - 1 :] for each in log.entries if _is_versioned(each)}
+    log, marker = _entry(ground, lambda log, entry: entry.is_versioned and _has_data(log, entry))
+    versions = {each.raw[-VERSION_BYTES - 1 :] for each in log.entries if each.is_versioned}
     other = ground.choose(sorted(versions - {marker.raw[-VERSION_BYTES - 1 :]}))
     marker.raw = edited(marker.raw[: -len(other)] + other)
     said = f"{_name(log)}: {_batch(marker)} carries the version of another one"
@@ -305,10 +305,6 @@ def _goes_on(log: Log, marker: Entry, *, any_epoch: bool = False) -> bool:
     """Whether its producer writes again here, with the same epoch unless ``any_epoch``."""
     later = _own(log, marker)[1:]
     return bool(later) and (any_epoch or later[0].producer[1] == marker.producer[1])
-
-
-def _is_versioned(entry: Entry) -> bool:
-    return entry.is_marker and b"fencepost.image.version" in entry.raw
 
 
 PAIRS: dict[str, dict[str, Plant]] = {

@@ -55,10 +55,13 @@ def zombie_batch(way: str) -> Plant:
 
 
 def double_marker(way: str, *, at_once: bool = False, fresh: bool = False) -> Plant:
-    """A marker once more: at once, or later while its producer has that epoch; maybe of a later time."""
+    """A marker once more: at once, or later while its producer has that epoch; maybe of a later time.
+
+    One of ours: Kafka's coordinators write theirs again when they do not know whether it was written.
+    """
 
     def plant(ground: Ground) -> Planted:
-        log, marker = _entry(ground, lambda log, entry: entry.is_marker and _stays(log, entry, way))
+        log, marker = _entry(ground, lambda log, entry: entry.is_versioned and _stays(log, entry, way))
         place = marker if at_once else ground.choose(_until_epoch_ends(log, marker))
         at_ms = (log.entries[-1] if way == APPENDED else place).header.max_timestamp_ms
         raw = edited(marker.raw, timestamp_ms=at_ms) if fresh else marker.raw
@@ -104,8 +107,8 @@ def regressed_marker(way: str) -> Plant:
     def plant(ground: Ground) -> Planted:
         log, place = _entry(ground, lambda _, entry: entry.producer[1] >= 1)
         producer_id, epoch = place.producer
-        sample = ground.choose(each for each in log.entries if each.is_marker)
         place = log.entries[-1] if way == APPENDED else ground.choose(_until_epoch_ends(log, place))
+        sample = ground.choose(_latest_marker(log, place))
         at_ms = place.header.max_timestamp_ms
         raw = edited(sample.raw, producer_id=producer_id, epoch=epoch - 1, timestamp_ms=at_ms)
         entry = insert(log, place, raw, way)
@@ -230,6 +233,11 @@ def _has_data(log: Log, marker: Entry) -> bool:
     """Whether the transaction that it ends has written here."""
     before = [each for each in log.entries[: log.index(marker)] if each.producer[0] == marker.producer[0]]
     return bool(before) and before[-1].is_data
+
+
+def _latest_marker(log: Log, place: Entry) -> list[Entry]:
+    """The last one up to ``place``, if there is one: of its coordinator no later epoch was seen."""
+    return [each for each in log.entries[: log.index(place) + 1] if each.is_marker][-1:]
 
 
 def _is_last(log: Log, entry: Entry) -> bool:

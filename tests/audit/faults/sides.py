@@ -9,9 +9,8 @@ from crc32c import crc32c
 
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant
-from tests.audit.faults.tree import Log, write_anew
+from tests.audit.faults.tree import ABORTED, Log, write_anew
 
-ABORTED: Final = struct.Struct(">hqqqq")  # version, producer id, first, last and last stable offset
 PRODUCER: Final = struct.Struct(
     ">qhiqiqiq"
 )  # id, epoch, last sequence and offset, delta, time, epoch, open from

@@ -19,12 +19,16 @@ from typing import Final
 from crc32c import crc32c
 
 from fencepost.records.batch import Batch, BatchHeader, batch_header, checked_header, decode_batch, stamp
+from fencepost.records.end_marker import VERSION_HEADER
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import Offset, Term
 
 METADATA: Final = "__cluster_metadata"
 STATES: Final = "__transaction_state"
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+ABORTED: Final = struct.Struct(
+    ">hqqqq"
+)  # of .txnindex: version, producer id, first, last, last stable offset
 _LEAVING: Final = ("-delete", "-future", "-stray")  # ends of a directory's name
 _CHECKED_AT: Final = 21
 _LENGTH_COUNTS_FROM: Final = 12  # the bytes that follow the field
@@ -57,6 +61,11 @@ class Entry:
     def is_marker(self) -> bool:
         header = self.header
         return header.is_control and header.is_transactional
+
+    @property
+    def is_versioned(self) -> bool:
+        """A marker of ours, which says of which decision it is."""
+        return self.is_marker and VERSION_HEADER in self.raw
 
     @property
     def is_data(self) -> bool:
@@ -95,6 +104,7 @@ class Log:
     partition: int
     segments: list[Segment] = field(default_factory=list)
     end_before: int = -1  # when it was read
+    shifts: list[tuple[int, int]] = field(default_factory=list)  # from which offset on, by how many
     keeps_checkpoint: bool = False  # of its high watermark, although its end is another
 
     @property
@@ -106,6 +116,14 @@ class Log:
         """The offset after the last batch."""
         last = next((each.entries[-1] for each in reversed(self.segments) if each.entries), None)
         return last.header.end if last is not None else 0
+
+    @property
+    def last_epoch(self) -> int:
+        """The leader epoch of what would be appended: the last one that the directory knows of."""
+        file = self.folder / "leader-epoch-checkpoint"
+        lines = file.read_text("utf-8").splitlines()[2:] if file.exists() else []
+        last = self.entries[-1].header.leader_epoch
+        return max([last, *(int(line.split()[0]) for line in lines)])
 
     def find(self, base_offset: int) -> Entry | None:
         field = base_offset.to_bytes(8, "big", signed=True)  # the first of a batch
@@ -130,6 +148,7 @@ class Log:
         """Move the offsets of all that follows; the later files get the names that follow."""
         entries = self.entries
         later = entries[self.index(entry) + 1 :]
+        self.shifts.append((entry.header.base_offset if by > 0 else entry.header.end, by))
         for each in later:
             header = each.header
             each.raw = stamp(each.raw, Offset(header.base_offset + by), Term(header.leader_epoch))
@@ -147,6 +166,8 @@ class Log:
             content = b"".join(each.written for each in segment.entries) + segment.tail
             if content != segment.content or segment.path != segment.read_from:
                 write_anew(segment.path, content)
+        if self.shifts:
+            _shift_sides(self)
         if self.end != self.end_before and not self.keeps_checkpoint:
             _move_watermark(self, self.end - self.end_before)
 
@@ -181,6 +202,7 @@ class Tree:
             if other is log:
                 continue
             lag = max(0, log.end_before - other.end_before)
+            other.shifts = log.shifts
             for segment in other.segments:
                 segment.path.unlink(missing_ok=True)
             other.segments = [
@@ -274,6 +296,27 @@ def _read(folder: Path) -> Log:
     log = Log(folder, _node(folder), topic, int(partition), segments)
     log.end_before = log.end
     return log
+
+
+def _shift_sides(log: Log) -> None:
+    """Index and epochs move with the log; snapshots of producers are deleted, as Kafka does at will."""
+    for file in log.folder.glob("*.snapshot"):
+        file.unlink()
+    for file in log.folder.glob("leader-epoch-checkpoint"):
+        version, count, *lines = file.read_text("utf-8").splitlines()
+        epochs = [(epoch, int(start)) for epoch, start in (line.split() for line in lines)]
+        for first, by in log.shifts:
+            epochs = [(epoch, start + by * (start >= first)) for epoch, start in epochs]
+        lines = [version, count, *(f"{epoch} {start}" for epoch, start in epochs)]
+        write_anew(file, "".join(f"{line}\n" for line in lines).encode())
+    for file in log.folder.glob("*.txnindex"):
+        content = file.read_bytes()
+        entries = [ABORTED.unpack_from(content, at) for at in range(0, len(content), ABORTED.size)]
+        for first, by in log.shifts:
+            entries = [(*entry[:2], *(at + by * (at >= first) for at in entry[2:])) for entry in entries]
+        moved = b"".join(ABORTED.pack(*entry) for entry in entries)
+        if moved != content:
+            write_anew(file, moved)
 
 
 def _move_watermark(log: Log, by: int) -> None:
