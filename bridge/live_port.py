@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import fencepost.bridge.znodes as kafka
 from fencepost.bridge import access
 from fencepost.bridge.access import Access, Identity, ZooKeeperRefused, ZooKeeperUnavailable
-from fencepost.bridge.kafka_znodes import BROKERS_PATH, CLUSTER_ID_PATH
+from fencepost.bridge.kafka_znodes import BROKERS_PATH, CLUSTER_ID_PATH, MIGRATION_PATH
 from fencepost.bridge.strict_json import Misshaped
 from fencepost.bridge.znodes import BLOCK_PATH, ON_BEHALF, ZnodeBlock
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Migrating,
     Named,
     NoZnode,
     Outcome,
@@ -175,6 +176,10 @@ class LivePort:
         """Implements ``ZookeeperPort.permission``."""
         self._ask(self._permission(), reply)
 
+    def kafka_migrates(self, reply: Callable[[Migrating], None]) -> None:
+        """Implements ``ZookeeperPort.kafka_migrates``."""
+        self._ask(self._kafka_migrates(), reply)
+
     def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""
         self._ask(self._read(), reply)
@@ -234,6 +239,12 @@ class LivePort:
         if acl is None:
             return Unavailable("there is no znode")
         return Permission(",".join(map(str, acl[:NAMED_MAX])), access.is_write_granted(acl))
+
+    async def _kafka_migrates(self) -> Migrating:
+        try:
+            return await self._zookeeper.get(MIGRATION_PATH) is not None
+        except FAILURES as error:
+            return _failed(error)
 
     async def _read(self, *, is_synced: bool = True) -> Seen:
         try:

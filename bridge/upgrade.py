@@ -105,10 +105,12 @@ class Upgrade:
         name = await self._zookeeper.name(self._upgrade.row.ensemble)
         decide: DecideRow = partial(migration.decide_bridge, ensemble=name)
         await self._upgrade.preview(decide)
+        await self._zookeeper.require_no_migration()
         remark = ""
         seen = await self._zookeeper.read()
         znode = seen if isinstance(seen, NoZnode) else require_block(self._zookeeper.znode(seen))
         self._require_block_or_word(znode, request)
+        await self._status.require_permission()
         if isinstance(znode, NoZnode) and request.dry_run:
             remark = "; there is no block znode, it would be made"
         elif isinstance(znode, NoZnode):
@@ -135,6 +137,7 @@ class Upgrade:
         await self._upgrade.preview(
             partial(migration.decide_import, block_end=migration.NO_BLOCK, ensemble=name)
         )
+        await self._zookeeper.require_no_migration()
         znode = require_block(await self._zookeeper.look())
         self._require_block_or_word(znode, request)
         self._reach("import:block-read")
@@ -187,6 +190,8 @@ class Upgrade:
                 return f"would switch after {intent}" if request.dry_run else (await self._switch(intent))
             require_block(znode)
             self._require_block_or_word(znode, request)
+            if tries == 1:
+                await self._zookeeper.require_no_migration()
             if request.dry_run:
                 await self._status.require_permission()
                 intent = Intent(znode.block_end, znode.version)

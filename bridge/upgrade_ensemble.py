@@ -86,6 +86,15 @@ class Ensemble:
         ids = () if self._port is None else await Call(self._port.registered)
         return () if isinstance(ids, Unavailable) else ids
 
+    async def require_no_migration(self) -> None:
+        """Raises Obstructed while Kafka's own migration is under way; as ``require_answered``."""
+        if require_answered(await Call(self.port.kafka_migrates)):
+            raise Obstructed(
+                Obstacle.KAFKA_MIGRATES,
+                "/migration is there: Kafka's own migration to KRaft writes the block without a condition, "
+                "over a fence, too",
+            )
+
     async def permission(self) -> Permission | None:
         """Who may write the znode; None if that is not known."""
         found = None if self._port is None else await Call(self._port.permission)

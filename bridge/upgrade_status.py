@@ -24,6 +24,7 @@ from fencepost.controller.producer_ids import ProducerIdBlock
 from fencepost.controller.view import View
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 
+BEFORE_THE_FENCE: Final = (Phase.WAITING, *THROUGH_ZOOKEEPER, Phase.FENCING)
 STANDING_MAX: Final = 1_000  # ids in one answer, which is one document of 64 KiB
 NAMED_MAX: Final = 20  # of them in a sentence
 
@@ -107,6 +108,8 @@ class UpgradeStatus:
                 reason = "ZooKeeper was said to be stopped, but it answers: brokers can take ids from it"
                 return znode, Trouble(Obstacle.ANSWERS, reason)
             self.require_in_order(row, znode)
+            if row.phase in BEFORE_THE_FENCE and znode.fence is None:
+                await self._zookeeper.require_no_migration()
         except Obstructed as refusal:
             if is_said_to_be_stopped and refusal.obstacle is Obstacle.NOT_CONFIGURED:
                 return None, None
@@ -153,7 +156,7 @@ class UpgradeStatus:
             return znode.fence is None  # else the switch is all that is left
         if row.phase is Phase.ROLLING_BACK:
             return not goes_on(row, znode, migration.block_to_hand_back(self._log.image(), znode.block_end))
-        return row.phase in THROUGH_ZOOKEEPER
+        return row.phase in (Phase.WAITING, *THROUGH_ZOOKEEPER)
 
     async def _forbidden(self) -> Trouble | None:
         """Whether the access list lets no one write."""
@@ -164,7 +167,7 @@ class UpgradeStatus:
         return Trouble(Obstacle.FORBIDDEN, reason)
 
     async def require_permission(self) -> None:
-        """For dry runs, which prove nothing. Raises Obstructed."""
+        """For steps that prove nothing by writing. Raises Obstructed."""
         trouble = await self._forbidden()
         if trouble is not None:
             raise Obstructed(trouble.obstacle, trouble.reason)

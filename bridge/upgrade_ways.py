@@ -31,6 +31,7 @@ class Obstacle(enum.Enum):
     GONE = enum.auto()  # the znode is not there
     UNREADABLE = enum.auto()  # it holds what explains nothing
     OTHERS_FENCE = enum.auto()  # another fencepost cluster has fenced it
+    KAFKA_MIGRATES = enum.auto()  # Kafka's own migration to KRaft is under way, or was left behind
     UNFENCED = enum.auto()  # the quorum allocates, and its fence is not there
     ANSWERS = enum.auto()  # ZooKeeper was said to be stopped
 
@@ -93,6 +94,8 @@ def _removed(phase: Phase, obstacle: Obstacle, block: ProducerIdBlock) -> str:
         )
     if obstacle in (Obstacle.NOT_CONFIGURED, Obstacle.ELSEWHERE):
         return CONNECT
+    if obstacle is Obstacle.KAFKA_MIGRATES:
+        return "end Kafka's migration to KRaft, or roll it back, and delete /migration"
     if obstacle is Obstacle.OTHERS_FENCE:
         return f"in the cluster that fenced it: {COMMAND} rollback"
     return _put_back(phase, obstacle, block)

@@ -105,6 +105,7 @@ Outcome: TypeAlias = Written | Conflict | Unknown | Refused | Unavailable
 Named: TypeAlias = str | Unnamed | Unreadable | Refused | Unavailable
 Registered: TypeAlias = tuple[int, ...] | Unavailable
 Permitted: TypeAlias = Permission | Unavailable
+Migrating: TypeAlias = bool | Refused | Unavailable
 
 
 class ZookeeperPort(Protocol):
@@ -118,6 +119,9 @@ class ZookeeperPort(Protocol):
 
     def permission(self, reply: Callable[[Permitted], None]) -> None:
         """Who may write the znode. At once Unavailable if there is no connection."""
+
+    def kafka_migrates(self, reply: Callable[[Migrating], None]) -> None:
+        """Whether Kafka's own migration to KRaft has its znode: it writes the block without a condition."""
 
     def read(self, reply: Callable[[Seen], None]) -> None:
         """The znode of the current block."""
@@ -161,6 +165,10 @@ class Relayed:
     def permission(self, reply: Callable[[Permitted], None]) -> None:
         """Implements ``ZookeeperPort.permission``."""
         self._port.permission(self._hear(reply))
+
+    def kafka_migrates(self, reply: Callable[[Migrating], None]) -> None:
+        """Implements ``ZookeeperPort.kafka_migrates``."""
+        self._port.kafka_migrates(self._hear(reply))
 
     def read(self, reply: Callable[[Seen], None]) -> None:
         """Implements ``ZookeeperPort.read``."""

@@ -27,6 +27,7 @@ from fencepost.wire.k20021_migrate import Migrate, Migrated, Stopped
 
 Move = Callable[..., None]
 
+FENCED_PHASES: Final = ("fencing", "quorum", "finalized", "rolling-back")
 WATCH_SECONDS: Final = 3.0
 
 timeout_option = click.option(
@@ -132,6 +133,10 @@ def preflight(
         found.blocking += [each for each in standing.blocking if each not in found.blocking]
         if standing.ensemble not in ("", found.ensemble):
             found.blocking.append(f"the upgrade began with {standing.ensemble}, this is {found.ensemble}")
+    if found.fence is not None and (standing is None or standing.phase not in FENCED_PHASES):
+        whose = f"ZooKeeper is fenced by fencepost cluster {found.fence['cluster_id']}"
+        if not any(whose in reason for reason in found.blocking):
+            found.blocking.append(f"{whose}: an upgrade is made, or under way")
     result = found.to_json()
     result["highest_producer_id"] = None if seen is None else seen.producer_id
     result["phase"] = None if standing is None else standing.phase

@@ -190,7 +190,6 @@ async def _look_at_block(zookeeper: ZooKeeper, found: Preflight) -> None:
             "zk_version": parsed.zk_version,
             "block_end": parsed.block_last,
         }
-        found.remarks.append(f"ZooKeeper is fenced by fencepost cluster {parsed.cluster_id}")
     elif isinstance(parsed, ZnodeBlock):
         found.block = {"broker": parsed.broker, "first": parsed.first, "last": parsed.last, "end": parsed.end}
         if parsed.is_exhausted:

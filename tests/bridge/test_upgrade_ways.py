@@ -108,6 +108,8 @@ class World:
         elif "take zookeeper.connect from every controller" in repair:
             self.brokers_run = False
             bench.lead(configured=False)
+        elif "end Kafka's migration to KRaft" in repair:
+            bench.port.migrates = False
         elif "correct zookeeper.connect" in repair:
             bench.lead()
         elif "stopped for good" in repair or "stop its servers" in repair:
@@ -195,6 +197,10 @@ def fenced_by_others(world: World) -> None:
     world.overwrite(fence_content(Fence("other", Intent(world.last, world.bench.znode.version))))
 
 
+def kafka_migrates(world: World) -> None:
+    world.bench.port.migrates = True
+
+
 def unfenced(world: World) -> None:
     """Somebody put the block back over our fence; the brokers stand still, or ids are given out twice."""
     world.brokers_run = False
@@ -219,7 +225,7 @@ STANDINGS = (
 )
 OBSTACLES = (
     down, read_only, no_access, wrong_chroot, another_cluster, not_configured, gone, wiped, garbage,
-    exhausted, fenced_by_others,
+    exhausted, fenced_by_others, kafka_migrates,
 )  # fmt: skip
 CASES = [
     *((standing, obstruct) for standing in STANDINGS for obstruct in OBSTACLES),
@@ -231,11 +237,13 @@ def is_obstructed(standing: str, obstruct: Obstruct) -> bool:
     """Whether it is in the way of the next command."""
     if obstruct is another_cluster:
         return not standing.startswith("waiting")  # where nothing says yet which one is meant
+    if obstruct is kafka_migrates:  # behind the fence it finds the ids exhausted
+        return standing.startswith(("waiting", "bridge", "imported")) or "intent-applied" in standing
     if obstruct is not read_only:
         return True
     if standing in ("fencing after fence:fence-written", "rolling-back after rollback:block-written"):
         return False  # the switch is all that is left; ZooKeeper goes on above all ids
-    return standing.startswith(("bridge", "imported", "fencing", "rolling-back"))  # which write
+    return not standing.startswith("quorum")  # whose next step does not write
 
 
 OBSTRUCTED = [case for case in CASES if is_obstructed(*case)]

@@ -47,6 +47,14 @@ UPGRADES: Final = (
         (REFUSALS + "test_a_fence_that_may_not_be_written_logs_nothing", NAMED),
     ),
     Mutant(
+        "fence-under-kafkas-migration",
+        "no fence is set while Kafka's own migration writes the block without a condition",
+        "bridge/upgrade.py",
+        "            if tries == 1:\n                await self._zookeeper.require_no_migration()\n",
+        "",
+        (NAMED,),
+    ),
+    Mutant(
         "rollback-without-a-proof",
         "who may not write does not stop the quorum",
         "bridge/upgrade.py",

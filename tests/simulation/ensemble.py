@@ -16,6 +16,7 @@ from fencepost.bridge.live_port import block_content, fence_content, seen
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Migrating,
     Named,
     Outcome,
     Permission,
@@ -163,6 +164,9 @@ class SimulatedPort:
 
     def permission(self, told: Callable[[Permitted], None]) -> None:
         self._ask(lambda: Permission("world:anyone:cdrwa", is_granted=True), told, Unavailable("no answer"))
+
+    def kafka_migrates(self, told: Callable[[Migrating], None]) -> None:
+        self._tell(told, False)
 
     def read(self, told: Callable[[Seen], None]) -> None:
         self._ask(self._ensemble.model.look, told, Unavailable("no answer"))

@@ -63,6 +63,13 @@ def test_who_may_not_write_is_refused_before_the_quorum_depends_on_it(
     servers: Ensemble, tmp_path: Path
 ) -> None:
     with upgrading(tmp_path / "cluster", servers.connect_string + "/kafka", count=1) as nodes:
+        with outside(servers) as client:
+            client.create("/kafka/migration", b"{}")
+            assert "/migration is there" in refusal(nodes, "bridge")
+            client.delete("/kafka/migration")
+            client.set_acls(BLOCK, READ_ONLY)
+            assert "lets no one write it: world:anyone:ra" in refusal(nodes, "bridge")
+            client.set_acls(BLOCK, OPEN)
         for command in ("bridge", "import"):
             nodes.run("migrate", command)
         with outside(servers) as client:

@@ -14,6 +14,7 @@ from fencepost.bridge.live_port import block_content, fence_content, seen
 from fencepost.bridge.zookeeper_port import (
     Conflict,
     Fence,
+    Migrating,
     Named,
     NoZnode,
     Outcome,
@@ -98,6 +99,7 @@ class ScriptedPort:
         self.down = ""
         self.may_read = self.may_write = True
         self.brokers: tuple[int, ...] = ()
+        self.migrates = False
         self.spoil: deque[str] = deque()
         self.before_write: Callable[[], object] = lambda: None
         self.holding = False
@@ -117,6 +119,9 @@ class ScriptedPort:
         letters = "r" * self.may_read + "w" * self.may_write
         found = Permission(f"world:anyone:{letters}", self.may_write)
         self._tell(told, Unavailable(self.down) if self.down else found)
+
+    def kafka_migrates(self, told: Callable[[Migrating], None]) -> None:
+        self._tell(told, Unavailable(self.down) if self.down else self.migrates)
 
     def read(self, told: Callable[[Seen], None]) -> None:
         self.reads += 1
