@@ -18,6 +18,7 @@ from fencepost.client.explain import Explained, Held, PartitionHeld, Wedged
 from fencepost.client.inquiry import Unanswered
 from fencepost.client.types import TopicPartition
 from fencepost.cluster.console import Unreadable, WrongUsage
+from fencepost.cluster.target import target_anywhere
 from fencepost.controller.transactions.describe import ListedTransaction, ListTransactionsAnswer
 from fencepost.records.open_transactions import (
     Coordinated,
@@ -324,6 +325,27 @@ def test_what_cannot_be_answered(
     assert ended.status == status
     assert said in ended.stderr + ended.stdout
     assert "Traceback" not in ended.stderr
+
+
+@table(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "kafka-1.example:9092, 10.0.0.2:9093", "kafka-1.example:9092,10.0.0.2:9093", id="any-host"
+        ),
+        pytest.param("[2001:db8::1]:9092", "[2001:db8::1]:9092", id="ipv6"),
+        pytest.param("kafka-1", None, id="no-port"),
+        pytest.param("kafka-1:0", None, id="port-0"),
+        pytest.param(":9092", None, id="no-host"),
+        pytest.param("a:1,", None, id="a-comma-at-the-end"),
+    ],
+)
+def test_brokers_may_be_anywhere(text: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(WrongUsage, match="expected HOST:PORT"):
+            target_anywhere("--bootstrap-server", text, None)
+    else:
+        assert target_anywhere("--bootstrap-server", text, None).name == expected
 
 
 def test_a_cluster_that_does_not_answer(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
