@@ -8,7 +8,6 @@ Two      servers fork, each with hashes of its own: what nodes make of sets must
 """
 
 import atexit
-import contextlib
 import functools
 import json
 import os
@@ -16,10 +15,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
-from unittest import mock
 
 from fencepost.cluster import node_process
 
@@ -112,8 +111,28 @@ def spawn(command: Sequence[str], directory: Path, environment: dict[str, str]) 
 _SPAWN: Final = node_process.spawn
 
 
-@contextlib.contextmanager
-def nodes() -> Iterator[None]:
+class _Users:
+    """How many threads want nodes to be forked now."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            node_process.spawn = spawn
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                node_process.spawn = _SPAWN
+
+
+_USERS: Final = _Users()
+
+
+def nodes() -> AbstractContextManager[None]:
     """What starts nodes meanwhile, in this process, forks them."""
-    with mock.patch.object(node_process, "spawn", spawn):
-        yield
+    return _USERS
