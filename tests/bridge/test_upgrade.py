@@ -10,7 +10,6 @@ import pytest
 import fencepost.bridge.migrator
 import fencepost.bridge.upgrade
 from fencepost.bridge.live_port import fence_content
-from fencepost.bridge.upgrade_ways import Obstructed
 from fencepost.bridge.zookeeper_port import Conflict, Fence
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest, RequestTimedOut
 from fencepost.controller.migration_phase import Intent, Phase
@@ -18,7 +17,7 @@ from fencepost.quorum.crash_points import CONTROLLER_POINTS
 from fencepost.wire.k20021_migrate import LoggedFence
 from tests.bridge.migration_bench import CLUSTER, Bench, Crash
 from tests.zookeeper.kafka_rule import KafkaExhausted, kafkas_content, next_block_of_kafka
-from tests.zookeeper.model import ZnodeModel, take_directly
+from tests.zookeeper.model import take_directly
 
 Block = tuple[int, int]
 
@@ -88,29 +87,6 @@ def test_ids_that_logs_show_are_below_the_floor(bench: Bench) -> None:
     assert bench.run("fence").floor == 8777
 
 
-def test_where_no_block_was_ever_written() -> None:
-    bench = Bench()
-    for command in ("bridge", "import", "fence"):
-        with pytest.raises(Obstructed, match="--no-block-yet"):
-            bench.run(command)
-        bench.run(command, no_block_yet=True)
-    assert bench.row.intent == Intent(999, 1), "the first block is wasted on the proof that we may write"
-    assert bench.allocate(1) == ["[1000, 2000)"]
-    with pytest.raises(KafkaExhausted):
-        take_directly(bench.znode)
-
-
-def test_where_there_is_no_znode_the_bridge_makes_it() -> None:
-    bench = Bench(znode=ZnodeModel(exists=False))
-    with pytest.raises(Obstructed, match="--no-block-yet"):
-        bench.run("bridge")
-    assert "would be made" in bench.run("bridge", dry_run=True, no_block_yet=True).message
-    assert not bench.znode.exists
-    assert "it was made" in bench.run("bridge", no_block_yet=True).message
-    assert take_directly(bench.znode) == (0, 999)
-    assert bench.allocate(1) == ["[1000, 2000)"]
-
-
 # -- the fence ---------------------------------------------------------------------------------------------
 
 
@@ -156,19 +132,6 @@ def test_a_fence_that_never_gets_through_says_so_and_can_be_tried_again(
     assert bench.allocate(1) == ["CoordinatorLoadInProgress"]
     bench.port.before_write = lambda: None
     assert bench.run("fence").floor == 8000
-
-
-def test_while_nothing_can_be_written_zookeeper_goes_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fencepost.bridge.upgrade, "FENCE_TRIES_MAX", 3)
-    bench.go_to(Phase.IMPORTED)
-    bench.port.before_write = lambda: take_directly(bench.znode)
-    with pytest.raises(CoordinatorLoadInProgress, match=r"3 tries in .* ZooKeeper goes on giving out ids"):
-        bench.run("fence")
-    assert bench.row.phase is Phase.IMPORTED
-    bench.port.before_write = lambda: None
-    assert bench.allocate(1) == ["[8000, 9000)"]
 
 
 def test_a_fence_tries_for_so_long_and_no_longer(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import fencepost.bridge.migrator
 import fencepost.bridge.upgrade
 from fencepost.bridge.live_port import block_content, fence_content
 from fencepost.bridge.upgrade_status import STANDING_MAX
-from fencepost.bridge.zookeeper_port import Conflict, Fence, Refused, Unavailable, Unnamed, Unreadable
+from fencepost.bridge.zookeeper_port import Fence, Refused, Unavailable, Unnamed, Unreadable
 from fencepost.controller.errors import CoordinatorLoadInProgress, InvalidRequest
 from fencepost.controller.migration_phase import NEXT_COMMAND, Intent, Phase
 from fencepost.controller.producer_ids import ProducerIdBlock
@@ -172,83 +172,6 @@ def test_one_command_too_many_is_sent_away(bench: Bench, monkeypatch: pytest.Mon
     assert [a.codes for a in looks] == [[], [], ["CoordinatorLoadInProgress"]]
     bench.settle()
     assert bench.row.phase is Phase.IMPORTED
-
-
-# -- who may not write -------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("beyond.2")
-def test_a_fence_that_may_not_be_written_logs_nothing(bench: Bench) -> None:
-    bench.go_to(Phase.IMPORTED)
-    bench.port.may_write = False
-    records = list(bench.records)
-    with pytest.raises(InvalidRequest, match=r"ZooKeeper refuses: .* NoAuthError"):
-        bench.run("fence")
-    assert (bench.records, bench.row.phase) == (records, Phase.IMPORTED)
-    assert "NoAuthError" in bench.run("status").blocking[0], "what was refused last"
-    bench.lead()
-    bench.port.may_write = False
-    assert "lets no one write it: world:anyone:r" in bench.run("status").blocking[0], "what the list says"
-    bench.port.may_write = True
-    assert bench.run("fence").phase == "quorum"
-    assert bench.run("status").blocking == ()
-
-
-@pytest.mark.row("beyond.2")
-def test_a_rollback_that_may_not_write_does_not_stop_the_quorum(bench: Bench) -> None:
-    bench.go_to(Phase.QUORUM)
-    bench.port.may_write = False
-    with pytest.raises(InvalidRequest, match="NoAuthError"):
-        bench.run("rollback")
-    assert bench.allocate(1) == ["[5000, 6000)"]
-    bench.port.may_write = True
-    assert bench.run("rollback").phase == "bridge"
-
-
-@pytest.mark.row("beyond.2")
-def test_a_rollback_without_a_write_needs_a_znode_past_the_fence(bench: Bench) -> None:
-    """At the intent's version a fence can still be on its way; a broker that writes ends that."""
-    bench.go_to(Phase.IMPORTED)
-    bench.port.spoil.extend(["ok", "late"])
-    bench.crash_at = "fence:fence-written"
-    bench.port.may_write = True
-    fence = bench.command("fence")
-    while bench.port.writes < 2:
-        bench.apply()
-    assert not fence.all
-    late = bench.port
-    bench.lead()
-    bench.port.may_write = False
-    with pytest.raises(InvalidRequest, match="NoAuthError"):
-        bench.run("rollback")
-    assert bench.row.phase is Phase.ROLLING_BACK
-    take_directly(bench.znode)
-    assert bench.run("rollback").phase == "bridge"
-    assert all(isinstance(landed, Conflict) for landed in late.land())
-    assert take_directly(bench.znode) == (6000, 6999)
-
-
-@pytest.mark.row("beyond.2")
-@pytest.mark.parametrize("exists", [True, False], ids=["made-anew", "gone"])
-@pytest.mark.parametrize("command", ["bridge", "import", "fence"])
-def test_the_word_that_there_is_no_block_is_held_against_the_log(
-    bench: Bench, command: str, exists: bool
-) -> None:
-    """Brokers would begin at 0 again."""
-    for each in ("bridge", "import"):
-        bench.run(each)
-    bench.znode.exists, bench.znode.content, bench.znode.version = exists, None, 0
-    with pytest.raises(InvalidRequest, match=r"are given out|is gone"):
-        bench.run(command, no_block_yet=True)
-    assert (bench.znode.exists, bench.znode.version) == (exists, 0)
-
-
-def test_a_fence_again_sees_whether_it_is_there(bench: Bench) -> None:
-    bench.go_to(Phase.QUORUM)
-    assert "fenced already" in bench.run("fence").message
-    bench.znode.content = kafkas_content(1, 4000, 4999)
-    with pytest.raises(InvalidRequest, match="the fence is gone"):
-        bench.run("fence")
 
 
 # -- dry runs ----------------------------------------------------------------------------------------------

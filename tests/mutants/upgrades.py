@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MIGRATION: Final = "tests/controller/test_migration.py::"
 REFUSALS: Final = "tests/bridge/test_upgrade_refusals.py::"
+PROOFS: Final = "tests/bridge/test_upgrade_proofs.py::"
 WAYS: Final = "tests/bridge/test_upgrade_ways.py::"
 NAMED: Final = WAYS + "test_an_obstacle_is_named_and_the_way_on_is_not_open"
 EXITS: Final = WAYS + "test_each_way_that_status_prints_leads_out_and_gives_no_id_twice"
@@ -28,7 +29,7 @@ UPGRADES: Final = (
         "bridge/upgrade_ensemble.py",
         "    if not no_block_yet:\n",
         "    if False:\n",
-        ("tests/bridge/test_upgrade.py::test_where_there_is_no_znode_the_bridge_makes_it",),
+        (PROOFS + "test_where_there_is_no_znode_the_bridge_makes_it",),
     ),
     Mutant(
         "a-word-against-the-log",
@@ -36,7 +37,7 @@ UPGRADES: Final = (
         "bridge/upgrade_ensemble.py",
         "    if end > 0:\n",
         "    if False:\n",
-        (REFUSALS + "test_the_word_that_there_is_no_block_is_held_against_the_log",),
+        (PROOFS + "test_the_word_that_there_is_no_block_is_held_against_the_log",),
     ),
     Mutant(
         "fence-without-a-proof",
@@ -44,7 +45,7 @@ UPGRADES: Final = (
         "bridge/upgrade.py",
         "        if self._upgrade.row.intent != intent:",
         "        if False:",
-        (REFUSALS + "test_a_fence_that_may_not_be_written_logs_nothing", NAMED),
+        (PROOFS + "test_a_fence_that_may_not_be_written_logs_nothing", NAMED),
     ),
     Mutant(
         "fence-under-kafkas-migration",
@@ -60,7 +61,7 @@ UPGRADES: Final = (
         "bridge/upgrade.py",
         "            await self._prove_writable()  #",
         "            pass  #",
-        (REFUSALS + "test_a_rollback_that_may_not_write_does_not_stop_the_quorum",),
+        (PROOFS + "test_a_rollback_that_may_not_write_does_not_stop_the_quorum",),
     ),
     Mutant(
         "rollback-below-the-fence",
@@ -68,7 +69,7 @@ UPGRADES: Final = (
         "bridge/upgrade_status.py",
         "znode.version > row.intent.zk_version",
         "znode.version >= row.intent.zk_version",
-        (REFUSALS + "test_a_rollback_without_a_write_needs_a_znode_past_the_fence",),
+        (PROOFS + "test_a_rollback_without_a_write_needs_a_znode_past_the_fence",),
     ),
     Mutant(
         "finalize-without-a-look",
