@@ -9,16 +9,20 @@ Source   Kafka metadata/src/main/resources/common/metadata/*.json, 3.0 to 4.1.
 
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
 from fencepost.records.schema import (
+    INT8,
     INT32,
     INT64,
+    UUID_,
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -76,6 +80,26 @@ def _before(record_type: type[Any], version: int, *without: str) -> type[Any]:
     return make_dataclass(f"{record_type.__name__}V{version}", kept, namespace=constants, kw_only=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChange:
+    """What changed of a partition; what is not named is as before.
+
+    Source: Kafka PartitionChangeRecord (apiKey 5).
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(2)
+    __flexible__: ClassVar[bool] = True
+
+    partition_id: int = field(metadata=INT32)
+    topic_id: UUID = field(metadata=UUID_)
+    isr: tuple[int, ...] | None = field(default=None, metadata={**INT32, "tag": 0})
+    leader: int = field(default=-2, metadata={**INT32, "tag": 1})  # -2: as before
+    replicas: tuple[int, ...] | None = field(default=None, metadata={**INT32, "tag": 2})
+    leader_recovery_state: int = field(default=-1, metadata={**INT8, "tag": 5})  # -1: as before
+
+
+PARTITION_0: Final = _before(PartitionRecord, 0, "directories")
 REGISTER_0: Final = _before(RegisterBrokerRecord, 0, "is_migrating_zk_broker", "in_controlled_shutdown")
 REGISTER_1: Final = _before(RegisterBrokerRecord, 1, "is_migrating_zk_broker")
 
@@ -83,7 +107,9 @@ READ: Final[dict[int, tuple[type[Any], ...]]] = {
     0: (REGISTER_0, REGISTER_1, RegisterBrokerRecord, RegisterBrokerRecord),
     1: (Unregister,),
     2: (TopicRecord,),
+    3: (PARTITION_0, PartitionRecord, PartitionRecord),
     4: (ConfigRecord,),
+    5: (PartitionChange,) * 3,
     7: (Fence,),
     8: (Unfence,),
     9: (RemoveTopicRecord,),

@@ -5,14 +5,15 @@ Position    ``node``, ``topic``, ``partition``, ``path``, ``position`` say where
 Null        a value that the bytes do not have. -1 where Kafka itself writes -1 (no producer, no sequence).
 Versions    ``TABLES_VERSION`` is written beside the tables; a table of another version is refused.
 Source      Kafka DefaultRecordBatch, TransactionLogValue, ProducerIdsRecord, RegisterBrokerRecord,
-            OffsetCommitValue, GroupMetadataValue, ConsumerProtocolAssignment.
+            OffsetCommitValue, GroupMetadataValue, ConsumerProtocolAssignment, OffsetCheckpointFile,
+            LeaderEpochCheckpointFile, AbortedTxn, ProducerSnapshot, PartitionRecord.
 """
 
 from typing import Final
 
 import pyarrow as pa
 
-TABLES_VERSION: Final = 2
+TABLES_VERSION: Final = 3
 
 _WHERE: Final = [
     ("node", pa.int32()),
@@ -198,6 +199,78 @@ RECORD_FAULTS: Final = pa.schema(
 )
 """What a sound batch holds and the decoder cannot read. Metadata of a kind unknown to it is no fault."""
 
+PARTITIONS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("event", pa.string()),  # "created" (or as a checkpoint has it), "changed"
+        ("topic_id", pa.string()),
+        ("partition_id", pa.int32()),
+        # Of a change null: as before.
+        ("replicas", pa.list_(pa.int32())),
+        ("isr", pa.list_(pa.int32())),
+        ("leader", pa.int32()),  # -1: none
+        ("leader_epoch", pa.int32()),  # null of a change: one more than before, if it names a leader
+        ("recovering", pa.bool_()),  # the leader was elected though it may lack committed records
+    ]
+)
+"""One row per record that says who has a partition. Where the record was read is of the metadata log."""
+
+VOTERS: Final = pa.schema(
+    [
+        *_WHERE,
+        ("offset", pa.int64()),  # -1: the file quorum-state says it
+        ("leader_epoch", pa.int32()),
+        ("voter_id", pa.int32()),
+    ]
+)
+"""One row per voter of each record, or file, that lists them all: the latest list counts."""
+
+_SUBJECT: Final = [
+    *_WHERE,  # topic and partition are those that the row is about
+    ("copy", pa.string()),  # the partition's directory
+]
+
+OFFSET_CHECKPOINTS: Final = pa.schema(
+    [
+        *_SUBJECT,
+        ("kind", pa.string()),  # "high-watermark", "log-start", "cleaned" or "recovery"
+        ("offset", pa.int64()),
+    ]
+)
+"""One row per line of the checkpoints in a log.dirs entry; ``position`` counts them."""
+
+LEADER_EPOCHS: Final = pa.schema([*_SUBJECT, ("epoch", pa.int32()), ("start_offset", pa.int64())])
+"""One row per line of a leader-epoch-checkpoint."""
+
+ABORTED_TRANSACTIONS: Final = pa.schema(
+    [
+        *_SUBJECT,
+        ("producer_id", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),  # of the marker
+        ("last_stable_offset", pa.int64()),
+    ]
+)
+"""One row per entry of a .txnindex."""
+
+PRODUCER_STATES: Final = pa.schema(
+    [
+        *_SUBJECT,
+        ("offset", pa.int64()),  # of the file's name: what is before it made the state
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("last_sequence", pa.int32()),
+        ("last_offset", pa.int64()),
+        ("offset_delta", pa.int32()),
+        ("timestamp_ms", pa.int64()),
+        ("coordinator_epoch", pa.int32()),
+        ("first_offset", pa.int64()),  # of the transaction that is open; -1: none is
+    ]
+)
+"""One row per entry of a producer snapshot."""
+
 FILES: Final = pa.schema(
     [
         ("node", pa.int32()),
@@ -205,7 +278,10 @@ FILES: Final = pa.schema(
         ("partition", pa.int32()),
         ("path", pa.string()),
         # "segment", "checkpoint" (snapshot), "zookeeper-export", "hole" (``size`` offsets that holes.json
-        # in the directory names, ``base_offset`` the first), "directory" (one that could not be listed)
+        # in the directory names, ``base_offset`` the first), "directory" (one that could not be listed, or
+        # that is no copy: ``reason`` says why), "offset-checkpoint", "leader-epochs", "transaction-index",
+        # "producer-snapshot", "quorum-state", "clean-shutdown" (that it is there is what it says), "unread"
+        # (``size`` files of a suffix in a partition's directory, that no reader of the audit looks at)
         ("kind", pa.string()),
         ("base_offset", pa.int64()),  # of the name; of a hole its first offset; null for an export
         ("size", pa.int64()),  # bytes when it was listed; of a hole offsets
@@ -230,5 +306,11 @@ TABLES: Final = {
     "offset_commits": OFFSET_COMMITS,
     "group_generations": GROUP_GENERATIONS,
     "record_faults": RECORD_FAULTS,
+    "partitions": PARTITIONS,
+    "voters": VOTERS,
+    "offset_checkpoints": OFFSET_CHECKPOINTS,
+    "leader_epochs": LEADER_EPOCHS,
+    "aborted_transactions": ABORTED_TRANSACTIONS,
+    "producer_states": PRODUCER_STATES,
     "files": FILES,
 }

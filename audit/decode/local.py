@@ -8,7 +8,7 @@ import pyarrow as pa
 from fencepost.audit.decode.batches import stop_of
 from fencepost.audit.decode.columns import FILES, TABLES
 from fencepost.audit.decode.files import LOCAL, Files
-from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode.plan import READ_KINDS, LogFile, list_files
 from fencepost.audit.decode.tables import decode_file
 from fencepost.audit.decode.walk import Stop
 
@@ -44,7 +44,7 @@ def stop_of_file(file: LogFile, start: int = 0, *, files: Files = LOCAL) -> Stop
         return Stop(0, "unreadable", file.fault)
     if file.kind in _WALKED:
         return stop_of(file.path, start, files=files)
-    if file.kind == "zookeeper-export":
+    if file.kind in READ_KINDS:
         return Stop(file.size, "end")
     return Stop(0, "end", file.note)
 

@@ -1,4 +1,4 @@
-"""``__cluster_metadata``: producer-id blocks, brokers and topics, one row per record that says one.
+"""``__cluster_metadata``: producer-id blocks, brokers, topics, partitions, voters: one row per record.
 
 Kinds     the log of a real Kafka holds many that the audit has no use for: they are skipped by their key.
 Versions  the older ones are read too. A newer one is read as far as it is known: Kafka adds at the end, or in
@@ -26,14 +26,25 @@ from fencepost.audit.decode.columns import PRODUCER_ID_BLOCKS
 from fencepost.audit.decode.files import LOCAL, Files
 from fencepost.audit.decode.rows import Named, Rows, readable_rows, records_of, rows_of_table
 from fencepost.records.batch_layout import COMPRESSION, HEADER_BYTES
+from fencepost.records.control import LeaderChange, Voters, decode_control
 from fencepost.records.frame import FRAME_VERSION
 from fencepost.records.invariant import CorruptData
-from fencepost.records.kafka_metadata import READ, REGISTER_0, REGISTER_1, Fence, Unfence, Unregister
+from fencepost.records.kafka_metadata import (
+    PARTITION_0,
+    READ,
+    REGISTER_0,
+    REGISTER_1,
+    Fence,
+    PartitionChange,
+    Unfence,
+    Unregister,
+)
 from fencepost.records.message import read_message
 from fencepost.records.schema import (
     AllocateProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -43,6 +54,7 @@ from fencepost.records.varint import read_unsigned
 TOPIC: Final = "__cluster_metadata"
 _TOPIC_RESOURCE: Final = 2
 _ONE: Final = 1
+_AS_BEFORE: Final = -2
 
 # A batch of one block, after its header: record length, attributes, time delta, offset delta, null key, value
 # of 24 bytes; frame version, key 15, version 0, broker i32, epoch i64, end i64, no tags; no headers.
@@ -63,11 +75,13 @@ class At(NamedTuple):
 
 @dataclass(slots=True)
 class MetadataRows:
-    """The four tables that metadata records become rows of."""
+    """The tables that metadata records become rows of."""
 
     blocks: Rows
     brokers: Rows
     topics: Rows
+    partitions: Rows
+    voters: Rows
     faults: Rows
 
     @classmethod
@@ -77,6 +91,8 @@ class MetadataRows:
             Rows("producer_id_blocks", where),
             Rows("brokers", where),
             Rows("topics", where),
+            Rows("partitions", where),
+            Rows("voters", where),
             Rows("record_faults", where),
         )
 
@@ -90,9 +106,21 @@ class MetadataRows:
             kind = "version" if isinstance(error, UnknownVersion) else "record"
             self.faults.add(at.position, at.offset, kind, str(error))
 
+    def add_control_records(self, where: Where, chunk: Chunk) -> None:
+        """Who votes, where control records say it. That one cannot be read is said of its batch."""
+        unread = Rows("record_faults", where)
+        for found in records_of(chunk, np.flatnonzero(chunk.is_sound & chunk.is_control), unread):
+            try:
+                said = decode_control(found.record.key, found.record.value)
+            except CorruptData:
+                continue
+            if isinstance(said, LeaderChange | Voters):
+                for voter in said.voters:
+                    self.voters.add(found.position, found.record.offset, found.leader_epoch, voter.voter_id)
+
     def batches(self) -> Named:
         """Every table that has rows, with its name."""
-        for rows in (self.blocks, self.brokers, self.topics, self.faults):
+        for rows in (self.blocks, self.brokers, self.topics, self.partitions, self.voters, self.faults):
             yield from rows.batches()
 
 
@@ -126,8 +154,9 @@ def read_chunk(where: Where, chunk: Chunk) -> Named:
         record = found.record
         at = At(found.position, "log", record.offset, found.leader_epoch, record.timestamp_ms)
         said.add(at, record.value)
+    said.add_control_records(where, chunk)
     yield from _in_order(said.blocks, [_plain_blocks(where, chunk, rows[is_block])] if is_block.any() else [])
-    for others in (said.brokers, said.topics, said.faults):
+    for others in (said.brokers, said.topics, said.partitions, said.voters, said.faults):
         yield from others.batches()
 
 
@@ -262,6 +291,24 @@ def _add_removed(said: MetadataRows, at: At, record: RemoveTopicRecord) -> None:
     _topic(said, at, "deleted", None, text_of(record.topic_id))
 
 
+def _add_partition(said: MetadataRows, at: At, record: PartitionRecord) -> None:
+    said.partitions.add(
+        at.position, at.offset, at.timestamp_ms, "created", text_of(record.topic_id), record.partition_id,
+        list(record.replicas), list(record.isr), record.leader, record.leader_epoch,
+        record.leader_recovery_state == _ONE,
+    )  # fmt: skip
+
+
+def _add_partition_change(said: MetadataRows, at: At, record: PartitionChange) -> None:
+    said.partitions.add(
+        at.position, at.offset, at.timestamp_ms, "changed", text_of(record.topic_id), record.partition_id,
+        None if record.replicas is None else list(record.replicas),
+        None if record.isr is None else list(record.isr),
+        None if record.leader == _AS_BEFORE else record.leader, None,
+        None if record.leader_recovery_state < 0 else record.leader_recovery_state == _ONE,
+    )  # fmt: skip
+
+
 def _add_setting(said: MetadataRows, at: At, record: ConfigRecord) -> None:
     if record.resource_type == _TOPIC_RESOURCE:
         _topic(said, at, "configured", record.resource_name, None, record.name, record.value)
@@ -279,4 +326,7 @@ _ADD: Final[dict[type[Any], Callable[[MetadataRows, At, Any], None]]] = {
     TopicRecord: _add_topic,
     RemoveTopicRecord: _add_removed,
     ConfigRecord: _add_setting,
+    PARTITION_0: _add_partition,
+    PartitionRecord: _add_partition,
+    PartitionChange: _add_partition_change,
 }

@@ -32,9 +32,28 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _PARTITION: Final = re.compile(r"(.+)-(\d{1,9})")
 _LEAVING: Final = re.compile(r"(.+)-(\d{1,9})\.[0-9a-zA-Z_-]{1,40}-(delete|future|stray)")
 _NODE: Final = re.compile(r"^\s*(?:node|broker)\.id\s*[=:]\s*(\d{1,10})\s*$", re.MULTILINE)
+_INDEX: Final = re.compile(r"(\d{20})\.txnindex")
+_STATES: Final = re.compile(r"(\d{20})\.snapshot")
 _EXPORT: Final = re.compile(r'"format"\s*:\s*"fencepost-znodes"')
 _PROPERTIES: Final = "meta.properties"
+SIDE_FILES: Final = {
+    "replication-offset-checkpoint": "offset-checkpoint",
+    "log-start-offset-checkpoint": "offset-checkpoint",
+    "cleaner-offset-checkpoint": "offset-checkpoint",
+    "recovery-point-offset-checkpoint": "offset-checkpoint",
+    "leader-epoch-checkpoint": "leader-epochs",
+    "quorum-state": "quorum-state",
+    ".kafka_cleanshutdown": "clean-shutdown",
+}
+"""By name, which kind of file it is."""
+
+READ_KINDS: Final = frozenset({
+    "segment", "checkpoint", "zookeeper-export", "offset-checkpoint", "leader-epochs", "transaction-index",
+    "producer-snapshot", "quorum-state",
+})  # fmt: skip
+"""Kinds of files that ``tables.decode_file`` makes rows of. All but segments are written anew as a whole."""
 _HOLES: Final = "holes.json"
+_READ_HERE: Final = (_HOLES, _PROPERTIES)
 _METADATA_TOPIC: Final = "__cluster_metadata"
 NO_NODE: Final = -1
 
@@ -42,8 +61,9 @@ NO_NODE: Final = -1
 class LogFile(NamedTuple):
     """A file to read, or a row that says what could not be read.
 
-    ``kind``    "segment", "checkpoint", "zookeeper-export", "hole" or "directory".
-    ``size``    bytes when it was listed; of a hole the number of missing offsets from ``base_offset`` on.
+    ``kind``    as the table ``columns.FILES`` has it.
+    ``size``    bytes when it was listed; of a hole the number of missing offsets from ``base_offset`` on; of
+                unread files how many there are.
     ``fault``   why it cannot be read; None: nothing is known against it.
     ``note``    why it is not read although it could be.
     """
@@ -147,9 +167,19 @@ class _Listing:
         topic, partition = _log_of(name)
         if any(each.name == _HOLES for each in entries):
             self._holes(f"{path}/{_HOLES}", node, topic, partition)
+        unread: dict[str, int] = {}
         for each in entries:
-            if not each.is_directory and each not in segments:
-                self._other(f"{path}/{each.name}", each, node)
+            if each.is_directory or each in segments or self._other(f"{path}/{each.name}", each, node):
+                continue
+            if not self._side_file(path, each, node, topic, partition) and each.name not in _READ_HERE:
+                suffix = each.name.partition(".")[2]
+                unread[suffix] = unread.get(suffix, 0) + 1
+        if segments:
+            for suffix, count in unread.items():
+                self.found.append(
+                    LogFile(node, topic, partition, f"{path}/*.{suffix}", "unread", None, count, False, None,
+                            "the audit does not read them")
+                )  # fmt: skip
         for each in segments:
             self.found.append(
                 LogFile(node, topic, partition, f"{path}/{each.name}", "segment", int(each.name[:20]),
@@ -182,6 +212,22 @@ class _Listing:
                 self.found.append(LogFile(node, "", -1, path, "zookeeper-export", None, entry.size, False))
                 return True
         return False
+
+    def _side_file(self, path: str, entry: Entry, node: int, topic: str, partition: int) -> bool:
+        """A file beside the segments, or beside the partitions, that says something of them."""
+        name = entry.name
+        matched = _INDEX.fullmatch(name) or _STATES.fullmatch(name)
+        base = int(matched[1]) if matched else None
+        if matched:
+            kind = "transaction-index" if name.endswith(".txnindex") else "producer-snapshot"
+        elif name in SIDE_FILES:
+            kind = SIDE_FILES[name]
+        else:
+            return False
+        if kind in ("offset-checkpoint", "clean-shutdown"):
+            topic, partition = "", -1  # they are of all partitions of their directory
+        self.found.append(LogFile(node, topic, partition, f"{path}/{name}", kind, base, entry.size, False))
+        return True
 
     def _holes(self, path: str, node: int, topic: str, partition: int) -> None:
         try:

@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 def decode_checkpoint(
     path: str, where: Where, start: int = 0, end: int | None = None, *, files: Files = LOCAL
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """PRODUCER_ID_BLOCKS, BROKERS, TOPICS and RECORD_FAULTS of a checkpoint. Raises OSError."""
+    """The metadata's tables and RECORD_FAULTS of a checkpoint. Raises OSError."""
     matched = _NAME.fullmatch(PurePath(path).name)
     offset, epoch = (int(matched[1]) - 1, int(matched[2])) if matched else (-1, -1)
     expected: int | None = 0
@@ -39,6 +39,7 @@ def decode_checkpoint(
         if isinstance(chunk, Chunk):
             expected = _missing(chunk, expected, said.faults)
             ends_with_footer = _ends_with_footer(chunk)
+            said.add_control_records(where, chunk)
             for found in records_of(chunk, readable_rows(chunk), said.faults):
                 record = found.record
                 said.add(At(found.position, "snapshot", offset, epoch, record.timestamp_ms), record.value)

@@ -1,8 +1,9 @@
 """Everything that one file says, in one pass: the rows of each table, in the order of the file.
 
     segment             record_batches; of the three logs of the control plane also what their records say
-    checkpoint          producer_id_blocks, brokers, topics
+    checkpoint          producer_id_blocks, brokers, topics, partitions, voters
     zookeeper-export    producer_id_blocks
+    side files          offset_checkpoints, leader_epochs, aborted_transactions, producer_states, voters
 
 and record_faults of each. The functions that give one table read the file for it alone.
 """
@@ -20,6 +21,7 @@ from fencepost.audit.decode.control import UNREADABLE_TYPE
 from fencepost.audit.decode.files import LOCAL, Files
 from fencepost.audit.decode.plan import LogFile
 from fencepost.audit.decode.rows import Named, ReadChunk, Rows
+from fencepost.audit.decode.side_files import SIDE_READERS, decode_side_file
 from fencepost.audit.decode.snapshots import decode_checkpoint
 from fencepost.audit.decode.zookeeper import decode_export
 from fencepost.records.batch_layout import HEADER_BYTES
@@ -50,6 +52,8 @@ def decode_file(
         return decode_checkpoint(file.path, where_of(file), files=files)
     if file.kind == "zookeeper-export":
         return decode_export(file.path, where_of(file), files=files)
+    if file.kind in SIDE_READERS:
+        return decode_side_file(file.kind, file.path, where_of(file), files=files)
     return iter(())
 
 

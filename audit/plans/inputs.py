@@ -45,7 +45,8 @@ class Inputs:
 
         Raises   KeyError if one is not there: a table without rows is a table.
         """
-        return cls(**{name: tables[name] for name in TABLES}, now_ms=now_ms, settled_ms=settled_ms)
+        named = {name: tables[name] for name in TABLES if name in cls.__dataclass_fields__}
+        return cls(**named, now_ms=now_ms, settled_ms=settled_ms)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """``frame``, computed now and held by the executors: what is built on it is a plan of its own, and

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from fencepost.audit.decode.columns import TABLES
-from fencepost.audit.decode.plan import list_files
+from fencepost.audit.decode.plan import READ_KINDS, list_files
 from fencepost.audit.decode.tables import decode_file
 from fencepost.audit.source.files import ANY
 from fencepost.audit.source.pieces import PIECE_BYTES, Piece, bundles, cut
@@ -35,7 +35,6 @@ from fencepost.audit.source.positions import Offset, between, furthest
 
 NAME: Final = "fencepost_logs"
 _ROOT: Final = "root."
-_READ: Final = frozenset({"segment", "checkpoint", "zookeeper-export"})
 
 
 class CutWrong(Exception):
@@ -112,7 +111,7 @@ class LogsReader(DataSourceReader):
         for file in files:
             if file.fault is not None:
                 raise OSError(f"{file.path}: {file.fault}")
-        found = [file for file in files if file.kind in _READ]
+        found = [file for file in files if file.kind in READ_KINDS]
         pieces = [piece for file in found for piece in cut(file, 0, self._piece_bytes, ANY)]
         return [Bundle(each) for each in bundles(pieces, bytes_each=self._piece_bytes)]
 

@@ -30,7 +30,7 @@ from fencepost.audit.decode import metadata, offsets, transactions
 from fencepost.audit.decode.batches import stop_of
 from fencepost.audit.decode.columns import FILES, TABLES
 from fencepost.audit.decode.local import file_row, stop_of_file
-from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.decode.plan import READ_KINDS, LogFile, list_files
 from fencepost.audit.decode.walk import Stop
 from fencepost.audit.engine.protocol import Workers
 from fencepost.audit.source.files import ANY
@@ -41,7 +41,6 @@ from fencepost.audit.tables.store import Manifest, PartWriter, TableFile
 
 CONTROL_PLANE: Final = frozenset({metadata.TOPIC, transactions.TOPIC, offsets.TOPIC})
 _MARK_BYTES: Final = 4096
-_READ: Final = frozenset({"segment", "checkpoint", "zookeeper-export"})
 _MARK, _IS_LAST_SOUND = "mark", "is_last_sound"
 
 
@@ -134,11 +133,11 @@ def _listed(roots: Sequence[str]) -> list[LogFile]:
 
 
 def _planned(listed: Sequence[LogFile], before: Manifest) -> _Plan:
-    known = {row["path"]: row for row in before.files if row["kind"] in _READ}
+    known = {row["path"]: row for row in before.files if row["kind"] in READ_KINDS}
     plan = _Plan()
     for file in listed:
-        row = known.pop(file.path, None) if file.kind in _READ else None
-        if file.kind not in _READ or file.fault is not None:
+        row = known.pop(file.path, None) if file.kind in READ_KINDS else None
+        if file.kind not in READ_KINDS or file.fault is not None:
             stop = Stop(0, "unreadable", file.fault) if file.fault is not None else Stop(0, "end", file.note)
             plan.kept.append(_state(file, stop))
             if row is not None:

@@ -21,10 +21,10 @@ MISSING, RETRY, OPERATOR, EXTRA, BEFORE = "missing", "retry", "operator", "extra
 PENDING: Final = "pending"
 
 _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500, RETRY: 10, OPERATOR: 300,
-                EXTRA: 500, BEFORE: 0, PENDING: 0}  # fmt: skip
-_SPLITS: Final = 200  # more for a marker that would end data of another transaction
-_UNTIMELY: Final = 3
-_AT_THE_END: Final = 1  # less for what stands alone there: it is judged more mildly
+                EXTRA: 250, BEFORE: 0, PENDING: 0}  # fmt: skip
+_SPLITS: Final = 70  # more for a marker that would end data of another transaction
+_UNTIMELY: Final = 12
+_AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
 _SKEW_MS: Final = 1000
 _NEVER: Final = 10**9
 
@@ -215,7 +215,7 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
     if turn["control_type"] == UNDECIDED:
         return RETRY, 0
     if turn["control_type"] is None or turn["flags"] & FLAG_UNCOMMITTED:
-        return EXTRA, _COST[EXTRA] if turn["control_type"] is None else 0
+        return EXTRA, _COST[UNENDED] if turn["control_type"] is None else 0
     is_empty = not turn["batches"]
     if turn["marker_version"] is None:
         before = sides.turns[turn_at - 1] if turn_at else None

@@ -1,8 +1,8 @@
 """The rows that walks read and give: names, Arrow types, what a value means.
 
-Kind        every result row says in ``kind`` what it is: a row of the walk's own ("batch", "log", "turn",
-            "outcome", "producer") or what was found: "finding", "unknown" (the logs that are left cannot
-            decide it), "note" (legitimate, worth a line).
+Kind        every result row says in ``kind`` what it is: a row of the walk's own ("batch", "copy", "log",
+            "turn", "outcome", "producer") or what was found: "finding", "unknown" (the logs that are left
+            cannot decide it), "note" (legitimate, worth a line).
 Null        a column that does not apply.
 Source      ``fencepost.audit.decode.columns`` for the columns of batches and of transaction states.
 """
@@ -12,6 +12,9 @@ from typing import Final
 import pyarrow as pa
 
 from fencepost.audit.decode.columns import RECORD_BATCHES, TRANSACTION_STATES
+
+AFTER_COORDINATOR: Final = "after coordinator "
+"""A finding that a coordinator's log which is too short would explain."""
 
 FINDING: Final = "finding"
 UNKNOWN: Final = "unknown"
@@ -37,7 +40,10 @@ FOUND: Final = pa.schema(
         ("at_ms", pa.int64()),
         ("detail", pa.string()),  # one sentence: expected, came
         ("id", pa.string()),  # the same text for the same finding in each run
-        ("cause", pa.string()),  # ``id`` of the finding that explains this one; null: none does
+        # ``id`` of the finding that explains this one; null: none does. Until ``causes`` has seen a row of
+        # ``pairs``, maybe AFTER_COORDINATOR and the coordinator's partition, or alone.
+        ("cause", pa.string()),
+        ("coordinator_partition", pa.int32()),  # of __transaction_state, that decides for this producer
     ]
 )
 
@@ -119,6 +125,8 @@ COPIES_RESULT: Final = pa.schema(
     [
         *FOUND,
         *_LOG_BATCH,  # kind "batch": the log, each offset once
+        # kind "copy", one row for each copy: ``path`` its directory, ``offset`` and ``end_offset`` what it
+        # holds, ``stopped``;
         # kind "log", one row each: ``offset`` the first, ``end_offset`` the end of what is known to be
         # committed, ``at_ms`` the latest time that a server wrote, and
         ("unbroken_offset", pa.int64()),  # from here on to ``end_offset`` nothing is missing
@@ -220,9 +228,10 @@ STORY_RESULT: Final = pa.schema([*FOUND, *_OUTCOME])
 PAIRS_SOURCE: Final = pa.schema(
     [
         # The data's partition. Rank 0: kind "log" of it, one row, producer_id -1. Rank 1: kind "producer" of
-        # each producer that has a turn or an outcome there. Rank 2: outcomes, one row for each of their
-        # partitions. Rank 3: turns. Rank 4: entries of transaction indexes (.txnindex) of each copy. Rank 5:
-        # entries of producer snapshots (.snapshot) of each copy.
+        # each producer that has a turn or an outcome there; with producer_id -1 kind "copy" of each copy,
+        # ``copy`` its path. Rank 2: outcomes, one row for each of their partitions. Rank 3: turns. Rank 4:
+        # entries of transaction indexes (.txnindex) of each copy. Rank 5: entries of producer snapshots
+        # (.snapshot) of each copy.
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("producer_id", pa.int64()),
@@ -233,7 +242,7 @@ PAIRS_SOURCE: Final = pa.schema(
         ("path", pa.string()),
         ("position", pa.int64()),
         ("at_ms", pa.int64()),
-        ("end_offset", pa.int64()),  # rank 0; null: no copy of the log was read
+        ("end_offset", pa.int64()),  # rank 0 (null: no copy of the log was read), and of a copy
         ("compacted", pa.bool_()),  # rank 0
         ("deleted_ms", pa.int64()),  # rank 0: when a topic of that name was deleted last; null: none was
         ("unbroken_offset", pa.int64()),  # ranks 0, 1

@@ -1,7 +1,8 @@
 """Transaction indexes and producer snapshots beside a log, held against the turns in it.
 
 Index       names each aborted transaction's data: readers of committed data drop by it. An entry without its
-            abort, or an abort without its entry in a copy that has others, is a finding.
+            abort, or an abort without its entry in a copy that has others, is a finding. In a copy that ran
+            the index may be older than the log: only between two entries.
 Snapshot    says at which offset which producer had which epoch, and the first offset of what it had open.
 Left out    where the log is compacted or not kept, entries cannot be held against it.
 Source      Kafka AbortedTxn, TransactionIndex, ProducerStateManager.
@@ -11,8 +12,8 @@ from typing import Any, Final
 
 from fencepost.audit.walks.align import ABORT, Row
 from fencepost.audit.walks.columns import FLAG_HOLE, FLAG_OPAQUE, FLAG_UNCOMMITTED
+from fencepost.audit.walks.context import Context
 from fencepost.audit.walks.found import Found, found, producer_name
-from fencepost.audit.walks.judge import Context
 
 ABORTS_MAX: Final = 1000  # that are looked up in copies whose index does not name their producer
 
@@ -23,7 +24,10 @@ class Indexes:
     """The entries of one partition's copies, producer by producer."""
 
     def __init__(self) -> None:
-        self._copies: dict[str, Row] = {}  # an entry of each copy that has any
+        self.copies: dict[str, Row] = {}  # what each holds
+        self._named: dict[
+            str, tuple[Row, int, int]
+        ] = {}  # of each copy an entry, the first abort and the last
         self._aborts: list[tuple[Row, frozenset[str]]] = []  # and the copies that name them
 
     def look(self, context: Context, turns: list[Row], entries: list[Row], states: list[Row]) -> None:
@@ -35,7 +39,7 @@ class Indexes:
         }
         named: dict[int, set[str]] = {}
         for entry in entries:
-            self._copies.setdefault(entry["copy"], entry)
+            self._remember(entry)
             turn = aborts.get(entry["offset"])
             if turn is not None:
                 named.setdefault(entry["offset"], set()).add(entry["copy"])
@@ -44,6 +48,11 @@ class Indexes:
             if len(self._aborts) < ABORTS_MAX and not turn["flags"] & _UNSURE:
                 self._aborts.append((turn, frozenset(named.get(offset, set()))))
         self._snapshots(context, turns, states)
+
+    def _remember(self, entry: Row) -> None:
+        at = entry["offset"]
+        first, low, high = self._named.get(entry["copy"], (entry, at, at))
+        self._named[entry["copy"]] = (first, min(low, at), max(high, at))
 
     def _entry(self, context: Context, entry: Row, turn: Row | None) -> None:
         row = context.row
@@ -90,9 +99,12 @@ class Indexes:
         rows: list[Found] = []
         if context.row.get("compacted"):
             return rows
-        for copy, entry in self._copies.items():
+        for copy, (entry, low, high) in self._named.items():
+            span = self.copies.get(copy)
+            is_whole = span is not None and span["stopped"]
+            first, end = (span["offset"], span["end_offset"]) if span and is_whole else (low, high + 1)
             for turn, named in self._aborts:
-                if copy not in named:
+                if copy not in named and first <= turn["marker_offset"] < end:
                     said = f"it does not name the abort at offset {turn['marker_offset']}"
                     at: dict[str, Any] = {**entry, "position": None}
                     for name in ("producer_id", "producer_epoch", "offset", "at_ms"):

@@ -8,47 +8,24 @@ Double      our markers carry a version: one that was there before is a copy. Ka
 Known       what a coordinator does not tell of is a finding where its log is whole, else unknown.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from fencepost.audit.walks import align
 from fencepost.audit.walks.align import ABORT, COMMIT, Row, Sides, Step, kind_of
-from fencepost.audit.walks.columns import FINDING, FLAG_OPAQUE, FLAG_STALE, FLAG_UNCOMMITTED, NOTE, UNKNOWN
+from fencepost.audit.walks.columns import (
+    AFTER_COORDINATOR,
+    FINDING,
+    FLAG_OPAQUE,
+    FLAG_STALE,
+    FLAG_UNCOMMITTED,
+    NOTE,
+)
+from fencepost.audit.walks.context import NO_COORDINATOR, NOT_KEPT, OPAQUE, ORDER, Context
 from fencepost.audit.walks.found import Found, found, producer_name
 from fencepost.audit.walks.story import CLOCK_GRACE_MS
 
 _NAMES: Final = {0: "abort", 1: "commit", -1: "emptied"}
 _SKEW_MS: Final = 1000
-
-NO_COORDINATOR: Final = "there is no log of a transaction coordinator"
-NOT_KEPT: Final = "the coordinator's log of that time is not kept"
-OPAQUE: Final = "bytes that cannot be read may be the marker"
-ORDER: Final = "the logs were copied from running brokers, and which of them first is not known"
-
-
-@dataclass(slots=True)
-class Context:
-    """The partition: its row of rank 0, and what its producers add up to."""
-
-    row: Row
-    decided: dict[int, int] = field(
-        default_factory=dict
-    )  # by coordinator's partition, the latest with a marker
-    late: list[tuple[Found, int, int]] = field(default_factory=list)  # finding if decided after that offset
-    unknown: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # rule, why: count, first offset
-    found: list[Found] = field(default_factory=list)
-
-    def undecided(self, rule: str, why: str, offset: int | None) -> None:
-        """One more of what cannot be decided."""
-        entry = self.unknown.setdefault((rule, why), [0, -1])
-        entry[0] += 1
-        if offset is not None and (entry[1] < 0 or offset < entry[1]):
-            entry[1] = offset
-
-    @property
-    def kept_from(self) -> int:
-        """Markers are kept from this offset on."""
-        return int((self.row["unbroken_offset"] if self.row["compacted"] else self.row["offset"]) or 0)
 
 
 class Judge:
@@ -195,13 +172,18 @@ class Judge:
             self._hanging(turn)
         else:
             rule, said = self._extra(step, turn)
-            is_later = not is_last or self._is_coordinator_later(turn)
-            self._if_known_later(rule, said, turn, None, is_later)
+            if is_last:
+                self._if_known_later(rule, said, turn, None, self._is_coordinator_later(turn), is_last=True)
+            else:
+                self._add(rule, said, turn, None)
 
     def _extra(self, step: Step, turn: Row) -> tuple[str, str]:
         before = self._turns[step.turn - 1] if step.turn else None
         name = _NAMES[kind_of(turn)]
-        if before is not None and not turn["batches"] and kind_of(before) == kind_of(turn):
+        is_same = before is not None and (kind_of(before), before["producer_epoch"]) == (
+            kind_of(turn), turn["producer_epoch"],
+        )  # fmt: skip
+        if is_same and not turn["batches"]:
             return "double", f"a second {name} marker of a transaction that has one"
         return "without_transaction", f"a {name} marker, and the coordinator's log has no transaction it ends"
 
@@ -223,7 +205,7 @@ class Judge:
             else "and the coordinator has no transaction that would end it"
         )  # fmt: skip
         said = f"transactional data from offset {turn['data_offset']} on, in {turn['batches']} batches, {why}"
-        row = self._finding(rule, said, turn, None, check=check)
+        row = self._finding(rule, said, turn, None, check=check) | {"cause": self._after()}
         if self._is_coordinator_later(turn):
             self._context.found.append(row)
         else:
@@ -332,12 +314,19 @@ class Judge:
             else:
                 said = f"{len(self._turns)} turns of a producer that no coordinator's log tells of"
                 check = "hanging" if is_open else "markers"
-                self._context.found.append(self._finding(rule, said, turn, None, check=check))
+                row = self._finding(rule, said, turn, None, check=check)
+                self._context.found.append(row | {"cause": AFTER_COORDINATOR})
                 return
 
-    def _if_known_later(self, rule: str, said: str, turn: Row, outcome: Row | None, is_later: bool) -> None:
+    def _after(self) -> str:
+        return f"{AFTER_COORDINATOR}{self._fact['coordinator_partition']}"
+
+    def _if_known_later(
+        self, rule: str, said: str, turn: Row, outcome: Row | None, is_later: bool, *, is_last: bool = False
+    ) -> None:
         if is_later:
-            self._add(rule, said, turn, outcome)
+            row = self._finding(rule, said, turn, outcome)
+            self._context.found.append(row | {"cause": self._after() if is_last else None})
         else:
             self._context.undecided(rule, ORDER, turn["offset"])
 
@@ -357,7 +346,9 @@ class Judge:
             check, rule, said, kind=kind, subject=producer_name(at["producer_id"], at["producer_epoch"]),
             node=at["node"], path=at["path"], position=at["position"], offset=at["offset"],
             since_offset=at.get("since_offset"), producer_id=at["producer_id"],
-            producer_epoch=at["producer_epoch"], transactional_id=name, at_ms=at["at_ms"], **self._where,
+            producer_epoch=at["producer_epoch"], transactional_id=name, at_ms=at["at_ms"],
+            coordinator_partition=self._facts[0]["coordinator_partition"] if self._facts else None,
+            **self._where,
         )  # fmt: skip
 
 
@@ -367,16 +358,3 @@ def _is_pair(step: Step) -> bool:
 
 def _is_empty_commit(turn: Row) -> bool:
     return turn["control_type"] == COMMIT and not turn["batches"]
-
-
-def unknown_rows(context: Context) -> list[Any]:
-    """One row for each reason why something could not be decided."""
-    where = {name: context.row[name] for name in ("topic", "partition")}
-    rows = []
-    for (rule, why), (count, first) in sorted(context.unknown.items()):
-        check = {"orphan": "hanging", "zombie": "fencing"}.get(rule, "markers")
-        rows.append(
-            found(check, rule, f"{count} transactions: {why}", kind=UNKNOWN, subject=f"{count} transactions",
-                  offset=first if first >= 0 else None, **where)
-        )  # fmt: skip
-    return rows

@@ -29,9 +29,11 @@ def known_end(topic: str, log: LogFacts) -> int:
 
 
 def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list[Found]:
-    """Copies that end below their own checkpoint; segments that are torn; the part that is not known."""
+    """Each copy; those that end below their own checkpoint; torn segments; the part that is not known."""
     rows: list[Found] = []
     for name, copy in log.copies.items():
+        span = {"offset": copy.first, "end_offset": copy.end, "stopped": copy.is_stopped}
+        rows.append({"kind": "copy", "node": copy.node, "path": name, **span, **where})
         place = {
             "node": copy.node,
             "path": name,

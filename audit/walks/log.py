@@ -83,8 +83,13 @@ class _Log:
         times = np.where(stamped, columns["max_timestamp_ms"], -1)
         before = np.maximum.accumulate(np.concatenate(([self._server_ms], times)))
         self._server_ms = int(before[-1])
-        after = np.concatenate(([self._end], columns["last_offset"][:-1] + 1))
-        self._end = int(columns["last_offset"][-1]) + 1
+        # An opaque row holds no offset, and one that is displaced none of its place.
+        ends = np.where(
+            (columns["flags"] & FLAG_OPAQUE) != 0, columns["base_offset"], columns["last_offset"] + 1
+        )
+        ends = np.where((columns["flags"] & FLAG_DISPLACED) != 0, -1, ends)
+        after = np.maximum.accumulate(np.concatenate(([self._end], ends)))
+        self._end = int(after[-1])
         chosen = np.flatnonzero((columns["producer_id"] >= 0) | ((columns["flags"] & _ODD) != 0))
         paths = rows.column("path").dictionary_encode()
         names = paths.dictionary.to_pylist()
@@ -92,7 +97,7 @@ class _Log:
         versions = rows.column("marker_version").take(pa.array(chosen)).to_pylist()
         said = (columns[name][chosen].tolist() for name in _READ)
         for row in zip(
-            *said, codes, versions, before[:-1][chosen].tolist(), after[chosen].tolist(), strict=True
+            *said, codes, versions, before[:-1][chosen].tolist(), after[:-1][chosen].tolist(), strict=True
         ):
             self._row(row, names)
 

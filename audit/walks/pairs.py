@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from fencepost.audit.walks.align import OPEN
 from fencepost.audit.walks.columns import FLAG_COMPACTED, PAIRS_RESULT, PAIRS_SOURCE
+from fencepost.audit.walks.context import NOT_READ, ORDER, Context, unknown_rows
 from fencepost.audit.walks.found import batch_of
 from fencepost.audit.walks.indexes import Indexes
-from fencepost.audit.walks.judge import ORDER, Context, Judge, unknown_rows
+from fencepost.audit.walks.judge import Judge
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
 _LOG, _PRODUCER, _OUTCOME, _TURN, _INDEX, _SNAPSHOT = range(6)
 _NO_VERSION: Final = -1
-NOT_READ: Final = "the partition's log is not among what was read"
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -75,10 +75,14 @@ def _judge(context: Context, indexes: Indexes, rows: pa.RecordBatch) -> None:
     odd = _odd(context, rows, firsts)
     if context.row["deleted_ms"] is not None or context.row["end_offset"] is None:
         odd[:] = True
+    odd |= ids[firsts] < 0
     for first, end in zip(firsts[odd].tolist(), ends[odd].tolist(), strict=True):
         found_there: list[list[dict[str, Any]]] = [[] for _ in range(_SNAPSHOT + 1)]
         for row in rows.slice(first, end - first).to_pylist():
             found_there[row["rank"]].append(row)
+        if ids[first] < 0:
+            indexes.copies = {row["copy"]: row for rows in found_there for row in rows}
+            continue
         found_there[_OUTCOME] = [each for each in found_there[_OUTCOME] if not _is_gone(context, each)]
         if context.row["end_offset"] is None:
             for _ in found_there[_OUTCOME]:

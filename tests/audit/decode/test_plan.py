@@ -54,6 +54,7 @@ def test_a_kafka_log_directory(tmp_path: Path) -> None:
         "recovery-point-offset-checkpoint", node=4,
     )  # fmt: skip
     assert short(list_files([str(tmp_path)]), tmp_path) == [
+        (4, "", -1, "recovery-point-offset-checkpoint", "offset-checkpoint", False),
         (
             4,
             "__cluster_metadata",
@@ -62,7 +63,11 @@ def test_a_kafka_log_directory(tmp_path: Path) -> None:
             "checkpoint",
             False,
         ),
+        (4, "__cluster_metadata", 0, "__cluster_metadata-0/*.log.deleted", "unread", False),
+        (4, "__cluster_metadata", 0, "__cluster_metadata-0/*.checkpoint.part", "unread", False),
         (4, "__cluster_metadata", 0, f"__cluster_metadata-0/{BASE}.log", "segment", True),
+        (4, "payments-eu", 0, "payments-eu-0/leader-epoch-checkpoint", "leader-epochs", False),
+        (4, "payments-eu", 0, "payments-eu-0/*.index", "unread", False),
         (4, "payments-eu", 0, f"payments-eu-0/{BASE}.log", "segment", False),
         (4, "payments-eu", 0, f"payments-eu-0/{5:020d}.log", "segment", True),
     ]

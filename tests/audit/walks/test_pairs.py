@@ -522,8 +522,38 @@ def an_index_as_the_log_has_it() -> Cluster:
 
 
 @case("integrity.index")
-def an_index_lacks_an_abort() -> Cluster:
+def an_index_lacks_an_abort_between_two() -> Cluster:
+    cluster = with_index((11, 21), (33, 43))
+    cluster.transaction(outcome="Abort")
+    cluster.entries[1].update(first_offset=44, offset=54)
+    return cluster
+
+
+@case()
+def an_index_that_is_older_than_its_log() -> Cluster:
     return with_index((11, 21))
+
+
+@case("integrity.index")
+def an_index_lacks_the_last_abort_of_a_stopped_copy() -> Cluster:
+    cluster = with_index((11, 21))
+    copy = {
+        "rank": 1,
+        "producer_id": -1,
+        "copy": "/n1/orders-0",
+        "offset": 0,
+        "end_offset": 44,
+        "stopped": True,
+    }
+    cluster.entries.append(copy)
+    return cluster
+
+
+@case()
+def a_copy_that_ends_before_the_last_abort() -> Cluster:
+    cluster = an_index_lacks_the_last_abort_of_a_stopped_copy()
+    cluster.entries[-1]["end_offset"] = 40
+    return cluster
 
 
 @case("integrity.index")

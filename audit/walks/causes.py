@@ -1,0 +1,231 @@
+"""One cause, one finding: what a finding explains is listed under it.
+
+In          all findings of a run, as rows of FOUND: few, so plain dicts.
+Place       of several findings at one batch the first of ``_FIRST`` is the cause.
+Between     a batch that is missing, foreign, displaced or of an old epoch explains a gap in the sequence of
+            the producer around it; one offset that is missing is the marker that is missing there.
+Shorter     a coordinator's log that lost its end: its producers have markers, or data, after the last
+            transaction that it tells of. Of two producers or more that is one finding, which names the log.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from fencepost.audit.walks.columns import AFTER_COORDINATOR, FINDING
+from fencepost.audit.walks.found import Found, found
+
+STATES_TOPIC: Final = "__transaction_state"
+PRODUCERS_MIN: Final = 2  # whose markers follow the end of a coordinator's log, for it to be too short
+
+_FIRST: Final = (
+    "integrity.crc", "integrity.unreadable", "integrity.record", "integrity.count", "replicas.diverged",
+    "ids.outside_blocks", "ids.shared", "markers.exchanged", "markers.early", "fencing.zombie",
+    "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
+    "markers.without_transaction", "markers.not_transactional", "epochs.coordinator", "markers.missing",
+    "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
+)  # fmt: skip
+_OF_A_BATCH: Final = ("ids.outside_blocks", "fencing.zombie", "offsets.overlap", "markers.early",
+                      "markers.exchanged", "markers.not_transactional")  # fmt: skip
+_OF_PAIRS: Final = ("markers", "hanging", "fencing", "sequences", "epochs")
+_BESIDE: Final = ("integrity.index", "integrity.snapshot")
+
+Link = Callable[[Found, Found], bool]
+
+
+def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
+    """The same rows, each once, with ``cause`` set; causes first, what they explain behind them.
+
+    logs  rows of kind "copy" of __transaction_state, to name the file of one that is too short.
+    """
+    once = list({row["id"]: dict(row) for row in rows}.values())
+    findings = [row for row in once if row["kind"] == FINDING]
+    short = _shorter_logs(findings, logs)
+    findings += short
+    for row in findings:
+        row["cause"] = row["cause"] if row.get("cause") in {each["id"] for each in short} else None
+    _by_place(findings)
+    for link in _LINKS:
+        _link(findings, link)
+    by_id = {row["id"]: row for row in findings}
+    for row in findings:
+        row["cause"] = _root(row, by_id)
+    others = [row for row in once if row["kind"] != FINDING]
+    return [*_in_order(findings), *others]
+
+
+def _shorter_logs(findings: list[Found], logs: Sequence[Found]) -> list[Found]:
+    """A finding for each coordinator's log that must have been longer."""
+    after: dict[int, list[Found]] = {}
+    unnamed: list[Found] = []
+    for row in findings:
+        cause = row.get("cause") or ""
+        if cause == AFTER_COORDINATOR:
+            unnamed.append(row)
+        elif cause.startswith(AFTER_COORDINATOR):
+            after.setdefault(int(cause.removeprefix(AFTER_COORDINATOR)), []).append(row)
+    made = []
+    for partition, rows in sorted(after.items()):
+        if len({row["producer_id"] for row in rows}) < PRODUCERS_MIN:
+            continue
+        known = [row for row in findings if _is_short(row, partition)]
+        cause = known[0] if known else _short_log(partition, rows, logs)
+        made += [] if known else [cause]
+        for row in (*rows, *(unnamed if len(after) == 1 else ())):
+            row["cause"] = cause["id"]
+    return made
+
+
+def _is_short(row: Found, partition: int) -> bool:
+    return (row["check"], row["rule"], row["topic"], row["partition"]) == (
+        "replicas", "short", STATES_TOPIC, partition,
+    )  # fmt: skip
+
+
+def _short_log(partition: int, rows: list[Found], logs: Sequence[Found]) -> Found:
+    copies = [
+        each for each in logs if (each["topic"], each["partition"]) == (STATES_TOPIC, partition)
+    ]  # fmt: skip
+    longest = max(copies, key=lambda each: int(each["end_offset"]), default=None)
+    place: dict[str, Any] = {"topic": STATES_TOPIC, "partition": partition}
+    end = ""
+    if longest is not None:
+        place |= {"node": longest["node"], "path": longest["path"], "offset": longest["end_offset"]}
+        end = f" ends at {longest['end_offset']} and"
+    producers = len({row["producer_id"] for row in rows})
+    said = f"the coordinator's log{end} is too short: {producers} producers have ended or written more since"
+    return found("coordinator", "short", said, subject=f"{STATES_TOPIC}-{partition}", **place)
+
+
+def _by_place(findings: list[Found]) -> None:
+    at: dict[tuple[str, int], list[Found]] = {}
+    for row in findings:
+        if row.get("path") is not None and row.get("position") is not None and row["cause"] is None:
+            at.setdefault((row["path"], row["position"]), []).append(row)
+    for rows in at.values():
+        ranked = [row for row in rows if _name(row) in _FIRST]
+        if len(ranked) > 1:
+            first = min(ranked, key=lambda row: _FIRST.index(_name(row)))
+            for row in ranked:
+                if row is not first:
+                    row["cause"] = first["id"]
+
+
+def _name(row: Found) -> str:
+    return f"{row['check']}.{row['rule']}"
+
+
+def _link(findings: list[Found], link: "_Rule") -> None:
+    causes = [row for row in findings if _name(row) in link.causes]
+    if not causes:
+        return
+    for row in findings:
+        if row["cause"] is None and link.explains(_name(row)):
+            for cause in causes:
+                if cause is not row and cause["cause"] != row["id"] and link.where(cause, row):
+                    row["cause"] = cause["id"]
+                    break
+
+
+class _Rule:
+    """Which findings explain which, where ``where`` holds of both."""
+
+    def __init__(self, causes: Sequence[str], effects: Sequence[str], where: Link) -> None:
+        self.causes = frozenset(causes)
+        self.effects = effects
+        self.where = where
+
+    def explains(self, name: str) -> bool:
+        """Whether it may explain a finding of that name; a check's name alone stands for all its rules."""
+        return name not in self.causes and (name in self.effects or name.partition(".")[0] in self.effects)
+
+
+def _same(*names: str) -> Link:
+    def where(cause: Found, row: Found) -> bool:
+        return all(cause.get(name) is not None and cause.get(name) == row.get(name) for name in names)
+
+    return where
+
+
+def _between(cause: Found, row: Found) -> bool:
+    """Its batch, or what is missing, lies between the row's last batch and the row's."""
+    if not _same("topic", "partition")(cause, row) or cause["offset"] is None:
+        return False
+    since, offset = row.get("since_offset"), row.get("offset")
+    return (since is None or cause["offset"] > since) and (offset is None or cause["offset"] <= offset)
+
+
+def _overtaken(cause: Found, row: Found) -> bool:
+    """A marker of a higher epoch that no transaction has made all that follows look old."""
+    return _PARTITION_AND_PRODUCER(cause, row) and bool(row.get("since_offset") == cause["offset"])
+
+
+def _is_the_hole(cause: Found, row: Found) -> bool:
+    """One offset is missing where a marker is."""
+    if not _same("topic", "partition")(cause, row) or row["end_offset"] != row["offset"] + 1:
+        return False
+    return bool(row["offset"] > (cause.get("since_offset") or -1))
+
+
+def _in_hole(cause: Found, row: Found) -> bool:
+    since = row.get("since_offset")
+    return _same("topic", "partition")(cause, row) and (since is None or cause["offset"] > since)
+
+
+def _within(cause: Found, row: Found) -> bool:
+    if not _same("topic", "partition", "node")(cause, row) or row.get("offset") is None:
+        return False
+    return bool(
+        cause["offset"] <= row["offset"] and row["offset"] < (cause["end_offset"] or cause["offset"] + 1)
+    )
+
+
+def _of_id(cause: Found, row: Found) -> bool:
+    return _same("transactional_id")(cause, row) or _same("producer_id")(cause, row)
+
+
+_PARTITION_AND_PRODUCER: Final = _same("topic", "partition", "producer_id")
+_LINKS: Final = (
+    _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), _same("producer_id")),
+    _Rule(("ids.shared",), (*_OF_PAIRS, "states", *_BESIDE), _of_id),
+    _Rule(("epochs.reused",), ("states",), _same("transactional_id")),
+    _Rule(("replicas.diverged",), ("integrity.leader_epochs", "integrity.leader_epoch"), _within),
+    _Rule(_OF_A_BATCH, ("sequences",), _between),
+    _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing"), _PARTITION_AND_PRODUCER),
+    _Rule(("markers.without_transaction",), ("fencing", "epochs", "markers", "sequences"), _overtaken),
+    _Rule(("markers.missing",), ("offsets.hole",), _is_the_hole),
+    _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
+    _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing"),
+          lambda cause, row: cause["topic"] == STATES_TOPIC
+          and cause["partition"] == row.get("coordinator_partition")),
+    _Rule(("replicas.short",), ("markers.missing",), _same("topic", "partition")),
+    _Rule(("states.missing",), ("markers", "hanging", "fencing"), _same("transactional_id")),
+    _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
+           "markers.without_transaction", "markers.not_transactional", "fencing.zombie", "epochs.regressed"),
+          (*_BESIDE, "hanging"), _PARTITION_AND_PRODUCER),
+    _Rule(("offsets.hole",), _BESIDE, _same("topic", "partition")),
+)  # fmt: skip
+"""In this order; a finding that has a cause keeps it."""
+
+
+def _root(row: Found, by_id: dict[str, Found]) -> str | None:
+    cause, seen = row["cause"], {row["id"]}
+    while cause is not None and cause not in seen:
+        seen.add(cause)
+        above = by_id[cause]["cause"]
+        if above is None or above in seen:
+            return cause if cause != row["id"] else None
+        cause = above
+    return None if cause == row["id"] else cause
+
+
+def _in_order(findings: list[Found]) -> list[Found]:
+    effects: dict[str, list[Found]] = {}
+    for row in findings:
+        if row["cause"] is not None:
+            effects.setdefault(row["cause"], []).append(row)
+    roots = sorted((row for row in findings if row["cause"] is None), key=lambda row: str(row["id"]))
+    return [each for row in roots for each in (row, *sorted(effects.get(row["id"], []), key=_id_of))]
+
+
+def _id_of(row: Found) -> str:
+    return str(row["id"])
