@@ -147,6 +147,16 @@ def what_compaction_left() -> States:
     return states
 
 
+@case()
+def what_two_brokers_that_cleaned_apart_left() -> States:
+    states = States(flags=FLAG_COMPACTED, unbroken_offset=3)
+    states.add("Ongoing", 5)
+    states.add("Ongoing", 7, offset=3)
+    states.add("PrepareCommit", 7, offset=4)
+    states.add("CompleteCommit", 7, offset=5)
+    return states
+
+
 @case("states.missing")
 def a_prepare_is_missing() -> States:
     states = States()

@@ -1,0 +1,210 @@
+"""What is broken on purpose in the walks of the audit."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+WALKS: Final = "tests/audit/walks/"
+COPIES: Final = WALKS + "test_copies.py::test_what_is_found_in_the_copies_of_a_log"
+MAJORITY: Final = WALKS + "test_copies.py::test_of_the_metadata_what_a_majority_of_voters_holds_is_committed"
+LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
+STORY: Final = WALKS + "test_story.py::test_what_is_found_in_a_coordinators_log"
+PAIRS: Final = WALKS + "test_pairs.py::test_what_is_found_in_a_partition_and_its_coordinators_log"
+SIDE_FILES: Final = "tests/audit/decode/test_side_files.py::test_what_is_not_as_it_was_written_is_a_fault"
+FAULTS: Final = WALKS + "test_faults.py::test_a_fault_is_one_finding"
+
+AUDIT_WALKS: Final = (
+    Mutant(
+        "copies-counted-to-their-end",
+        "what no checkpoint reaches is not known to be committed",
+        "audit/walks/length.py",
+        "    known = min(max(checkpoints), longest)\n",
+        "    known = longest\n",
+        (
+            COPIES + "[a-tail-above-every-checkpoint]",
+            WALKS + "test_copies.py::test_rows_above_what_is_known_to_be_committed_are_marked",
+        ),
+    ),
+    Mutant(
+        "any-voter-is-a-majority",
+        "of the metadata what a majority of voters holds is committed",
+        "audit/walks/length.py",
+        "        majority = len(log.voters) // 2 + 1\n",
+        "        majority = 1\n",
+        (MAJORITY + "[the-leader-alone-holds-the-end]",),
+    ),
+    Mutant(
+        "unclean-election-unasked",
+        "committed batches that no unclean election cut are a finding",
+        "audit/walks/differing.py",
+        "        if not unclean and self._log.knows_elections:\n",
+        "        if False:\n",
+        (COPIES + "[committed-batches-that-no-unclean-election-cut]",),
+    ),
+    Mutant(
+        "cleaned-copies-compared",
+        "brokers clean a compacted log each for itself",
+        "audit/walks/differing.py",
+        "        return row.records == best.records and row.last == best.last and not is_cleaned\n",
+        "        return True\n",
+        (COPIES + "[a-compacted-log-is-cleaned-by-each-broker]",),
+    ),
+    Mutant(
+        "torn-while-it-ran-is-short",
+        "a checkpoint may have been copied after its log",
+        "audit/walks/length.py",
+        '            kind = "finding" if copy.is_stopped else UNKNOWN\n',
+        '            kind = "finding"\n',
+        (COPIES + "[a-checkpoint-that-was-copied-after-its-log]",),
+    ),
+    Mutant(
+        "leader-epoch-may-go-back",
+        "the leader epochs of a log never go back",
+        "audit/walks/copy.py",
+        "    if epoch < state.epoch or state.epoch <= ahead < epoch:\n",
+        "    if False:\n",
+        (COPIES + "[the-leader-epoch-goes-back]", FAULTS + "[a-leader-epoch-goes-back-v1]"),
+    ),
+    Mutant(
+        "header-count-unread",
+        "a header counts the records of its offsets",
+        "audit/walks/copy.py",
+        "    if count != length:\n",
+        "    if False:\n",
+        (COPIES + "[the-header-counts-a-record-too-many]",),
+    ),
+    Mutant(
+        "hole-excuses-all",
+        "a gap that is longer than what is missing is no hole's",
+        "audit/walks/log.py",
+        "            is_explained = 0 < step <= self._missing - producer.missing\n",
+        "            is_explained = self._missing > producer.missing\n",
+        (LOG + "[a-hole-that-is-shorter-than-the-gap]",),
+    ),
+    Mutant(
+        "zombie-unseen",
+        "data of an epoch that was over is a zombie's",
+        "audit/walks/log.py",
+        "        elif epoch < producer.epoch:\n",
+        "        elif False:\n",
+        (LOG + "[data-of-an-epoch-after-a-higher-one]",),
+    ),
+    Mutant(
+        "coordinator-epoch-unread",
+        "a marker's coordinator epoch is 0 or more, and never goes back",
+        "audit/walks/log.py",
+        "        elif known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):\n",
+        "        elif False:\n",
+        (LOG + "[a-coordinator-epoch-below-0]", LOG + "[a-coordinator-epoch-that-goes-back]"),
+    ),
+    Mutant(
+        "plain-data-unseen",
+        "data of a transactional producer is in a transaction",
+        "audit/walks/judge.py",
+        '            if turn["plain_offset"] is not None and not turn["flags"] & FLAG_UNCOMMITTED:\n',
+        "            if False:\n",
+        (PAIRS + "[the-transactional-bit-of-a-batch-is-cleared]",),
+    ),
+    Mutant(
+        "outcomes-counted",
+        "each marker has the outcome of its own transaction, not one of as many",
+        "audit/walks/pairs.py",
+        '    differs = ints("outcome", outcomes) != kinds\n',
+        "    differs = np.zeros(len(turns), np.bool_)\n",
+        (
+            PAIRS + "[a-commit-and-the-abort-after-it-change-places]",
+            PAIRS + "[a-commit-is-an-abort-in-the-log]",
+        ),
+    ),
+    Mutant(
+        "versions-unread",
+        "our markers stand in the order of their versions",
+        "audit/walks/judge.py",
+        "        if versions != ordered:\n",
+        "        if False:\n",
+        (PAIRS + "[two-of-our-markers-of-one-outcome-change-places]",),
+    ),
+    Mutant(
+        "our-retry-is-a-note",
+        "a marker of ours is written once",
+        "audit/walks/judge.py",
+        "            elif version in seen:\n",
+        "            elif False:\n",
+        (PAIRS + "[our-marker-is-written-again-within-the-next-transaction]",),
+    ),
+    Mutant(
+        "kafkas-retry-is-a-finding",
+        "Kafka writes markers at least once",
+        "audit/walks/align.py",
+        "        if is_empty and again:\n",
+        "        if False:\n",
+        (PAIRS + "[an-abort-marker-is-written-again-twice-after-a-failover]",),
+    ),
+    Mutant(
+        "order-of-copying-accused",
+        "which log was copied first is not known",
+        "audit/walks/judge.py",
+        '        if self._fact["stopped"]:\n',
+        "        if True:\n",
+        (
+            PAIRS + "[open-data-in-a-copy-of-a-running-broker]",
+            PAIRS + "[a-marker-that-was-written-after-the-coordinators-log-was-copied]",
+        ),
+    ),
+    Mutant(
+        "later-decision-proves-nothing",
+        "a marker further on that was decided later proves that one before it is missing",
+        "audit/walks/pairs.py",
+        "        if context.decided.get(partition, -1) > completed:\n",
+        "        if False:\n",
+        (PAIRS + "[a-last-marker-that-a-later-decision-of-another-producer-proves-missing]",),
+    ),
+    Mutant(
+        "cleaned-records-are-a-story",
+        "of what compaction was at only the last record of an id counts",
+        "audit/walks/story.py",
+        "        if each is None or each.is_cleaned:\n",
+        "        if each is None:\n",
+        (STORY + "[what-two-brokers-that-cleaned-apart-left]",),
+    ),
+    Mutant(
+        "timeout-without-grace",
+        "a coordinator has until its next sweep to abort",
+        "audit/walks/story.py",
+        "        if own_ms > since + SWEEP_GRACE_MS or",
+        "        if own_ms > since or",
+        (STORY + "[a-transaction-that-the-next-sweep-may-abort]",),
+    ),
+    Mutant(
+        "shared-producer-unseen",
+        "a producer id is of one transactional id",
+        "audit/walks/story.py",
+        "        if owner == each.name:\n",
+        "        if True:\n",
+        (STORY + "[a-record-has-the-producer-id-of-another-id]",),
+    ),
+    Mutant(
+        "index-entries-believed",
+        "an entry of a transaction index is an abort in the log",
+        "audit/walks/indexes.py",
+        "        if turn is None:\n",
+        "        if False:\n",
+        (PAIRS + "[an-index-has-an-abort-that-is-none]",),
+    ),
+    Mutant(
+        "short-log-unnamed",
+        "a coordinator's log that lost its end is one finding",
+        "audit/walks/causes.py",
+        '        if len({row["producer_id"] for row in rows}) < PRODUCERS_MIN:\n',
+        "        if True:\n",
+        (FAULTS + "[the-coordinators-log-lost-its-last-third-v2]",),
+    ),
+    Mutant(
+        "snapshot-checksum-unread",
+        "a producer snapshot with a wrong checksum is a fault",
+        "audit/decode/side_files.py",
+        "    if crc32c(content[_CRC_FROM:]) != crc:\n",
+        "    if False:\n",
+        (SIDE_FILES + "[a-wrong-checksum]",),
+    ),
+)
