@@ -7,6 +7,9 @@ from tests.mutants.mutant import Mutant
 WALKS: Final = "tests/audit/walks/"
 COPIES: Final = WALKS + "test_copies.py::test_what_is_found_in_the_copies_of_a_log"
 MAJORITY: Final = WALKS + "test_copies.py::test_of_the_metadata_what_a_majority_of_voters_holds_is_committed"
+ONE_COPY: Final = WALKS + "test_one_copy.py::test_what_is_found_in_a_copy"
+INDEXES: Final = WALKS + "test_indexes.py::test_what_is_found_in_the_files_beside_a_log"
+MARKERS: Final = WALKS + "test_markers.py::test_what_is_found_of_markers"
 LOG: Final = WALKS + "test_log.py::test_what_is_found_in_a_log"
 STORY: Final = WALKS + "test_story.py::test_what_is_found_in_a_coordinators_log"
 PAIRS: Final = WALKS + "test_pairs.py::test_what_is_found_in_a_partition_and_its_coordinators_log"
@@ -63,7 +66,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/copy.py",
         "    if epoch < state.epoch or state.epoch <= ahead < epoch:\n",
         "    if False:\n",
-        (COPIES + "[the-leader-epoch-goes-back]", FAULTS + "[a-leader-epoch-goes-back-v1]"),
+        (ONE_COPY + "[sizes0-the-leader-epoch-goes-back]", FAULTS + "[a-leader-epoch-goes-back-v1]"),
     ),
     Mutant(
         "header-count-unread",
@@ -71,7 +74,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/copy.py",
         "    if count != length:\n",
         "    if False:\n",
-        (COPIES + "[the-header-counts-a-record-too-many]",),
+        (ONE_COPY + "[sizes0-the-header-counts-a-record-too-many]",),
     ),
     Mutant(
         "hole-excuses-all",
@@ -112,8 +115,8 @@ AUDIT_WALKS: Final = (
         '    differs = ints("outcome", outcomes) != kinds\n',
         "    differs = np.zeros(len(turns), np.bool_)\n",
         (
-            PAIRS + "[a-commit-and-the-abort-after-it-change-places]",
-            PAIRS + "[a-commit-is-an-abort-in-the-log]",
+            MARKERS + "[a-commit-and-the-abort-after-it-change-places-sizes0]",
+            MARKERS + "[a-commit-is-an-abort-in-the-log-sizes0]",
         ),
     ),
     Mutant(
@@ -122,7 +125,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/judge.py",
         "        if versions != ordered:\n",
         "        if False:\n",
-        (PAIRS + "[two-of-our-markers-of-one-outcome-change-places]",),
+        (MARKERS + "[two-of-our-markers-of-one-outcome-change-places-sizes0]",),
     ),
     Mutant(
         "our-retry-is-a-note",
@@ -157,7 +160,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/pairs.py",
         "        if context.decided.get(partition, -1) > completed:\n",
         "        if False:\n",
-        (PAIRS + "[a-last-marker-that-a-later-decision-of-another-producer-proves-missing]",),
+        (MARKERS + "[a-last-marker-that-a-later-decision-of-another-producer-proves-missing-sizes0]",),
     ),
     Mutant(
         "cleaned-records-are-a-story",
@@ -189,7 +192,7 @@ AUDIT_WALKS: Final = (
         "audit/walks/indexes.py",
         "        if turn is None:\n",
         "        if False:\n",
-        (PAIRS + "[an-index-has-an-abort-that-is-none]",),
+        (INDEXES + "[an-index-has-an-abort-that-is-none]",),
     ),
     Mutant(
         "short-log-unnamed",

@@ -1,0 +1,123 @@
+"""Transaction indexes and producer snapshots held against the log beside them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.audit.walks.feed import said
+from tests.audit.walks.logs import PRODUCER
+from tests.audit.walks.test_pairs import Make, kafka
+from tests.audit.walks.transactions import Cluster, paired
+
+CASES: dict[str, tuple[Make, list[str]]] = {}
+
+
+def case(*expected: str) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
+        return make
+
+    return add
+
+
+def with_index(*entries: tuple[int, int]) -> Cluster:
+    """Aborts are at 21 (data from 11) and 43 (from 33)."""
+    cluster = kafka("Commit", "Abort", "Commit", "Abort")
+    for first, last in entries:
+        cluster.entries.append({
+            "rank": 4, "producer_id": PRODUCER, "offset": last, "first_offset": first, "copy": "/n1/orders-0",
+            "path": "/n1/orders-0/0.txnindex", "position": 34 * len(cluster.entries),
+        })  # fmt: skip
+    return cluster
+
+
+@case()
+def an_index_as_the_log_has_it() -> Cluster:
+    return with_index((11, 21), (33, 43))
+
+
+@case("integrity.index")
+def an_index_lacks_an_abort_between_two() -> Cluster:
+    cluster = with_index((11, 21), (33, 43))
+    cluster.transaction(outcome="Abort")
+    cluster.entries[1].update(first_offset=44, offset=54)
+    return cluster
+
+
+@case()
+def an_index_that_is_older_than_its_log() -> Cluster:
+    return with_index((11, 21))
+
+
+@case("integrity.index")
+def an_index_lacks_the_last_abort_of_a_stopped_copy() -> Cluster:
+    cluster = with_index((11, 21))
+    copy = {
+        "rank": 1,
+        "producer_id": -1,
+        "copy": "/n1/orders-0",
+        "offset": 0,
+        "end_offset": 44,
+        "stopped": True,
+    }
+    cluster.entries.append(copy)
+    return cluster
+
+
+@case()
+def a_copy_that_ends_before_the_last_abort() -> Cluster:
+    cluster = an_index_lacks_the_last_abort_of_a_stopped_copy()
+    cluster.entries[-1]["end_offset"] = 40
+    return cluster
+
+
+@case("integrity.index")
+def an_index_has_another_beginning() -> Cluster:
+    return with_index((11, 21), (34, 43))
+
+
+@case("integrity.index")
+def an_index_has_an_abort_that_is_none() -> Cluster:
+    return with_index((11, 21), (22, 32), (33, 43))
+
+
+def with_snapshot(offset: int, first: int, epoch: int = 0) -> Cluster:
+    cluster = kafka("Commit", "Abort", "Commit", "Abort")
+    cluster.entries.append({
+        "rank": 5, "producer_id": PRODUCER, "offset": offset, "first_offset": first, "producer_epoch": epoch,
+        "copy": "/n1/orders-0", "path": f"/n1/orders-0/{offset:020}.snapshot", "position": 0,
+    })  # fmt: skip
+    return cluster
+
+
+@case()
+def a_snapshot_with_an_open_transaction() -> Cluster:
+    return with_snapshot(21, 11)
+
+
+@case()
+def a_snapshot_without_one() -> Cluster:
+    return with_snapshot(22, -1)
+
+
+@case("integrity.snapshot")
+def a_snapshot_that_does_not_know_an_open_transaction() -> Cluster:
+    return with_snapshot(21, -1)
+
+
+@case("integrity.snapshot")
+def a_snapshot_with_a_transaction_that_is_not_open() -> Cluster:
+    return with_snapshot(22, 11)
+
+
+@case("integrity.snapshot")
+def a_snapshot_of_an_older_epoch() -> Cluster:
+    cluster = kafka("Commit", "Abort", "Commit", bumps=True)
+    cluster.entries = with_snapshot(33, -1, 2).entries
+    return cluster
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_in_the_files_beside_a_log(name: str) -> None:
+    make, expected = CASES[name]
+    assert said(paired(make())) == expected

@@ -1,0 +1,191 @@
+"""Markers that are exchanged, of the wrong outcome, or missing: one finding each."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.audit.walks.columns import FLAG_OPAQUE
+from tests.audit.walks.feed import Row, said
+from tests.audit.walks.logs import PRODUCER
+from tests.audit.walks.test_pairs import Make, kafka, ours
+from tests.audit.walks.transactions import Cluster, paired
+
+CASES: dict[str, tuple[Make, list[str]]] = {}
+
+
+def case(*expected: str) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
+        return make
+
+    return add
+
+
+# Exchanged
+
+
+@case("markers.exchanged")
+def a_commit_and_the_abort_after_it_change_places() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Abort", "Commit")
+    first, second = cluster.markers()[1:3]
+    cluster.log.swap(first, second)
+    return cluster
+
+
+@case("markers.exchanged")
+def a_commit_and_an_abort_far_from_it_change_places() -> Cluster:
+    cluster = kafka(*["Commit"] * 3, "Abort", *["Commit"] * 3)
+    cluster.log.swap(cluster.markers()[1], cluster.markers()[3])
+    return cluster
+
+
+@case("markers.exchanged")
+def the_last_two_markers_change_places() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Abort")
+    cluster.log.swap(*cluster.markers()[1:])
+    return cluster
+
+
+@case("markers.exchanged")
+def the_outcomes_of_two_markers_of_v2_change_places() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Abort", "Commit", bumps=True)
+    first, second = cluster.markers()[1:3]
+    first["control_type"], second["control_type"] = second["control_type"], first["control_type"]
+    return cluster
+
+
+@case("markers.exchanged")
+def two_markers_of_v2_change_places() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Abort", "Commit", bumps=True)
+    cluster.log.swap(*cluster.markers()[1:3])
+    return cluster
+
+
+@case("markers.exchanged")
+def two_of_our_markers_change_places() -> Cluster:
+    cluster = ours("Commit", "Commit", "Abort", "Commit")
+    cluster.log.swap(*cluster.markers()[1:3])
+    return cluster
+
+
+@case("markers.exchanged")
+def two_of_our_markers_of_one_outcome_change_places() -> Cluster:
+    cluster = ours("Commit", "Commit", "Commit", "Commit")
+    cluster.log.swap(*cluster.markers()[1:3])
+    return cluster
+
+
+@case("markers.exchanged")
+def the_outcomes_of_two_of_our_markers_change_places() -> Cluster:
+    cluster = ours("Commit", "Commit", "Abort", "Commit")
+    first, second = cluster.markers()[1:3]
+    first["control_type"], second["control_type"] = second["control_type"], first["control_type"]
+    return cluster
+
+
+@case("markers.wrong_outcome")
+def a_commit_is_an_abort_in_the_log() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Commit")
+    cluster.markers()[1]["control_type"] = 0
+    return cluster
+
+
+@case("markers.wrong_outcome")
+def an_abort_of_v2_is_a_commit_in_the_log() -> Cluster:
+    cluster = kafka("Commit", "Abort", "Commit", bumps=True)
+    cluster.markers()[1]["control_type"] = 1
+    return cluster
+
+
+@case("markers.wrong_outcome")
+def the_last_marker_has_the_other_outcome() -> Cluster:
+    cluster = kafka("Commit", "Commit")
+    cluster.markers()[-1]["control_type"] = 0
+    return cluster
+
+
+# Missing
+
+
+@case("markers.missing")
+def a_marker_was_never_written() -> Cluster:
+    cluster = kafka("Commit")
+    cluster.transaction(marked=False)
+    cluster.transaction()
+    return cluster
+
+
+@case("markers.missing")
+def a_marker_of_v2_was_never_written() -> Cluster:
+    cluster = Cluster()
+    cluster.transaction(0, bumps=True)
+    cluster.transaction(1, bumps=True, marked=False)
+    cluster.transaction(2, bumps=True)
+    return cluster
+
+
+@case("markers.missing")
+def a_marker_is_gone_and_leaves_a_hole() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Commit")
+    cluster.log.lose(cluster.markers()[1])
+    return cluster
+
+
+@case("markers.missing")
+def the_last_marker_of_a_stopped_log_is_gone() -> Cluster:
+    cluster = kafka("Commit")
+    cluster.transaction(marked=False)
+    return cluster
+
+
+@case("?markers.missing")
+def the_last_marker_of_a_copy_of_a_running_broker() -> Cluster:
+    cluster = kafka("Commit")
+    cluster.transaction(marked=False)
+    cluster.stopped = False
+    return cluster
+
+
+@case("markers.missing")
+def a_last_marker_that_a_later_decision_of_another_producer_proves_missing() -> Cluster:
+    cluster = kafka("Commit")
+    cluster.transaction(marked=False)
+    cluster.transaction(producer=9, name="y")
+    cluster.stopped = False
+    return cluster
+
+
+@case("?markers.missing")
+def a_marker_that_may_be_in_bytes_that_cannot_be_read() -> Cluster:
+    cluster = kafka("Commit", "Commit", "Commit")
+    cluster.markers()[1].update(flags=FLAG_OPAQUE)
+    return cluster
+
+
+@case("markers.missing")
+def a_transaction_without_data_and_marker() -> Cluster:
+    cluster = kafka("Commit", "Commit")
+    cluster.transaction(batches=0, marked=False, outcome="Abort")
+    cluster.transaction()
+    return cluster
+
+
+@pytest.mark.parametrize("sizes", [(1_000_000,), (1,), (3, 1)])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_of_markers(name: str, sizes: tuple[int, ...]) -> None:
+    make, expected = CASES[name]
+    assert said(paired(make(), sizes)) == expected
+
+
+def test_a_finding_names_file_offset_producer_and_transaction() -> None:
+    (row,) = paired(a_commit_is_an_abort_in_the_log())
+    named: Row = {
+        name: row[name] for name in ("path", "position", "offset", "producer_id", "transactional_id")
+    }
+    assert named == {
+        "path": f"/n1/orders-0/{0:020}.log",
+        "position": 300,
+        "offset": 21,
+        "producer_id": PRODUCER,
+        "transactional_id": "x",
+    }

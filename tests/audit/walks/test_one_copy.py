@@ -1,0 +1,123 @@
+"""One directory's copy by itself: batches out of their place, headers, leader epochs."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.audit.walks.copies import Directory, judged
+from tests.audit.walks.feed import said
+
+Made = list[Directory]
+CASES: dict[str, tuple[Callable[[], Made], list[str]]] = {}
+
+
+def case(*expected: str) -> Callable[[Callable[[], Made]], Callable[[], Made]]:
+    def add(make: Callable[[], Made]) -> Callable[[], Made]:
+        CASES[make.__name__.replace("_", "-")] = (make, sorted(expected))
+        return make
+
+    return add
+
+
+@case("offsets.overlap")
+def a_batch_is_there_twice() -> Made:
+    directory = Directory().fill(4)
+    directory.add(at=20, crc=directory.batches[2]["crc"])
+    return [directory.fill(3)]
+
+
+@case("offsets.overlap")
+def a_batch_says_other_offsets_than_its_place() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["base_offset"] += 4096
+    directory.batches[4]["last_offset"] += 4096
+    return [directory]
+
+
+@case("offsets.overlap")
+def a_strange_batch_between_two_that_are_contiguous() -> Made:
+    directory = Directory().fill(4)
+    directory.add(3, at=40, crc=1)
+    return [directory.fill(4)]
+
+
+@case("offsets.overlap")
+def a_strange_batch_after_one_of_its_offset() -> Made:
+    directory = Directory().fill(4)
+    directory.add(3, at=30, crc=1)
+    return [directory.fill(4)]
+
+
+@case("integrity.leader_epoch")
+def the_leader_epoch_goes_back() -> Made:
+    directory = Directory().fill(4, leader_epoch=3).fill(1, leader_epoch=2).fill(4, leader_epoch=3)
+    return [directory]
+
+
+@case("integrity.leader_epoch")
+def the_leader_epoch_of_one_batch_is_ahead() -> Made:
+    return [Directory().fill(4).fill(1, leader_epoch=9).fill(4)]
+
+
+@case("integrity.count")
+def the_header_counts_a_record_too_many() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["record_count"] = 11
+    return [directory]
+
+
+@case("integrity.count")
+def the_header_counts_a_record_too_few() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["record_count"] = 9
+    return [directory]
+
+
+def with_epoch_file(*lines: tuple[int, int]) -> Directory:
+    directory = Directory().fill(4, leader_epoch=1).fill(4, leader_epoch=3)
+    for epoch, start in lines:
+        directory.fact("leader-epoch", epoch, start, f"{directory.name}/leader-epoch-checkpoint")
+    return directory
+
+
+@case()
+def a_leader_epoch_file_as_the_log_has_it() -> Made:
+    return [with_epoch_file((1, 0), (2, 40), (3, 40))]
+
+
+@case()
+def a_leader_epoch_file_that_was_copied_before_the_log() -> Made:
+    return [with_epoch_file((1, 0))]
+
+
+@case()
+def a_leader_epoch_file_that_was_copied_after_the_log() -> Made:
+    return [with_epoch_file((1, 0), (3, 40), (4, 80))]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_with_another_epoch() -> Made:
+    return [with_epoch_file((1, 0), (2, 40), (4, 50))]
+
+
+@case("integrity.leader_epochs")
+def a_leader_epoch_file_with_another_start() -> Made:
+    return [with_epoch_file((1, 0), (3, 30))]
+
+
+@case("integrity.torn")
+def a_segment_in_the_middle_ends_in_a_torn_batch() -> Made:
+    directory = Directory().fill(4)
+    torn = directory.path
+    directory.end = 50
+    directory.roll()
+    directory.fill(4)
+    directory.fact("torn", 400, 0, torn)
+    return [directory]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sizes", [(1_000_000,), (1,), (3, 1)])
+def test_what_is_found_in_a_copy(name: str, sizes: tuple[int, ...]) -> None:
+    make, expected = CASES[name]
+    assert said(judged(*make(), sizes=sizes)) == expected
