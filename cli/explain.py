@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 import click
 from click.core import ParameterSource
 
-from fencepost.cli.explain_commands import Cluster
+from fencepost.cli.explain_commands import Cluster, printable
 from fencepost.cli.explain_output import BOOTSTRAP_SERVER, DIRECTORIES, advice, document, is_open, sentences
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import broker_options, find_brokers
@@ -101,7 +101,7 @@ def explain(
         echo_json(found)
     else:
         for line in sentences(found):
-            click.echo(line)
+            click.echo(printable(line))
     if is_open(explained):
         return FOUND
     return NOT_WHOLE if explained.unanswered else 0
@@ -178,7 +178,7 @@ async def _read(explainer: Explains, name: str) -> Subject:
     unsure: list[str] = []
     if _PARTITION.fullmatch(name) and await _is(explainer.is_partition(partition_of(name)), unsure):
         readings.append(Subject(PARTITION, name))
-    if _NUMBER.fullmatch(name):
+    if _NUMBER.fullmatch(name) and int(name) <= PRODUCER_ID_MAX:
         readings.append(Subject(PRODUCER_ID, name))
     if await _is(explainer.is_transactional_id(name), unsure):
         readings.append(Subject(TRANSACTIONAL_ID, name))

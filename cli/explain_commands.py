@@ -46,11 +46,32 @@ def commands_for(
     return {}
 
 
+def printable(text: str) -> str:
+    """Without characters that move a cursor, hide text or end a line: names are a client's words."""
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell; one with such characters as bash reads it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    inner = "".join({"\\": "\\\\", "'": "\\'"}.get(each, printable(each)) for each in word)
+    return f"$'{inner}'"
+
+
+def _joined(words: list[str]) -> str:
+    return " ".join(map(_quoted, words))
+
+
 def _kafka(cluster: Cluster, verb: str, *words: object) -> str:
-    return shlex.join([KAFKA, "--bootstrap-server", cluster.bootstrap, verb, *map(str, words)])
+    return _joined([KAFKA, "--bootstrap-server", cluster.bootstrap, verb, *map(str, words)])
 
 
 def _ours(cluster: Cluster, verb: str, *words: object) -> str:
     config = () if cluster.config is None else ("--command-config", cluster.config)
     command = [OURS, "transactions", verb, "--bootstrap-server", cluster.bootstrap, *config]
-    return shlex.join([*command, *map(str, words)])
+    return _joined([*command, *map(str, words)])

@@ -28,6 +28,7 @@ from fencepost.wire.k61_describe_producers import (
 )
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
+from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION
 from fencepost.wire.requests import (
     ApiError,
     DescribeTransactions,
@@ -249,6 +250,8 @@ class Inquiry:
 
     async def transaction(self, transactional_id: str) -> Coordinated | None:
         """The id; None if its coordinator does not know it. Raises ClientError."""
+        if not await self._may_have_transactions():
+            return None
         coordinator = Coordinator(self._network, TRANSACTION, transactional_id)
         request = DescribeTransactions((transactional_id,))
         try:
@@ -275,6 +278,14 @@ class Inquiry:
             partitions=frozenset(places),
             coordinator=-1 if coordinator.node_id is None else coordinator.node_id,
         )
+
+    async def _may_have_transactions(self) -> bool:
+        """To look for a coordinator makes Apache Kafka create the topic of coordinators, if there is none."""
+        connection = await self._some_answer(self._network.any_connection, "ApiVersions")
+        if EXPLAIN_TRANSACTION.key in connection.versions:
+            return True  # a cluster of ours keeps transactions elsewhere
+        topic = (await self.topics((COORDINATOR_TOPIC,))).get(COORDINATOR_TOPIC)
+        return topic is None or topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     # -- attempts -------------------------------------------------------------------------------------------
 

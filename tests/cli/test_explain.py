@@ -1,8 +1,10 @@
 """``explain``: what a bare name is, the commands that are printed, sentences, exit statuses."""
 
 import asyncio
+import dataclasses
 import json
 import shlex
+import subprocess
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from fencepost.cli import explain as command
 from fencepost.cli.explain import Subject
-from fencepost.cli.explain_commands import Cluster, commands_for
+from fencepost.cli.explain_commands import Cluster, commands_for, printable
 from fencepost.cli.explain_output import ago, document, sentences, when
 from fencepost.client.errors import ClientError
 from fencepost.client.explain import Explained, Held, PartitionHeld, Wedged
@@ -28,11 +30,12 @@ from fencepost.records.open_transactions import (
 )
 from fencepost.wire.errors import error_for
 from fencepost.wire.k02_list_offsets import LIST_OFFSETS, ListOffsets, ListOffsetsAnswer, OffsetFound
+from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.k61_describe_producers import DESCRIBE_PRODUCERS
 from fencepost.wire.k65_describe_transactions import DESCRIBE_TRANSACTIONS
 from fencepost.wire.k66_list_transactions import LIST_TRANSACTIONS
 from fencepost.wire.requests import ErrorCode
-from tests.cli.fake_broker import FakeBroker
+from tests.cli.fake_broker import BROKER_ID, FakeBroker
 from tests.cli.transaction_cluster import NOW_MS, OPEN, TOPICS, described_as, producers
 from tests.harness.command import Result, here
 from tests.together import table
@@ -85,6 +88,7 @@ class Known:
         ),
         pytest.param("ü-1", Known(ids={"ü-1"}), Subject("transactional-id", "ü-1"), id="no-topic-s-name"),
         pytest.param("nothing", Known(), Unreadable, id="neither"),
+        pytest.param("9999999999999999999", Known(), Unreadable, id="no-producer-id-is-so-large"),
         pytest.param("nothing-3", Known(), Unreadable, id="neither-with-a-number"),
         pytest.param(
             "a-1", Known({"a-1"}, fault="away"), Subject("topic-partition", "a-1"), id="one-is-unknown"
@@ -135,6 +139,26 @@ def test_the_commands_that_end_it(
         if expected is not None:
             assert expected in found[tool]
             assert shlex.split(found[tool])[0] == tool
+
+
+@table(
+    "name",
+    [
+        pytest.param("a\x1b[2Jb", id="a-terminal-s-escape"),
+        pytest.param("x'\nrm -rf ~ #", id="a-line-of-its-own"),
+        pytest.param("\u202eevil\\", id="text-that-turns-around"),
+        pytest.param("$(touch x) `y` ü", id="what-a-shell-would-do"),
+    ],
+)
+def test_a_clients_word_is_one_word_of_the_command(name: str) -> None:
+    owner = dataclasses.replace(OWNER, transactional_id=name)
+    found = commands_for(OPENED, Holding.ONGOING, owner, CLUSTER, is_wedged=False)
+    for printed in found.values():
+        assert printed.isprintable()
+        script = f"set -- {printed}; printf '%s' \"${{!#}}\""
+        said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        assert said.stdout == name
+    assert printable(f"{name}\n").isprintable()
 
 
 def explained(holding: Holding, owner: Coordinated | None = OWNER, **rest: Any) -> Explained:
@@ -247,7 +271,7 @@ class Fake:
                 LIST_TRANSACTIONS: lambda request: ListTransactionsAnswer((), (_LISTED,)),
                 DESCRIBE_TRANSACTIONS: answers.get("described", described_as(OPEN)),
             },
-            TOPICS,
+            (*TOPICS, COORDINATORS),
         )
         bootstrap = self._stack.enter_context(broker.serving())
         return here(self._capsys, "explain", *words, "--bootstrap-server", bootstrap)
@@ -262,6 +286,11 @@ class Fake:
         return ListOffsetsAnswer(tuple(rows))
 
 
+COORDINATORS = TopicMetadata(
+    name="__transaction_state",
+    is_internal=True,
+    partitions=(PartitionMetadata(partition_index=0, leader_id=BROKER_ID, replica_nodes=(BROKER_ID,)),),
+)
 _LISTED = ListedTransaction(OPEN.transactional_id, OPEN.producer_id, OPEN.state)
 
 

@@ -10,7 +10,7 @@ from fencepost.client import Admin, ClientError, TopicPartition, UnknownTopic
 from fencepost.client.explain import Explained, Explainer
 from fencepost.records.open_transactions import Holding
 from fencepost.records.transaction_log import TopicPartitions
-from fencepost.wire.k20065_explain_transaction import Explanation
+from fencepost.wire.k20065_explain_transaction import EXPLAIN_TRANSACTION, Explanation
 from fencepost.wire.k20066_list_set_aside import SetAside
 from fencepost.wire.requests import ErrorCode
 from tests.client.explained_cluster import ExplainedCluster, transaction
@@ -18,7 +18,8 @@ from tests.client.scripted import Lost, Refuse
 from tests.together import table
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-PRODUCERS, LISTED, COORDINATORS = 61, 66, "__transaction_state"
+PRODUCERS, LISTED, FIND_COORDINATOR = 61, 66, 10
+COORDINATORS = "__transaction_state"
 Question = Callable[[Explainer], Coroutine[Any, Any, Any]]
 
 
@@ -228,6 +229,16 @@ def test_what_is_not_there(where: TopicPartition, said: str) -> None:
 
 def test_an_id_that_no_coordinator_knows() -> None:
     assert ask(ExplainedCluster(), lambda explainer: explainer.transactional_id("nothing")) is None
+
+
+@pytest.mark.parametrize("has_transactions", [False, True])
+def test_looking_for_an_id_makes_no_topic_of_coordinators_on_apache_kafka(has_transactions: bool) -> None:
+    cluster = ExplainedCluster()
+    del cluster.rules[EXPLAIN_TRANSACTION]  # which is of ours alone
+    if has_transactions:
+        cluster.topics[COORDINATORS] = cluster.topics["t"]
+    assert ask(cluster, lambda explainer: explainer.transactional_id("nothing")) is None
+    assert bool(cluster.seen[FIND_COORDINATOR]) == has_transactions
 
 
 def test_a_refusal_of_the_id_itself_is_raised() -> None:

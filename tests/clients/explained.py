@@ -47,11 +47,24 @@ def kafkas(version: str, _: Nodes) -> str:
         )
         broker.start()
         try:
+            _changes_nothing(broker)
             ended = [_hanging(broker, jars, tool) for tool in ("kafka-transactions.sh", "fencepost")]
             ended += [_under_way(broker, jars, tool) for tool in ("kafka-transactions.sh", "fencepost")]
         finally:
             broker.kill()
     return f"{len(ended)} commands, run as printed, ended what they were printed for"
+
+
+def _changes_nothing(broker: kafka_broker.Broker) -> None:
+    """A name that may be a transactional id: to look for its coordinator would create a topic."""
+    _create(broker, "calm")
+    _explain(broker, "calm-0", status=0)
+
+    async def topics() -> set[str]:
+        async with Admin(broker.bootstrap) as admin:
+            return {*await admin.list_topics()}
+
+    expect("topics", asyncio.run(topics()), {"calm"})
 
 
 def _hanging(broker: kafka_broker.Broker, jars: Path, tool: str) -> str:

@@ -113,4 +113,20 @@ EXPLAIN: Final = (
         "        if False:\n",
         (LOGS + "test_a_coordinator_that_went_on",),
     ),
+    Mutant(
+        "explain-makes-a-topic",
+        "looking for a transactional id makes no topic of coordinators",
+        INQUIRY_FILE,
+        "        if not await self._may_have_transactions():\n",
+        "        if False:\n",
+        (LIVE + "test_looking_for_an_id_makes_no_topic_of_coordinators_on_apache_kafka[False]",),
+    ),
+    Mutant(
+        "explain-prints-what-it-gets",
+        "a client's word cannot move the cursor or end the line of a command",
+        "cli/explain_commands.py",
+        "    if word.isprintable():\n",
+        "    if True:\n",
+        (COMMAND + "test_a_clients_word_is_one_word_of_the_command",),
+    ),
 )
