@@ -150,10 +150,11 @@ async def _ask(target: Target, name: str | None, given: list[Subject]) -> tuple[
         target.name, sasl=target.sasl, request_timeout_ms=REQUEST_TIMEOUT_MS, api_timeout_ms=TIMEOUT_MS
     )
     try:
-        async with admin:
-            return await _of(admin.explain, name, given)
+        return await _of(admin.explain, name, given)  # not entered: what is refused is said at once
     except ClientError as error:
         raise Unreadable(f"{error}; {advice(error.code)}") from error
+    finally:
+        await admin.close()
 
 
 async def _of(explainer: Explains, name: str | None, given: list[Subject]) -> tuple[Subject, Explained]:
@@ -175,7 +176,7 @@ async def _explained(explainer: Explains, subject: Subject) -> Explained:
 async def _read(explainer: Explains, name: str) -> Subject:
     """What a bare name is. Raises WrongUsage: two things; Unreadable: nothing that is there."""
     readings: list[Subject] = []
-    unsure: list[str] = []
+    unsure: dict[str, ClientError] = {}
     if _PARTITION.fullmatch(name) and await _is(explainer.is_partition(partition_of(name)), unsure):
         readings.append(Subject(PARTITION, name))
     if _NUMBER.fullmatch(name) and int(name) <= PRODUCER_ID_MAX:
@@ -185,8 +186,10 @@ async def _read(explainer: Explains, name: str) -> Subject:
     if len(readings) > 1:
         _refuse(name, readings)
     if not readings:
-        also = f" ({'; '.join(unsure)})" if unsure else ""
-        raise Unreadable(f"{name!r} is no partition, no transactional id and no producer id there{also}")
+        reasons = [f"{said}; {advice(error.code)}" for said, error in unsure.items()]
+        if reasons:
+            raise Unreadable(f"what {name!r} is cannot be found out: {'. '.join(reasons)}")
+        raise Unreadable(f"{name!r} is no partition, no transactional id and no producer id there")
     for each in unsure:
         click.echo(
             f"taken as a {readings[0].kind}; whether it is something else is not known: {each}", err=True
@@ -194,11 +197,11 @@ async def _read(explainer: Explains, name: str) -> Subject:
     return readings[0]
 
 
-async def _is(question: Awaitable[bool], unsure: list[str]) -> bool:
+async def _is(question: Awaitable[bool], unsure: dict[str, ClientError]) -> bool:
     try:
         return await question
     except ClientError as error:
-        unsure.append(str(error))
+        unsure[str(error)] = error
         return False
 
 

@@ -16,8 +16,17 @@ OPEN_MAX: Final = 10  # transactions of a partition in text
 UNANSWERED_MAX: Final = 20  # that are printed one by one
 
 _READ_TOPIC: Final = "the principal needs READ on the topic: kafka-acls.sh --add --operation Read"
+_LOGIN: Final = (
+    "give --command-config a file with sasl.username and sasl.password.file of a user of the cluster"
+)
 _ADVICE: Final[Mapping[int, str]] = {
-    ErrorCode.NONE: "start that broker, or give --bootstrap-server another one, and look again",
+    ErrorCode.NONE: (
+        "start that broker, or give --bootstrap-server another one, and look again (a listener that wants a "
+        "login needs --command-config)"
+    ),
+    ErrorCode.SASL_AUTHENTICATION_FAILED: _LOGIN,
+    ErrorCode.ILLEGAL_SASL_STATE: _LOGIN,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "the listener has to offer SASL PLAIN without TLS",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _READ_TOPIC,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "the principal needs DESCRIBE on the transactional id: kafka-acls.sh --add --operation Describe"
@@ -235,8 +244,8 @@ def _held_elsewhere(name: str, stable: int, is_whole: bool) -> str:
     if not is_whole:
         return f"Another transaction holds it: fencepost explain --topic-partition {name} says which."
     return (
-        f"No open transaction begins at offset {stable}: its marker is written, and in-sync replicas have "
-        "yet to fetch it."
+        f"No open transaction begins at offset {stable}: it has ended meanwhile, or its marker is written "
+        "and in-sync replicas have yet to fetch it. Look again."
     )
 
 

@@ -308,9 +308,10 @@ class Inquiry:
             try:
                 return await call()
             except ApiError as error:
-                code, obstacle = number_of(error), str(error) or name_of(number_of(error))
+                code = number_of(error)
                 if code not in _LATER or not await self._backoff.pause():
-                    raise refused(code, f"{what}: {obstacle}") from error
+                    said = "" if str(error) in ("", name_of(code)) else f": {error}"
+                    raise refused(code, f"{what}{said}") from error
             except LOST as error:
                 lost += 1
                 if lost >= LOST_MAX or not await self._backoff.pause():
