@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fencepost.cli.output import JSON, Command, echo_json, format_option
+from fencepost.cli.audit_options import (
+    PROPERTIES,
+    check_options,
+    directories,
+    engine_options,
+    tables_option,
+    unknown_option,
+)
+from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cluster.console import Unreadable, WrongUsage, progress
 
 if TYPE_CHECKING:
@@ -33,67 +41,6 @@ EXTRA: Final = {
 
 INTERVAL_SECONDS: Final = 1.0
 
-directories = click.argument("roots", metavar="DIR...", nargs=-1)
-
-
-def _with(command: Command, *options: Any) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _engine_options(command: Command) -> Command:
-    return _with(
-        command,
-        click.option(
-            "--engine",
-            type=click.Choice(("auto", "embedded", "spark")),
-            default="auto",
-            show_default=True,
-            help="embedded: in this process, without Java. auto: that below 1 GB of logs, if no master is "
-            "named.",
-        ),
-        click.option(
-            "--master", metavar="URL", help="Spark's.  [default: local[*], if nothing else says which]"
-        ),
-        click.option(
-            "--memory",
-            metavar="SIZE",
-            help="What rows may take, or the driver's JVM; as Spark writes it: 2g.",
-        ),
-    )
-
-
-def _unknown_option(command: Command) -> Command:
-    return _with(
-        command,
-        click.option("--allow-unknown", is_flag=True, help="End with 0 where nothing but unknowns is left."),
-    )
-
-
-def _tables_option(command: Command) -> Command:
-    return _with(
-        command,
-        click.option(
-            "--tables",
-            "tables_dir",
-            metavar="PATH",
-            help="Where the tables are, or are made: only what is new in a DIR is read again.",
-        ),
-    )
-
-
-def _check_options(command: Command) -> Command:
-    return _with(
-        command,
-        click.option("--check", "names", metavar="NAME", multiple=True, help="Only this check. Repeatable."),
-        click.option(
-            "--now-ms",
-            type=int,
-            help="What time it is, for what is open too long.  [default: the latest in the logs]",
-        ),
-    )
-
 
 @click.group()
 def audit() -> None:
@@ -108,12 +55,27 @@ def audit() -> None:
 
 @audit.command()
 @directories
-@click.option("--tables", "tables_dir", metavar="PATH", required=True, help="Where the tables are made.")
-@_engine_options
+@click.option(
+    "--tables",
+    "tables_dir",
+    metavar="PATH",
+    required=True,
+    help="Where the tables are made: a path or a URI.",
+)
+@click.option("--max-mb-per-s", type=click.FloatRange(min=0.001), help="Read no faster, all tasks together.")
+@click.option(
+    "--host",
+    metavar="NAME",
+    help="What rows call this machine, where several write into one PATH: file://NAME/...  "
+    "[default: its name, if the tables are in a store]",
+)
+@engine_options
 @format_option
 def ingest(
     roots: tuple[str, ...],
     tables_dir: str,
+    max_mb_per_s: float | None,
+    host: str | None,
     engine: str,
     master: str | None,
     memory: str | None,
@@ -121,7 +83,8 @@ def ingest(
 ) -> None:
     """Read logs into tables (Parquet). Run again, it reads only what is new; killed, it goes on.
 
-    Exit status: 0 all was read, 3 something could not be.
+    On a broker: logs are only read, and the page cache is left as it was. Many brokers may write into one
+    PATH; 'check --tables PATH' is of all of them. Exit status: 0 all was read, 3 something could not be.
     """
     _require_roots(roots)
     with _explained(), progress() as show:
@@ -130,7 +93,7 @@ def ingest(
         from fencepost.audit.report.verdict import files_document
 
         with _opened("ingest", engine, roots, tables_dir, master, memory, show) as running:
-            files = job.run(running, roots, tables_dir, show)
+            files = job.run(running, roots, tables_dir, show, host=host, mb_per_s=max_mb_per_s)
     _print({"tables": tables_dir, "files": files_document(files)}, files_lines(files), output_format)
     if files.is_partial:
         sys.exit(Unreadable.exit_code)
@@ -138,10 +101,10 @@ def ingest(
 
 @audit.command()
 @directories
-@_tables_option
-@_check_options
-@_unknown_option
-@_engine_options
+@tables_option
+@check_options
+@unknown_option
+@engine_options
 @format_option
 def check(
     roots: tuple[str, ...],
@@ -182,11 +145,11 @@ def check(
 
 @audit.command()
 @directories
-@_tables_option
-@_check_options
+@tables_option
+@check_options
 @click.option("--output", metavar="FILE", default="audit.html", show_default=True, help="The page.")
-@_unknown_option
-@_engine_options
+@unknown_option
+@engine_options
 @format_option
 def report(
     roots: tuple[str, ...],
@@ -226,8 +189,8 @@ def report(
 
 @audit.command()
 @directories
-@_tables_option
-@_check_options
+@tables_option
+@check_options
 @click.option(
     "--interval",
     "interval_s",
@@ -236,8 +199,8 @@ def report(
     show_default=True,
     help="Seconds between looks.",
 )
-@_unknown_option
-@_engine_options
+@unknown_option
+@engine_options
 @format_option
 def watch(
     roots: tuple[str, ...],
@@ -282,11 +245,11 @@ def watch(
 
 @audit.command()
 @directories
-@_tables_option
+@tables_option
 @click.option("--producer-id", type=click.IntRange(min=0), help="Who owned this id, and who used it.")
 @click.option("--at", metavar="TIME", help="... at this time: ISO 8601, in UTC if it names no zone, or ms.")
 @click.option("--transactional-id", metavar="ID", help="What happened to this transactional id.")
-@_engine_options
+@engine_options
 @format_option
 def query(
     roots: tuple[str, ...],
@@ -350,7 +313,10 @@ def _opened(
     """The engine that ``--engine`` names or, with ``auto``, that fits what is read."""
     from fencepost.audit.jobs.choice import chosen
     from fencepost.audit.jobs.session import opened
+    from fencepost.audit.source.remote import use
+    from fencepost.audit.source.uris import hadoop_properties
 
+    use(hadoop_properties(click.get_current_context().meta.get(PROPERTIES, {})))
     which = chosen(engine, roots=roots, tables_dir=tables_dir, master=master, checks=checks)
     with opened(app, engine=which, master=master, memory=memory, show=show) as running:
         yield running

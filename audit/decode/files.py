@@ -1,4 +1,4 @@
-"""Where log files are read from: this machine's disks, or whatever else is wrapped in the same three verbs.
+"""Where log files are read from: this machine's disks, or whatever else is wrapped in the same few verbs.
 
 A reader never maps a file: a writer that cuts its tail while it is read must not hurt anyone. Nothing is
 locked and nothing is written.
@@ -7,7 +7,7 @@ locked and nothing is written.
 import os
 import stat
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -108,61 +108,6 @@ class LocalFiles:
     def open(self, path: str) -> OpenFile:
         """Implements ``Files.open``."""
         return LocalFile(path)
-
-
-class ArrowFile:
-    """A file of a ``pyarrow.fs.FileSystem``."""
-
-    def __init__(self, opened: Any) -> None:
-        self._opened = opened
-        self.size = opened.size()
-
-    def read(self, position: int, count: int, into: Bytes | None = None) -> Bytes:
-        """Implements ``OpenFile.read``."""
-        wanted = max(0, min(count, self.size - position))
-        return np.frombuffer(self._opened.read_at(wanted, position), np.uint8)
-
-    def close(self) -> None:
-        """Implements ``OpenFile.close``."""
-        self._opened.close()
-
-
-class ArrowFiles:
-    """Any file system that pyarrow opens: HDFS, S3, GCS, ABFS. Paths are as ``pyarrow.fs`` wants them."""
-
-    def __init__(self, file_system: Any) -> None:
-        self._file_system = file_system
-
-    def entries(self, path: str) -> list[Entry]:
-        """Implements ``Files.entries``."""
-        from pyarrow.fs import FileSelector
-
-        found = self._file_system.get_file_info(FileSelector(path))
-        return sorted(_arrow_entry(each) for each in found)
-
-    def entry(self, path: str) -> Entry:
-        """Implements ``Files.entry``."""
-        from pyarrow.fs import FileType
-
-        info = self._file_system.get_file_info(path)
-        if info.type == FileType.NotFound:
-            raise FileNotFoundError(path)
-        return _arrow_entry(info)
-
-    def identity(self, path: str) -> str:
-        """See ``Files``: such file systems have no links."""
-        return path
-
-    def open(self, path: str) -> OpenFile:
-        """Implements ``Files.open``."""
-        return ArrowFile(self._file_system.open_input_file(path))
-
-
-def _arrow_entry(info: Any) -> Entry:
-    from pyarrow.fs import FileType
-
-    is_directory = info.type == FileType.Directory
-    return Entry(info.base_name, is_directory, 0 if is_directory else info.size)
 
 
 LOCAL: Final = LocalFiles()

@@ -4,6 +4,7 @@ Memory      what does not fit is written to ``folder``. Rows of a walk stream th
 Network     DuckDB would fetch an extension that a text needs; here it may not, and nothing needs one.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from fencepost.audit.engine.protocol import Done, Row, Task
+from fencepost.audit.engine.protocol import Done, Row, Stored, Task
 from fencepost.audit.walks.walk import Walk
 
 BATCH_ROWS: Final = 65_536
@@ -66,14 +67,18 @@ class EmbeddedEngine:
         """Implements ``Engine.register``."""
         self._keep(name, rows.schema, iter(rows.to_batches()))
 
-    def scan(self, name: str, schema: pa.Schema, files: Sequence[str]) -> None:
+    def scan(self, name: str, schema: pa.Schema, stored: Sequence[Stored]) -> None:
         """Implements ``Engine.scan``."""
-        if not files:
+        if not stored:
             self.register(name, schema.empty_table())
             return
-        listed = ", ".join(_literal(each) for each in files)
-        columns = ", ".join(f'"{each}"' for each in schema.names)
-        self._make(name, "VIEW", f"SELECT {columns} FROM read_parquet([{listed}])")
+        self._make(name, "VIEW", " UNION ALL ".join(_stored_text(schema, each) for each in stored))
+
+    def load(
+        self, name: str, schema: pa.Schema, read: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
+    ) -> None:
+        """Implements ``Engine.load``: into a table, one task after another."""
+        self._keep(name, schema, itertools.chain.from_iterable(map(read, tasks)))
 
     def define(self, name: str, sql: str, *, is_kept: bool) -> None:
         """Implements ``Engine.define``."""
@@ -134,6 +139,14 @@ def sorted_text(walk: Walk, source: str) -> str:
     columns = ", ".join(f'"{each}"' for each in walk.source.names)
     order = ", ".join(f'"{each}"' for each in (*walk.keys, *walk.order))
     return f'SELECT {columns} FROM "{source}" ORDER BY {order}'
+
+
+def _stored_text(schema: pa.Schema, stored: Stored) -> str:
+    columns = ", ".join(f'"{each}"' for each in schema.names)
+    files = ", ".join(map(_literal, stored.files))
+    text = f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"
+    dropped = ", ".join(map(_literal, stored.dropped))
+    return f'{text} WHERE "path" NOT IN ({dropped})' if dropped else text
 
 
 def _literal(text: str) -> str:

@@ -8,8 +8,8 @@ Texts       are in the SQL that Spark and DuckDB have in common. Names that are 
 Order       NULL sorts before every value, ascending; and after, descending.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +18,16 @@ from fencepost.audit.walks.walk import Walk
 Row = dict[str, Any]
 Task = TypeVar("Task")
 Done = TypeVar("Done")
+
+
+class Stored(NamedTuple):
+    """Parquet files of this machine, or of a directory that all workers share.
+
+    ``dropped``  values of the column ``path`` whose rows in them do not count.
+    """
+
+    files: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
 
 
 class Workers(Protocol):
@@ -45,8 +55,13 @@ class Engine(Workers, Protocol):
     def register(self, name: str, rows: pa.Table) -> None:
         """Name rows that are in memory."""
 
-    def scan(self, name: str, schema: pa.Schema, files: Sequence[str]) -> None:
+    def scan(self, name: str, schema: pa.Schema, stored: Sequence[Stored]) -> None:
         """Name the rows of Parquet files that have ``schema``; of none there is a relation without rows."""
+
+    def load(
+        self, name: str, schema: pa.Schema, read: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
+    ) -> None:
+        """Name the record batches that ``read``, a function of a module, gives of the tasks, on workers."""
 
     def define(self, name: str, sql: str, *, is_kept: bool) -> None:
         """Name what a SELECT gives: computed once if it ``is_kept``, else by each that reads it."""

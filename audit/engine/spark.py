@@ -8,19 +8,24 @@ Dialect     Spark quotes names with backticks, and calls ``unnest`` ``explode``.
 """
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from fencepost.audit.engine.protocol import Done, Row, Task
+from fencepost.audit.engine.protocol import Done, Row, Stored, Task
+from fencepost.audit.source.connect import is_connect, settings_of
 from fencepost.audit.walks.walk import Walk
 
 FEW_ROWS_MAX: Final = 300_000
 """In all tables together. Above, compiled code is faster than what it takes to compile it."""
+
+_LOOK_ROWS: Final = 10_000  # in as many partitions as Spark thinks right
 
 _FOR_FEW: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -47,11 +52,18 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self.session = spark
         self._names: set[str] = set()
+        self._workers: int | None = None
 
     @property
     def workers(self) -> int:
         """Implements ``Engine.workers``."""
-        return int(self.session.sparkContext.defaultParallelism)
+        if self._workers is None:
+            if is_connect(self.session):
+                numbers = self.session.range(_LOOK_ROWS).select(F.spark_partition_id().alias("number"))
+                self._workers = max(1, numbers.distinct().count())
+            else:
+                self._workers = int(self.session.sparkContext.defaultParallelism)
+        return self._workers
 
     def spread(
         self, work: Callable[[Task], Done], tasks: Sequence[Task], show: Callable[[str], None]
@@ -59,14 +71,13 @@ class SparkEngine:
         """Implements ``Engine.spread``: a task of Spark's for each."""
         if not tasks:
             return []
-        listed = pa.table({"number": range(len(tasks)), "pickled": [pickle.dumps(each) for each in tasks]})
-        # From one partition rows are dealt out in turn: each task has a partition of its own.
-        dealt = self.session.createDataFrame(listed).coalesce(1).repartition(len(tasks))
-        rows = dealt.mapInArrow(partial(_worked, work), "number long, pickled binary").collect()
+        rows = self._dealt(tasks).mapInArrow(partial(_worked, work), "number long, pickled binary").collect()
         return [pickle.loads(row.pickled) for row in sorted(rows, key=lambda row: int(row.number))]  # noqa: S301
 
     def progress(self) -> str:
-        """Implements ``Engine.progress``: tasks of the stages that run."""
+        """Implements ``Engine.progress``: tasks of the stages that run; Spark Connect does not say."""
+        if is_connect(self.session):
+            return ""
         tracker = self.session.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
         total = sum(each.numTasks for each in stages if each is not None)
@@ -75,9 +86,9 @@ class SparkEngine:
 
     def expect(self, row_count: int) -> None:
         """Implements ``Engine.expect``; what the session's starter has set is left as it is."""
-        chosen = self.session.sparkContext.getConf()
+        chosen = settings_of(self.session)
         for name, value in _FOR_FEW.items():
-            if not chosen.contains(name):
+            if name not in chosen:
                 if row_count <= FEW_ROWS_MAX:
                     self.session.conf.set(name, value)
                 else:
@@ -87,11 +98,22 @@ class SparkEngine:
         """Implements ``Engine.register``."""
         self._view(name, self.session.createDataFrame(_chunked(rows)))
 
-    def scan(self, name: str, schema: pa.Schema, files: Sequence[str]) -> None:
+    def scan(self, name: str, schema: pa.Schema, stored: Sequence[Stored]) -> None:
         """Implements ``Engine.scan``."""
         empty = self.session.createDataFrame(schema.empty_table())
-        paths = [Path(each).as_uri() for each in files]
-        self._view(name, self.session.read.schema(empty.schema).parquet(*paths) if paths else empty)
+        frames = []
+        for each in stored:
+            frame = self.session.read.schema(empty.schema).parquet(*map(spark_path, each.files))
+            frames.append(frame.where(~F.col("path").isin(*each.dropped)) if each.dropped else frame)
+        self._view(name, reduce(DataFrame.union, frames) if frames else empty)
+
+    def load(
+        self, name: str, schema: pa.Schema, read: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
+    ) -> None:
+        """Implements ``Engine.load``: a task of Spark's for each."""
+        empty = self.session.createDataFrame(schema.empty_table())
+        loaded = self._dealt(tasks).mapInArrow(partial(_loaded, read), empty.schema) if tasks else empty
+        self._view(name, loaded)
 
     def define(self, name: str, sql: str, *, is_kept: bool) -> None:
         """Implements ``Engine.define``."""
@@ -124,6 +146,11 @@ class SparkEngine:
             self.session.catalog.dropTempView(name)
         self._names.clear()
 
+    def _dealt(self, tasks: Sequence[Any]) -> DataFrame:
+        """A row for each task, in a partition of its own: out of one partition rows are dealt out in turn."""
+        listed = {"number": range(len(tasks)), "pickled": pa.array(map(pickle.dumps, tasks), pa.binary())}
+        return self.session.createDataFrame(pa.table(listed)).coalesce(1).repartition(len(tasks))
+
     def _view(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
         self._names.add(name)
@@ -139,6 +166,18 @@ def _worked(work: Callable[[Task], Done], batches: Iterator[Any]) -> Iterator[An
     for rows in batches:
         done = [pickle.dumps(work(pickle.loads(each.as_py()))) for each in rows.column("pickled")]  # noqa: S301
         yield pa.record_batch({"number": rows.column("number"), "pickled": pa.array(done, pa.binary())})
+
+
+def _loaded(read: Callable[[Task], Iterator[Any]], batches: Iterator[Any]) -> Iterator[Any]:
+    """Runs on a worker, as ``_worked``."""
+    for rows in batches:
+        for each in rows.column("pickled"):
+            yield from read(pickle.loads(each.as_py()))  # noqa: S301
+
+
+def spark_path(path: str) -> str:
+    """A local file's path as Spark takes it: a URI of Hadoop's, in which what would be a pattern is none."""
+    return "file:" + re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
 def _chunked(rows: pa.Table) -> pa.Table:

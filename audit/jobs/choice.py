@@ -3,14 +3,13 @@
 import os
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from fencepost.audit.decode.plan import list_files
 from fencepost.audit.jobs.planned import PLANNED
 from fencepost.audit.source.files import ANY
+from fencepost.audit.tables.reading import log_bytes
 from fencepost.audit.tables.refused import TablesRefused
-from fencepost.audit.tables.store import read_manifest
 
 AUTO: Final = "auto"
 EMBEDDED: Final = "embedded"
@@ -54,7 +53,6 @@ def _log_bytes(roots: Sequence[str], tables_dir: str | None) -> int:
     if tables_dir is None:
         return size
     try:
-        kept = read_manifest(Path(tables_dir).absolute()).files
-    except TablesRefused:
+        return max(size, log_bytes(tables_dir))
+    except (TablesRefused, OSError):
         return size  # there are none yet, or reading them will say what is wrong
-    return max(size, sum(int(row["size"]) for row in kept if row["kind"] != "hole"))

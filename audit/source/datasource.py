@@ -3,7 +3,7 @@
 Options     ``root.0``, ``root.1``...: directories, as ``fencepost audit ingest`` takes them. ``table``:
             which of ``fencepost.audit.decode.columns`` (but ``files``), by default record_batches.
             ``maxBytesPerTrigger``: of a stream. ``failOnTruncation``: of a stream, "false" to go on behind
-            the end of a log that was cut.
+            the end of a log that was cut. Hadoop's ``fs.*``: of the file systems that the roots are on.
 Batch       every file below the roots, in pieces. A piece that did not end where the next one begins fails
             its task, ``CutWrong``: never are rows left out or given twice.
 Stream      segments only, each byte once. Its offset is a place per directory (``positions``). A torn tail
@@ -12,26 +12,27 @@ Ingest      does not go this way: it writes where it reads (see ``fencepost.audi
             for queries of one's own, and for other sinks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from fencepost.audit.decode.columns import TABLES
 from fencepost.audit.decode.plan import READ_KINDS, list_files
 from fencepost.audit.decode.tables import decode_file
+from fencepost.audit.source.connect import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 from fencepost.audit.source.files import ANY
 from fencepost.audit.source.pieces import PIECE_BYTES, Piece, bundles, cut
 from fencepost.audit.source.positions import Offset, between, furthest
+from fencepost.audit.source.remote import use
 
 NAME: Final = "fencepost_logs"
 _ROOT: Final = "root."
@@ -59,7 +60,8 @@ class Logs(DataSource):
 
     def reader(self, schema: StructType) -> "LogsReader":
         """Of all there is now."""
-        return LogsReader(self._table(), self._roots(), int(self.options.get("pieceBytes", PIECE_BYTES)))
+        piece_bytes = int(self.options.get("pieceBytes", PIECE_BYTES))
+        return LogsReader(self._table(), self._roots(), piece_bytes, self._properties())
 
     def streamReader(self, schema: StructType) -> "LogsStreamReader":  # noqa: N802 - Spark's name
         """Of all there is and will be."""
@@ -69,11 +71,15 @@ class Logs(DataSource):
             self._roots(),
             int(self.options.get("pieceBytes", PIECE_BYTES)),
             None if limit is None else int(limit),
+            properties=self._properties(),
             fail_on_truncation=self.options.get("failOnTruncation", "true").lower() != "false",
         )
 
     def _table(self) -> str:
         return str(self.options.get("table", "record_batches"))
+
+    def _properties(self) -> dict[str, str]:
+        return {key: value for key, value in self.options.items() if key.startswith("fs.")}
 
     def _roots(self) -> list[str]:
         named = sorted(
@@ -100,13 +106,17 @@ class Bundle(InputPartition):
 class LogsReader(DataSourceReader):
     """One reading of everything below the roots."""
 
-    def __init__(self, table: str, roots: Sequence[str], piece_bytes: int) -> None:
+    def __init__(
+        self, table: str, roots: Sequence[str], piece_bytes: int, properties: Mapping[str, str]
+    ) -> None:
+        self._properties = properties
         self._table = table
         self._roots = list(roots)
         self._piece_bytes = piece_bytes
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises OSError if anything below the roots cannot be read: an answer has no place to say so."""
+        use(self._properties)
         files = list_files(self._roots, files=ANY)
         for file in files:
             if file.fault is not None:
@@ -117,6 +127,7 @@ class LogsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow record batches of the table. Raises CutWrong, OSError."""
+        use(self._properties)
         for piece in partition.pieces:
             yield from _rows(self._table, piece)
 
@@ -131,6 +142,7 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         piece_bytes: int,
         bytes_max: int | None,
         *,
+        properties: Mapping[str, str],
         fail_on_truncation: bool,
     ) -> None:
         self._table = table
@@ -138,6 +150,7 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._piece_bytes = piece_bytes
         self._bytes_max = bytes_max
         self._fail_on_truncation = fail_on_truncation
+        self._properties = properties
         self._target: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
@@ -152,10 +165,14 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is there now is all that this query will read."""
         self._target = self._furthest({}, None)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """The offset up to which a batch may read. Raises LogTruncated."""
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Offset | None = None, limit: ReadLimit | None = None
+    ) -> Offset:
+        """The offset up to which a batch may read; without a start (PySpark 4.1) all there is. Raises
+        LogTruncated.
+        """
         bytes_max = self._bytes_max if isinstance(limit, ReadMaxBytes) or self._target is not None else None
-        return self._furthest(start, bytes_max)
+        return self._furthest(start or {}, bytes_max)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The files between two offsets: the same at each call."""
@@ -168,6 +185,7 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Rows of one partition: as ``LogsReader.read``."""
+        use(self._properties)
         for piece in partition.pieces:
             yield from _rows(self._table, piece)
 
@@ -182,6 +200,7 @@ class LogsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _segments(self) -> list[Any]:
+        use(self._properties)
         return [
             file for file in list_files(self._roots, files=ANY) if file.kind == "segment" and not file.fault
         ]

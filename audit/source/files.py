@@ -1,17 +1,15 @@
-"""Log directories on whatever file system their path names: this machine's, or one that a URI names.
+"""Log directories on whatever file system their path names: this machine's, or one that a URI names
+(``uris``).
 
-Paths     ``hdfs://host:port/logs``, ``s3://bucket/logs``, ``gs://``, ``abfs://``, ``file:///logs``; without a
-          scheme this machine. A path goes into rows as it was given, its scheme included.
-Workers   open a file system of their own: what travels to them is the path. HDFS needs libhdfs there, as
-          pyarrow says; credentials are the machine's.
+A path goes into rows as it was given, its scheme included. Workers open a file system of their own: what
+travels to them is the path, and the properties (``remote.use``).
 """
 
-import functools
-from typing import Any, Final
+from typing import Final
 
-from fencepost.audit.decode.files import LOCAL, ArrowFiles, Entry, Files, OpenFile
-
-_SCHEME: Final = "://"
+from fencepost.audit.decode.files import LOCAL, Entry, Files, OpenFile
+from fencepost.audit.source.remote import remote
+from fencepost.audit.source.uris import local_path
 
 
 class AnyFiles:
@@ -29,7 +27,8 @@ class AnyFiles:
 
     def identity(self, path: str) -> str:
         """Implements ``Files.identity``."""
-        return path if _SCHEME in path else LOCAL.identity(path)
+        here = local_path(path)
+        return path if here is None else LOCAL.identity(here)
 
     def open(self, path: str) -> OpenFile:
         """Implements ``Files.open``."""
@@ -42,22 +41,5 @@ ANY: Final = AnyFiles()
 
 def _at(path: str) -> tuple[Files, str]:
     """The file system of ``path`` and what it calls it. Raises OSError, for an unknown scheme too."""
-    scheme, separator, rest = path.partition(_SCHEME)
-    if not separator:
-        return LOCAL, path
-    authority, _, inner = rest.partition("/")
-    file_system, root = _file_system(scheme, authority)
-    return ArrowFiles(file_system), f"{root}/{inner}" if inner else root or "/"
-
-
-@functools.lru_cache(maxsize=64)
-def _file_system(scheme: str, authority: str) -> tuple[Any, str]:
-    """A file system, and its name for the root of ``scheme://authority``. Raises OSError."""
-    import pyarrow as pa
-    from pyarrow.fs import FileSystem
-
-    try:
-        file_system, root = FileSystem.from_uri(f"{scheme}{_SCHEME}{authority}/")
-    except pa.ArrowInvalid as error:
-        raise OSError(f"{scheme}{_SCHEME}{authority} cannot be opened: {error}") from error
-    return file_system, str(root).rstrip("/")
+    here = local_path(path)
+    return (LOCAL, here) if here is not None else remote(path)

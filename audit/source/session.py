@@ -19,6 +19,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from fencepost.audit.source import java
+from fencepost.audit.source.connect import settings_of
+from fencepost.audit.source.remote import use, used
+from fencepost.audit.source.uris import hadoop_properties
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -27,6 +30,7 @@ _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
+_CONNECT: Final = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -63,18 +67,30 @@ def session(
     memory    of the driver's JVM, e.g. "2g"; None: the same. Of no effect once a JVM runs.
     settings  further ``spark.*`` properties, where nothing else has set them.
     Raises    java.NoJava; PySparkRuntimeError if the JVM does not start (its own words are on stderr).
+
+    ``sc://...`` as master, or SPARK_REMOTE, is a session of Spark Connect: no JVM is started here.
     """
+    remote_url = master if master and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
+    if remote_url:
+        connected = SparkSession.builder.remote(remote_url).appName(app).getOrCreate()
+        for key, value in {**_CONNECT, **(settings or {})}.items():
+            connected.conf.set(key, value)
+        use({**hadoop_properties(settings_of(connected)), **used()})
+        return connected
     if SparkContext._active_spark_context is None:
         _launch({"spark.master": master, "spark.driver.memory": memory})
     conf = SparkConf()  # what the JVM was started with
-    for key, value in {**_SETTINGS, **(settings or {}), "spark.app.name": app}.items():
+    properties = {f"spark.hadoop.{key}": value for key, value in used().items()}
+    for key, value in {**_SETTINGS, **properties, **(settings or {}), "spark.app.name": app}.items():
         conf.setIfMissing(key, value)
     if conf.get("spark.app.name") == "pyspark-shell":
         conf.setAppName(app)  # the name that PySpark itself gives to a JVM it starts
     if conf.get("spark.master", "local").startswith("local"):
         for key, value in _LOCAL.items():
             conf.setIfMissing(key, value)
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    started = SparkSession.builder.config(conf=conf).getOrCreate()
+    use(hadoop_properties(settings_of(started)))
+    return started
 
 
 def _launch(chosen: Mapping[str, str | None]) -> None:

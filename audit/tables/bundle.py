@@ -1,13 +1,32 @@
 """What one task of an ingest does: decode the pieces of its bundle, write their rows, say how far it came."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fencepost.audit.decode.files import Files
 from fencepost.audit.decode.tables import decode_file
-from fencepost.audit.source.files import ANY
 from fencepost.audit.source.pieces import Piece, Reached
-from fencepost.audit.tables.store import PartWriter, TableFile
+from fencepost.audit.source.remote import use
+from fencepost.audit.source.sparing import Pace, PacedFiles
+from fencepost.audit.source.uris import name_this_machine
+from fencepost.audit.tables.parts import Made, PartWriter
+from fencepost.audit.tables.place import place_of
+
+
+class Bundle(NamedTuple):
+    """What one task is given; all of it is pickled.
+
+    ``properties``  Hadoop's, of the file systems that it opens.
+    ``machine``     the name of this machine in paths, "" if it has none.
+    """
+
+    tables: str
+    number: int
+    task: int
+    pieces: Sequence[Piece]
+    properties: Mapping[str, str]
+    machine: str
+    pace: Pace
 
 
 class Written(NamedTuple):
@@ -16,34 +35,28 @@ class Written(NamedTuple):
     ``fault``  why the files could not be written; then nothing of this counts.
     """
 
-    parts: list[TableFile]
+    made: list[Made]
     reached: list[Reached]
     fault: str | None = None
 
 
-class Bundle(NamedTuple):
-    """What one task is given: pieces, and the names that its files begin with."""
-
-    folder: str
-    commit: int
-    task: int
-    pieces: Sequence[Piece]
-
-
 def write_bundle(bundle: Bundle) -> Written:
     """Runs on a worker. A log file that cannot be read is a fault of its piece; nothing is raised."""
+    use(bundle.properties)
+    name_this_machine(bundle.machine)
+    files = PacedFiles(bundle.pace)
     try:
-        with PartWriter(Path(bundle.folder), bundle.commit, bundle.task) as writer:
-            reached = [_write(writer, piece) for piece in bundle.pieces]
+        with PartWriter(place_of(bundle.tables), bundle.number, f"{bundle.task:05d}") as writer:
+            reached = [_write(writer, piece, files) for piece in bundle.pieces]
             return Written(writer.close(), reached)
     except OSError as error:
         return Written([], [], str(error))
 
 
-def _write(writer: PartWriter, piece: Piece) -> Reached:
+def _write(writer: PartWriter, piece: Piece, files: Files) -> Reached:
     file = piece.file
     end, is_last_sound = piece.start, True
-    decoded = decode_file(file, piece.start, piece.end if file.kind == "segment" else None, files=ANY)
+    decoded = decode_file(file, piece.start, piece.end if file.kind == "segment" else None, files=files)
     while True:
         try:
             table, rows = next(decoded)

@@ -4,57 +4,57 @@ Cut         the logs of the control plane are listed first, those of data after 
             coordinator wrote down has all its markers in the data that is read; and a marker older than
             ``settled_ms``, the clock just before the first listing, has its transaction in what is read of
             the coordinator. Nothing is read past the size that was listed.
-New         of a segment, what lies past ``valid_end`` of the last time. A segment that is shorter than
-            that, or whose bytes around its start and before that place are others, was written anew: its
-            rows are dropped and it is read from its start. What changed in between, at the same size, is
-            not seen.
-Gone        a file that is not there any more takes its rows with it: the tables are what the directories
-            hold.
+Machines    many may write into one folder, each its own directories: what one says nothing of stays as it
+            was.
 Workers     write Parquet themselves and send back which files and how far they came; rows do not pass through
-            the JVM. A stream per table would cost that passage, and could not make eight tables visible at
-            one moment; the manifest does (``store``). A task that is tried twice writes two files, of
-            which one is named.
+            the driver, nor through the JVM. A task that is tried twice writes two files, of which one is
+            named.
 """
 
+import contextlib
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from crc32c import crc32c
+import pyarrow as pa
 
-from fencepost.audit.decode import metadata, offsets, transactions
 from fencepost.audit.decode.batches import stop_of
-from fencepost.audit.decode.columns import FILES, TABLES
-from fencepost.audit.decode.local import file_row, stop_of_file
-from fencepost.audit.decode.plan import READ_KINDS, LogFile, list_files
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.decode.local import stop_of_file
 from fencepost.audit.decode.walk import Stop
 from fencepost.audit.engine.protocol import Workers
 from fencepost.audit.source.files import ANY
 from fencepost.audit.source.pieces import Piece, Reached, bundles, cut, fits, piece_bytes
-from fencepost.audit.tables import store
+from fencepost.audit.source.remote import used
+from fencepost.audit.source.sparing import Pace
+from fencepost.audit.source.uris import local_path, name_this_machine, named
 from fencepost.audit.tables.bundle import Bundle, write_bundle
-from fencepost.audit.tables.store import Manifest, PartWriter, TableFile
-
-CONTROL_PLANE: Final = frozenset({metadata.TOPIC, transactions.TOPIC, offsets.TOPIC})
-_MARK_BYTES: Final = 4096
-_MARK, _IS_LAST_SOUND = "mark", "is_last_sound"
+from fencepost.audit.tables.layout import GONE, STORED, Part
+from fencepost.audit.tables.merging import merge
+from fencepost.audit.tables.parts import Made, PartWriter, stored_rows
+from fencepost.audit.tables.place import Place, place_of
+from fencepost.audit.tables.planning import Plan, Start, listed, mark_of, planned, state_of
+from fencepost.audit.tables.refused import TablesRefused
+from fencepost.audit.tables.snapshot import Snapshot
+from fencepost.audit.tables.writing import Reserved, commit, reserved, sweep
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
     """What one ingest did.
 
-    ``bytes_read``  of log files, this time.
-    ``rows``        per table, in all.
+    ``number``      of the ingest; None: there was nothing new, and nothing was written.
+    ``bytes_read``  of log files.
+    ``rows``        per table, that were written.
     ``not_read``    path, position and reason of what ends torn or could not be read, this time or before.
-    ``read_anew``   paths whose rows were dropped, and why.
+    ``read_anew``   paths whose rows of earlier ingests count no longer, and why.
     """
 
-    commit: int
+    number: int | None
     settled_ms: int
     files: int
     bytes_read: int
@@ -63,21 +63,15 @@ class IngestReport:
     read_anew: tuple[tuple[str, str], ...]
 
 
-@dataclass(slots=True)
-class _Plan:
-    """What is to be done with each listed file."""
+class _Job(NamedTuple):
+    """Who reads, and where the rows go."""
 
-    starts: list[tuple[LogFile, int]] = field(default_factory=list)  # to be read, from where
-    kept: list[dict[str, Any]] = field(default_factory=list)  # rows of files that nothing was added to
-    anew: dict[str, str] = field(default_factory=dict)  # paths whose rows no longer count, and why
-
-
-class _Outcome(NamedTuple):
-    """What reading came to: new parts, a row for each file that was read, paths that must have no rows."""
-
-    parts: list[TableFile]
-    rows: list[dict[str, Any]]
-    failed: list[str]
+    workers: Workers
+    place: Place
+    number: int
+    machine: str
+    pace: Pace
+    show: Callable[[str], None]
 
 
 def ingest(
@@ -85,137 +79,94 @@ def ingest(
     roots: Sequence[str],
     tables_dir: str,
     progress: Callable[[str], None] | None = None,
+    *,
+    machine: str = "",
+    pace: Pace | None = None,
 ) -> IngestReport:
-    """Bring the tables of ``tables_dir`` up to what ``roots``, and the roots of earlier times, hold now.
+    """Bring the tables of ``tables_dir``, a path or a URI, up to what ``roots`` hold now.
 
-    Raises  TablesRefused; OSError if the folder cannot be written.
+    ``machine``  what paths of this machine are called by: where other machines write into the same tables.
+    Raises       TablesRefused; OSError if the folder cannot be written.
     """
     show = progress or (lambda _: None)
-    folder = Path(tables_dir).absolute()
-    with store.writing(folder) as before:
-        store.sweep(folder, before)
-        everywhere = tuple(dict.fromkeys((*before.roots, *map(_absolute, roots))))
+    name_this_machine(machine)
+    place = place_of(tables_dir)
+    everywhere = list(dict.fromkeys(_root(root, machine) for root in roots))
+    with reserved(place, everywhere) as taken:
+        sweep(place)
         show("listing files")
         settled_ms = time.time_ns() // 1_000_000
-        plan = _planned(_listed(everywhere), before)
-        size = sum(file.size - start for file, start in plan.starts)
+        plan = planned(listed(everywhere), everywhere, taken)
+        size = sum(start.file.size - start.position for start in plan.starts)
         show(f"reading {size:,} bytes of {len(plan.starts):,} files")
-        commit = before.commit + 1
-        outcome = _read(workers, plan.starts, folder, commit, show)
-        show("writing the manifest")
-        old = [part for part in before.parts if part.table != "files"]
-        dropped = {*plan.anew, *outcome.failed}
-        parts = [*store.without(folder, old, dropped, commit), *outcome.parts]
-        rows = sorted([*plan.kept, *outcome.rows], key=lambda row: (row["path"], row["base_offset"] or 0))
-        parts += _files_part(folder, commit, rows)
-        manifest = store.commit(
-            folder,
-            replace(
-                before,
-                commit=commit,
-                settled_ms=settled_ms,
-                roots=everywhere,
-                files=tuple(rows),
-                parts=tuple(parts),
-            ),
-            time.time(),
-        )
-    return _report(manifest, settled_ms, size, plan)
+        job = _Job(workers, place, taken.number, machine, pace or Pace(), show)
+        parts, states = _read(job, plan.starts)
+        states = sorted([*plan.states, *states], key=lambda row: (row["path"], row["base_offset"] or 0))
+        is_new = bool(states) or not taken.before.live
+        if is_new:
+            show("committing")
+            parts += _files_part(place, taken.number, states)
+            commit(place, taken, parts, dict.fromkeys(everywhere, settled_ms), taken.before.dead())
+    if is_new:
+        with contextlib.suppress(OSError, TablesRefused):  # it is committed; what is not merged now is later
+            merge(place)
+    return _report(taken, settled_ms, size, plan, _after(taken.before, states), parts if is_new else None)
 
 
-def _absolute(root: str) -> str:
-    return root.rstrip("/") or "/" if "://" in root else str(Path(root).absolute())
+def _root(root: str, machine: str) -> str:
+    here = local_path(root)
+    return (root.rstrip("/") or "/") if here is None else named(str(Path(here).absolute()), machine)
 
 
-def _listed(roots: Sequence[str]) -> list[LogFile]:
-    first = [file for file in list_files(roots, files=ANY) if file.topic in CONTROL_PLANE]
-    return [*first, *(file for file in list_files(roots, files=ANY) if file.topic not in CONTROL_PLANE)]
-
-
-def _planned(listed: Sequence[LogFile], before: Manifest) -> _Plan:
-    known = {row["path"]: row for row in before.files if row["kind"] in READ_KINDS}
-    plan = _Plan()
-    for file in listed:
-        row = known.pop(file.path, None) if file.kind in READ_KINDS else None
-        if file.kind not in READ_KINDS or file.fault is not None:
-            stop = Stop(0, "unreadable", file.fault) if file.fault is not None else Stop(0, "end", file.note)
-            plan.kept.append(_state(file, stop))
-            if row is not None:
-                plan.anew[file.path] = "it cannot be read any more"
-            continue
-        if row is None or row["stop"] == "unreadable":
-            plan.starts.append((file, 0))
-            continue
-        changed = _changed(file, row)
-        if changed is not None:
-            plan.anew[file.path] = changed
-            plan.starts.append((file, 0))
-        elif file.kind != "segment" or (row["stop"] == "end" and row["valid_end"] == file.size):
-            plan.kept.append({**row, **_listing(file)})
-        else:
-            plan.starts.append((file, row["valid_end"]))
-    plan.anew |= dict.fromkeys(known, "it is not there any more")
-    return plan
-
-
-def _changed(file: LogFile, row: Mapping[str, Any]) -> str | None:
-    """Why what was read of a file does not count any more; None: it does."""
-    end = row["valid_end"]
-    if file.kind != "segment":
-        same = (row["size"], row[_MARK]) == (file.size, _mark(file, file.size))
-        return None if same else "it was written anew"
-    if file.size < end:
-        return f"truncated: {file.size} bytes, {end} were read before"
-    if _mark(file, end) != row[_MARK]:
-        return "it was written anew"
-    if not row[_IS_LAST_SOUND] and file.size != row["size"]:
-        return "it has grown behind a fault"  # where the fault ends may look otherwise now
-    return None
-
-
-def _read(
-    workers: Workers,
-    starts: Sequence[tuple[LogFile, int]],
-    folder: Path,
-    commit: int,
-    show: Callable[[str], None],
-) -> _Outcome:
+def _read(job: _Job, starts: Sequence[Start]) -> tuple[list[Part], list[dict[str, Any]]]:
     """Read every file from its start; those whose pieces do not fit once more, in one piece."""
-    size = piece_bytes(sum(file.size - start for file, start in starts), workers.workers)
-    pieces = [piece for file, start in starts for piece in cut(file, start, size, ANY)]
-    parts, reached = _run(workers, bundles(pieces, bytes_each=size), folder, commit, show)
+    size = piece_bytes(sum(start.file.size - start.position for start in starts), job.workers.workers)
+    pieces = [piece for start in starts for piece in cut(start.file, start.position, size, ANY)]
+    made, reached = _run(job, bundles(pieces, bytes_each=size), 0)
     came = _by_path(reached)
-    apart = [Piece(file, start, file.size) for file, start in starts if not fits(came[file.path])]
+    apart = [
+        Piece(each.file, each.position, each.file.size) for each in starts if not fits(came[each.file.path])
+    ]
     if apart:
-        paths = {piece.file.path for piece in apart}
-        parts = store.without(folder, parts, paths, commit)
-        more, again = _run(workers, [[piece] for piece in apart], folder, commit, show)
-        parts += more
+        made = _without(job, made, {piece.file.path for piece in apart})
+        more, again = _run(job, [[piece] for piece in apart], len(pieces))
+        made += more
         came |= _by_path(again)
-    rows, failed = [], []
-    for file, start in starts:
-        row = _state_reached(file, start, came[file.path])
-        if row is None or row["stop"] == "unreadable":
-            failed.append(file.path)
-        if row is not None:
-            rows.append(row)
-    return _Outcome(store.without(folder, parts, failed, commit), rows, failed)
+    return [each.part for each in made], [
+        _state_reached(each, came[each.file.path], job.number) for each in starts
+    ]
 
 
-def _run(
-    workers: Workers,
-    tasks: Sequence[Sequence[Piece]],
-    folder: Path,
-    commit: int,
-    show: Callable[[str], None],
-) -> tuple[list[TableFile], list[Reached]]:
-    numbered = [Bundle(str(folder), commit, number, list(task)) for number, task in enumerate(tasks)]
-    written = workers.spread(write_bundle, numbered, lambda done: show(f"reading logs: task {done}"))
+def _run(job: _Job, tasks: Sequence[Sequence[Piece]], first: int) -> tuple[list[Made], list[Reached]]:
+    if not tasks:
+        return [], []
+    each_s = job.pace.bytes_per_s
+    pace = job.pace._replace(bytes_per_s=each_s and each_s / min(job.workers.workers, len(tasks)))
+    numbered = [
+        Bundle(job.place.uri, job.number, first + task, list(pieces), used(), job.machine, pace)
+        for task, pieces in enumerate(tasks)
+    ]
+    written = job.workers.spread(write_bundle, numbered, lambda done: job.show(f"reading logs: task {done}"))
     for each in written:
         if each.fault is not None:
-            raise OSError(f"{folder}: {each.fault}")
-    parts = list(itertools.chain.from_iterable(each.parts for each in written))
-    return parts, list(itertools.chain.from_iterable(each.reached for each in written))
+            raise OSError(f"{job.place.uri}: {each.fault}")
+    made = list(itertools.chain.from_iterable(each.made for each in written))
+    return made, list(itertools.chain.from_iterable(each.reached for each in written))
+
+
+def _without(job: _Job, made: Sequence[Made], paths: Collection[str]) -> list[Made]:
+    """The files less every row of ``paths``: those that have such rows are written anew."""
+    kept = []
+    for each in made:
+        if not set(each.paths).isdisjoint(paths):
+            with PartWriter(job.place, job.number, "again") as writer:
+                for rows in stored_rows(job.place, each.part, paths):
+                    writer.write(each.part.table, rows)
+                kept += [one._replace(paths=tuple(set(each.paths) - set(paths))) for one in writer.close()]
+            job.place.remove(each.part.name)
+        else:
+            kept.append(each)
+    return kept
 
 
 def _by_path(reached: Sequence[Reached]) -> defaultdict[str, list[Reached]]:
@@ -226,44 +177,27 @@ def _by_path(reached: Sequence[Reached]) -> defaultdict[str, list[Reached]]:
     return found
 
 
-def _state_reached(file: LogFile, start: int, reached: Sequence[Reached]) -> dict[str, Any] | None:
-    """The row of a file that was read; None if it has been deleted since it was listed."""
+def _state_reached(start: Start, reached: Sequence[Reached], number: int) -> dict[str, Any]:
+    """The row of a file that was read. Of one that failed, or was deleted meanwhile, no row counts: not these
+    either.
+    """
+    file = start.file
     faults = [each.fault for each in reached if each.fault is not None]
     if faults:
-        return _state(file, Stop(0, "unreadable", faults[0])) if _is_there(file.path) else None
+        stop = Stop(0, "unreadable", faults[0]) if _is_there(file.path) else Stop(0, GONE)
+        return state_of(file, stop, number + 1)
     if file.kind != "segment":
-        return _state(file, stop_of_file(file, files=ANY), mark=_mark(file, file.size))
-    end = reached[-1].end if reached else start
+        stop = stop_of_file(file, files=ANY)
+        first = number + 1 if stop.stop == "unreadable" else start.first_ingest
+        return state_of(file, stop, first, mark=mark_of(file, file.size))
+    end = reached[-1].end if reached else start.position
     stop = Stop(end, "end") if end >= file.size else stop_of(file.path, end, files=ANY)
-    if stop.stop == "unreadable" and not _is_there(file.path):
-        return None
+    if stop.stop == "unreadable":
+        return state_of(file, stop if _is_there(file.path) else Stop(0, GONE), number + 1)
     if stop.valid_end > end:
         stop = Stop(end, "end")  # it has grown since it was listed: what looked torn was being written
-    return _state(file, stop, mark=_mark(file, end), is_last_sound=not reached or reached[-1].is_last_sound)
-
-
-def _state(file: LogFile, stop: Stop, *, mark: str = "", is_last_sound: bool = True) -> dict[str, Any]:
-    return {**file_row(file, stop), _MARK: mark, _IS_LAST_SOUND: is_last_sound}
-
-
-def _listing(file: LogFile) -> dict[str, Any]:
-    """What a row says that may change though the file does not."""
-    row = file_row(file, Stop(0, "end"))
-    return {name: row[name] for name in ("node", "topic", "partition", "size", "last_of_partition")}
-
-
-def _mark(file: LogFile, end: int) -> str:
-    """What tells the first ``end`` bytes of a file from others: a checksum of their first and last."""
-    try:
-        opened = ANY.open(file.path)
-        try:
-            head = opened.read(0, min(end, _MARK_BYTES))
-            tail = opened.read(max(0, end - _MARK_BYTES), min(end, _MARK_BYTES))
-        finally:
-            opened.close()
-    except OSError as error:
-        return f"unreadable: {error}"
-    return f"{crc32c(head.tobytes()):08x}{crc32c(tail.tobytes()):08x}"
+    is_last_sound = not reached or reached[-1].is_last_sound
+    return state_of(file, stop, start.first_ingest, mark=mark_of(file, end), is_last_sound=is_last_sound)
 
 
 def _is_there(path: str) -> bool:
@@ -276,22 +210,38 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _files_part(folder: Path, commit: int, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:
-    import pyarrow as pa
-
-    with PartWriter(folder, commit, 0) as writer:
-        writer.write("files", pa.RecordBatch.from_pylist(list(rows), schema=FILES), "")
-        return writer.close()
+def _files_part(place: Place, number: int, states: Sequence[Mapping[str, Any]]) -> list[Part]:
+    with PartWriter(place, number, "files") as writer:
+        writer.write("files", pa.RecordBatch.from_pylist(list(states), schema=STORED["files"]))
+        return [made.part for made in writer.close()]
 
 
-def _report(manifest: Manifest, settled_ms: int, bytes_read: int, plan: _Plan) -> IngestReport:
+def _after(before: Snapshot, states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What is known of every file now."""
+    changed = {row["path"] for row in states}
+    kept = (row for row in before.present() if row["path"] not in changed)
+    return [*kept, *(row for row in states if row["stop"] != GONE)]
+
+
+def _report(
+    taken: Reserved,
+    settled_ms: int,
+    bytes_read: int,
+    plan: Plan,
+    files: Sequence[Mapping[str, Any]],
+    parts: Sequence[Part] | None,
+) -> IngestReport:
     rows = dict.fromkeys(TABLES, 0)
-    for part in manifest.parts:
+    for part in parts or ():
         rows[part.table] += part.rows
     not_read = tuple(
-        (row["path"], row["valid_end"], row["reason"] or row["stop"])
-        for row in manifest.files
-        if row["stop"] not in {"end", "preallocated"}
+        sorted(
+            (row["path"], row["valid_end"], row["reason"] or row["stop"])
+            for row in files
+            if row["stop"] not in {"end", "preallocated"}
+        )
     )
-    anew = tuple(sorted(plan.anew.items()))
-    return IngestReport(manifest.commit, settled_ms, len(manifest.files), bytes_read, rows, not_read, anew)
+    number = None if parts is None else taken.number
+    return IngestReport(
+        number, settled_ms, len(files), bytes_read, rows, not_read, tuple(sorted(plan.anew.items()))
+    )

@@ -68,6 +68,7 @@ def _one(size: int, memory: str, folder: Path) -> dict[str, Any]:
 
 def _measured(spark: Any, size: int, folder: Path) -> dict[str, Any]:
     from fencepost.audit.decode.columns import TABLES
+    from fencepost.audit.engine.protocol import Stored
     from fencepost.audit.engine.spark import SparkEngine
     from fencepost.audit.jobs.relations import Relations, moments
     from fencepost.audit.jobs.source import RELATIONS
@@ -77,7 +78,7 @@ def _measured(spark: Any, size: int, folder: Path) -> dict[str, Any]:
     engine = SparkEngine(spark)
     engine.expect(2 * size)
     for name, schema in TABLES.items():
-        engine.scan(name, schema, [str(each) for each in (folder / name).glob("*.parquet")])
+        engine.scan(name, schema, [Stored(tuple(map(str, (folder / name).glob("*.parquet"))))])
     engine.register("moments", moments(None, None))
     java = _java()
     begun, cpu = time.monotonic(), _cpu_seconds(java)

@@ -1,8 +1,8 @@
-"""What is broken on purpose in the audit: its decoder, its checks and its tables."""
+"""What is broken on purpose in the audit: its decoder and its checks."""
 
 from typing import Final
 
-from tests.mutants.mutant import SPARK_TESTS, Mutant
+from tests.mutants.mutant import Mutant
 
 DECODE: Final = "tests/audit/decode/"
 ENDS: Final = DECODE + "test_walk.py::test_every_way_that_a_file_ends_or_is_wrong"
@@ -11,8 +11,6 @@ CONTROL: Final = DECODE + "test_tables.py::test_control_batches"
 CHECKPOINTS: Final = DECODE + "test_snapshots.py::"
 PLAN: Final = DECODE + "test_plan.py::"
 ORDER: Final = "tests/audit/checks/test_order.py::test_the_greatest_value_so_far"
-INGEST: Final = SPARK_TESTS + "ingest/test_ingest.py::"
-KILLED: Final = SPARK_TESTS + "ingest/test_killed.py::"
 
 AUDIT: Final = (
     # -- the decoder -----------------------------------------------------------------------------------------
@@ -160,34 +158,5 @@ AUDIT: Final = (
         "_log_bytes(roots, tables_dir) < EMBEDDED_BYTES_MAX",
         "_log_bytes(roots, tables_dir) < 0",
         ("tests/audit/test_command.py::test_a_small_audit_needs_no_spark_and_no_java[auto]",),
-    ),
-    # -- tables ----------------------------------------------------------------------------------------------
-    Mutant(
-        "manifest-before-the-parts",
-        "the manifest is replaced when all that it names is there",
-        "audit/tables/ingest.py",
-        "        parts += _files_part(folder, commit, rows)\n",
-        "        store.commit(folder, replace(before, parts=tuple(parts), files=tuple(rows)), time.time())\n"
-        "        parts += _files_part(folder, commit, rows)\n",
-        (KILLED + "test_killed_before_each_thing_it_does_to_its_folder",),
-    ),
-    Mutant(
-        "rows-of-what-was-written-anew-stay",
-        "what was read of a file that is another by now does not count",
-        "audit/tables/ingest.py",
-        "        parts = [*store.without(folder, old, dropped, commit), *outcome.parts]\n",
-        "        parts = [*old, *outcome.parts]\n",
-        (
-            INGEST + "test_a_file_that_was_changed_is_read_anew[truncated]",
-            INGEST + "test_a_file_that_was_changed_is_read_anew[deleted]",
-        ),
-    ),
-    Mutant(
-        "read-from-the-start-again",
-        "a file that grew is read from where it was left",
-        "audit/tables/ingest.py",
-        '            plan.starts.append((file, row["valid_end"]))\n',
-        "            plan.starts.append((file, 0))\n",
-        (INGEST + "test_small_files_are_merged_and_old_ones_kept_for_their_readers",),
     ),
 )

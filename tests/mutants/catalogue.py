@@ -9,6 +9,7 @@ from typing import Final
 from tests.mutants.application_client import APPLICATION_CLIENT
 from tests.mutants.audit import AUDIT
 from tests.mutants.audit_groups import AUDIT_GROUPS
+from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
 from tests.mutants.benches import BENCHES
 from tests.mutants.broker_lists import BROKER_LISTS
@@ -351,6 +352,7 @@ MUTANTS: Final = (
     *AUDIT,
     *AUDIT_GROUPS,
     *AUDIT_WALKS,
+    *AUDIT_TABLES,
     *NAMES,
     *CONTROLLER_CLIENTS,
     *BENCHES,

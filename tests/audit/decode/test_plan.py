@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from pyarrow.fs import LocalFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
 from fencepost.audit.decode import plan
-from fencepost.audit.decode.files import ArrowFiles, Entry, LocalFiles, OpenFile
+from fencepost.audit.decode.files import Entry, LocalFiles, OpenFile
 from fencepost.audit.decode.plan import LogFile, list_files
+from fencepost.audit.source.remote import RemoteFiles
 from tests.together import table
 
 BASE = "0" * 20
@@ -241,6 +242,6 @@ def test_an_export_is_known_by_what_it_says(tmp_path: Path) -> None:
 
 def test_another_file_system_is_listed_alike(tmp_path: Path) -> None:
     make(tmp_path, f"payments-0/{BASE}.log", f"__cluster_metadata-0/{CHECKPOINT}")
-    files = ArrowFiles(LocalFileSystem())
+    files = RemoteFiles(LocalFileSystem(), "test://", "test")
     assert list_files([str(tmp_path)], files=files) == list_files([str(tmp_path)])
     assert list_files(["/nowhere/at/all"], files=files)[0].fault is not None

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from kio.records.readers import read_batch
-from pyarrow.fs import LocalFileSystem
 
 from fencepost.audit.decode import control as control_module
 from fencepost.audit.decode.batches import Where, decode_segment
 from fencepost.audit.decode.columns import RECORD_BATCHES, TABLES
 from fencepost.audit.decode.control import markers
-from fencepost.audit.decode.files import ArrowFiles, LocalFiles, OpenFile
+from fencepost.audit.decode.files import LocalFiles, OpenFile
 from fencepost.audit.decode.local import tables
 from fencepost.audit.decode.metadata import decode_blocks, decode_brokers, decode_topics
 from fencepost.audit.decode.offsets import decode_commits
 from fencepost.audit.decode.opened import open_records
 from fencepost.audit.decode.tables import decode_log
 from fencepost.audit.decode.transactions import decode_states
+from fencepost.audit.source.remote import RemoteFiles
 from fencepost.records.batch import encode_batch
 from fencepost.records.batch_layout import COMPRESSION
 from tests.audit.decode.corpus import NOW_MS, laid, written
@@ -164,7 +165,8 @@ def test_a_table_can_be_read_alone(
 
 def test_another_file_system_gives_the_same_tables(tmp_path: Path) -> None:
     root = str(a_tree(tmp_path / "n"))
-    assert tables([root], files=ArrowFiles(LocalFileSystem())) == tables([root])
+    files = RemoteFiles(LocalFileSystem(), "test://", "test")
+    assert tables([root], files=files) == tables([root])
 
 
 def said(tmp_path: Path, raw: bytes) -> dict[str, Any]:

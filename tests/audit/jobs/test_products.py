@@ -25,10 +25,10 @@ def test_products_are_written_whole_and_the_newest_two_are_kept(
     relations = relations_of(engine, str(tables), None, print)
     said = verdict(found(finding(transactional_id="<b>")))
     made = [products.write(relations, said, str(tables)) for _ in range(3)]
-    assert sorted(each.name for each in (tables / products.FOLDER).iterdir()) == [
-        each.name for each in made[1:]
-    ]
-    read = {each.name: pq.read_table(each).to_pylist() for each in made[-1].iterdir()}
+    assert sorted(each.name for each in (tables / products.FOLDER).iterdir()) == [*made[1:]]
+    read = {
+        each.name: pq.read_table(each).to_pylist() for each in (tables / products.FOLDER / made[-1]).iterdir()
+    }
     assert [row["transactional_id"] for row in read["findings"]] == ["<b>"]
     owned = sorted((row["block_first"], row["block_end"]) for row in read["producer_id_ownership"])
     assert owned == [(first, first + 3) for first in range(0, owned[-1][1], 3)]

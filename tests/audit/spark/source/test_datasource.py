@@ -14,7 +14,7 @@ from fencepost.audit.decode import local
 from fencepost.audit.decode.columns import TABLES
 from fencepost.audit.source.datasource import NAME, register
 from tests.audit.faults import cluster
-from tests.audit.spark.ingest.tables import Rows, in_memory, rows_of
+from tests.audit.tables.rows import Rows, in_memory, rows_of
 
 pytestmark = pytest.mark.slow
 

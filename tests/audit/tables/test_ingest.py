@@ -5,7 +5,6 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,20 +12,17 @@ from fencepost.audit.decode import batches, local
 from fencepost.audit.decode.columns import TABLES_VERSION
 from fencepost.audit.decode.files import LOCAL
 from fencepost.audit.decode.plan import LogFile, list_files
-from fencepost.audit.engine.protocol import Workers
-from fencepost.audit.engine.spark import SparkEngine
 from fencepost.audit.source import pieces
-from fencepost.audit.tables import store
+from fencepost.audit.tables import merging, writing
 from fencepost.audit.tables.ingest import IngestReport, ingest
-from fencepost.audit.tables.reading import scan, settled_ms
+from fencepost.audit.tables.place import place_of
+from fencepost.audit.tables.reading import settled_ms
 from fencepost.audit.tables.refused import TablesRefused
+from fencepost.audit.tables.snapshot import required
 from tests.audit.faults import cluster
 from tests.audit.kafka import fixture
-from tests.audit.spark.ingest.killed import OneProcess
-from tests.audit.spark.ingest.tables import in_engine, in_memory, on_disk
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.audit.tables.rows import in_memory, kept, meant, on_disk
+from tests.audit.tables.workers import Here
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +33,13 @@ LOGS = [pytest.param(cluster.unpacked, id="fencepost"), pytest.param(fixture.unp
 class Audited:
     """Log directories, and the tables that are made of them."""
 
-    def __init__(self, workers: Workers, folder: Path, unpack: Unpack) -> None:
-        self.workers = workers
+    def __init__(self, folder: Path, unpack: Unpack) -> None:
         self.root = unpack(folder / "logs")
         self.tables = folder / "tables"
 
     def ingest(self) -> IngestReport:
         """And the tables are then what the decoder says of the files as they are."""
-        report = ingest(self.workers, [str(self.root)], str(self.tables))
+        report = ingest(Here(), [str(self.root)], str(self.tables))
         found, expected = on_disk(self.tables), in_memory(local.tables([str(self.root)]))
         for name, rows in expected.items():
             assert found[name] == rows, name
@@ -55,36 +50,27 @@ class Audited:
         return sorted(self.root.rglob("*.log"), key=lambda path: path.stat().st_size, reverse=True)
 
 
-@pytest.fixture(scope="module")
-def on_spark(spark: "SparkSession") -> SparkEngine:
-    """Tasks run on Spark's workers."""
-    return SparkEngine(spark)
-
-
 @pytest.fixture
 def audited(tmp_path: Path) -> Audited:
-    """Without Spark: what happens to the files is the same, and sooner."""
-    return Audited(OneProcess(), tmp_path, cluster.unpacked)
+    return Audited(tmp_path, cluster.unpacked)
 
 
 @pytest.mark.row("card.8")
 @pytest.mark.parametrize("unpack", LOGS)
-def test_one_ingest_is_what_the_decoder_says(on_spark: SparkEngine, tmp_path: Path, unpack: Unpack) -> None:
-    root, tables = str(unpack(tmp_path / "logs")), str(tmp_path / "tables")
-    report = ingest(on_spark, [root], tables)
-    expected = in_memory(local.tables([root]))
-    scan(on_spark, tables)
-    assert in_engine(on_spark) == expected
+def test_one_ingest_is_what_the_decoder_says(tmp_path: Path, unpack: Unpack) -> None:
+    audited = Audited(tmp_path, unpack)
+    report = audited.ingest()
+    expected = in_memory(local.tables([str(audited.root)]))
     assert {name: expected[name].total() for name in expected} == report.rows
-    assert report.commit == 1
-    assert settled_ms(tables) == report.settled_ms
+    assert report.number == 1
+    assert settled_ms(str(audited.tables)) == report.settled_ms
+    assert audited.ingest().number is None  # nothing new: nothing is written
+    assert kept(audited.tables) == meant(audited.tables)
 
 
 @pytest.mark.parametrize("unpack", LOGS)
-def test_growing_files_are_read_once_and_from_where_they_were_left(
-    on_spark: SparkEngine, tmp_path: Path, unpack: Unpack
-) -> None:
-    audited = Audited(on_spark, tmp_path, unpack)
+def test_growing_files_are_read_once_and_from_where_they_were_left(tmp_path: Path, unpack: Unpack) -> None:
+    audited = Audited(tmp_path, unpack)
     whole = {path: path.read_bytes() for path in audited.segments()}
     read_before = 0
     for share in (0.1, 0.35, 0.72, 1.0):  # cuts fall into batches: a torn tail is read when it is whole
@@ -160,38 +146,47 @@ def test_a_torn_tail_is_told_and_a_directory_that_cannot_be_listed_too(audited: 
     assert "link to nothing" in not_read[str(link)]
 
 
-def test_small_files_are_merged_and_old_ones_kept_for_their_readers(
+def test_small_ingests_are_merged_and_old_ones_kept_for_their_readers(
     audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "SMALL_FILES_MAX", 2)
+    monkeypatch.setattr(merging, "SMALL_INGESTS_MAX", 2)
     whole = {path: path.read_bytes() for path in audited.segments()}
-    for count in range(1, 5):
+    changed = list(whole)[-1]
+    seen = []
+    for count in range(1, 7):
         for path, content in whole.items():
-            path.write_bytes(content[: len(content) * count // 4])
+            path.write_bytes(content[: len(content) * count // 6])
+        if count == 4:
+            changed.unlink()  # its rows are in ingests that are being merged
+            whole.pop(changed)
         audited.ingest()
-        manifest = store.read_manifest(audited.tables)
-        assert sum(part.table == "record_batches" for part in manifest.parts) <= 2
-        assert all((audited.tables / name).exists() for name in manifest.retired)
-    monkeypatch.setattr(store, "RETIRED_SECONDS", 0)
+        found = required(place_of(str(audited.tables)))
+        assert len(found.live) <= 3
+        seen.append(found)
+        for earlier in seen:  # a reader that began with it finds all its files
+            names = {part.name for each in earlier.live.values() for part in each.parts}
+            assert names <= kept(audited.tables)
+    assert any(each.replaces for each in found.live.values())
+    monkeypatch.setattr(writing, "RETIRED_SECONDS", 0)
     audited.ingest()
+    found = required(place_of(str(audited.tables)))
+    assert found.documents.keys() == found.live.keys()
+    assert kept(audited.tables) == meant(audited.tables)
     audited.ingest()
-    manifest = store.read_manifest(audited.tables)
-    kept = {f"{path.parent.name}/{path.name}" for path in audited.tables.rglob("*.parquet")}
-    assert kept == {f"{part.table}/{part.name}" for part in manifest.parts} | set(manifest.retired)
 
 
 def test_roots_add_up(tmp_path: Path) -> None:
     ours, kafkas = cluster.unpacked(tmp_path / "a"), fixture.unpack(tmp_path / "b")
-    ingest(OneProcess(), [str(ours)], str(tmp_path / "tables"))
-    ingest(OneProcess(), [str(kafkas)], str(tmp_path / "tables"))
+    ingest(Here(), [str(ours)], str(tmp_path / "tables"))
+    ingest(Here(), [str(kafkas)], str(tmp_path / "tables"))
     assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(ours), str(kafkas)]))
 
 
-def test_a_file_system_that_its_uri_names(on_spark: SparkEngine, tmp_path: Path) -> None:
-    root = cluster.unpacked(tmp_path / "logs")
-    report = ingest(on_spark, [root.as_uri()], str(tmp_path / "tables"))
-    expected = in_memory(local.tables([str(root)]))
-    assert report.rows == {name: rows.total() for name, rows in expected.items()}
+@pytest.mark.parametrize("prefix", ["file:", "file://", "file://localhost"])
+def test_a_path_by_its_uri_is_the_same_path(audited: Audited, prefix: str) -> None:
+    audited.ingest()
+    again = ingest(Here(), [prefix + str(audited.root)], prefix + str(audited.tables))
+    assert again.number is None
 
 
 def test_a_log_that_is_being_written_is_never_torn(tmp_path: Path) -> None:
@@ -210,9 +205,9 @@ def test_a_log_that_is_being_written_is_never_torn(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     while not ended.is_set():
-        assert not ingest(OneProcess(), [str(root)], str(tmp_path / "tables")).read_anew
+        assert not ingest(Here(), [str(root)], str(tmp_path / "tables")).read_anew
     writer.join()
-    assert not ingest(OneProcess(), [str(root)], str(tmp_path / "tables")).not_read
+    assert not ingest(Here(), [str(root)], str(tmp_path / "tables")).not_read
     assert on_disk(tmp_path / "tables") == in_memory(local.tables([str(root)]))
 
 
@@ -229,17 +224,8 @@ def test_what_was_torn_when_it_was_read_and_is_whole_now_is_read_the_next_time(
 
     with monkeypatch.context() as patched:
         patched.setattr("fencepost.audit.tables.ingest.stop_of", late)
-        assert not ingest(OneProcess(), [str(audited.root)], str(audited.tables)).not_read
+        assert not ingest(Here(), [str(audited.root)], str(audited.tables)).not_read
     assert not audited.ingest().read_anew
-
-
-def test_a_manifest_is_replaced_not_written_over(audited: Audited, tmp_path: Path) -> None:
-    audited.ingest()
-    held = tmp_path / "held"
-    held.hardlink_to(audited.tables / "manifest.json")
-    before = held.read_text()
-    audited.ingest()
-    assert held.read_text() == before
 
 
 def test_tables_that_cannot_be_written_are_told(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,21 +252,18 @@ def test_a_file_that_vanishes_while_it_is_read_was_never_there(
     assert not audited.ingest().not_read
 
 
-def test_another_writer_and_other_versions_are_refused(on_spark: SparkEngine, tmp_path: Path) -> None:
-    audited = Audited(on_spark, tmp_path, cluster.unpacked)
-    with store.writing(audited.tables), pytest.raises(TablesRefused, match="another ingest"):
-        audited.ingest()
+def test_other_versions_are_refused(audited: Audited) -> None:
     with pytest.raises(TablesRefused, match="no tables are here"):
-        scan(on_spark, str(audited.tables))
+        on_disk(audited.tables)
     audited.ingest()
-    manifest = audited.tables / "manifest.json"
-    before = f'"version":{TABLES_VERSION}'
-    assert before in manifest.read_text()
-    manifest.write_text(manifest.read_text().replace(before, f'"version":{TABLES_VERSION + 1}', 1))
-    refused = f"version {TABLES_VERSION + 1}, expected {TABLES_VERSION}"
-    with pytest.raises(TablesRefused, match=refused):
-        scan(on_spark, str(audited.tables))
-    with pytest.raises(TablesRefused, match=refused):
+    document = audited.tables / "_ingests" / "00000001.json"
+    document.write_text(document.read_text().replace('"version":3', '"version":4'))
+    for use in (audited.ingest, lambda: on_disk(audited.tables)):
+        with pytest.raises(TablesRefused, match=f"version 4, expected {TABLES_VERSION}; ingest anew"):
+            use()
+    shutil.rmtree(audited.tables / "_ingests")
+    (audited.tables / "manifest.json").write_text('{"version":2}')
+    with pytest.raises(TablesRefused, match=r"version 2 or older, which kept a manifest\.json; ingest anew"):
         audited.ingest()
 
 

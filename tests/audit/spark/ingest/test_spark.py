@@ -1,0 +1,64 @@
+"""An ingest on Spark's workers is one in this process; a driver that is killed changes nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGKILL
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from fencepost.audit.decode import local
+from fencepost.audit.decode.columns import TABLES
+from fencepost.audit.engine.spark import SparkEngine
+from fencepost.audit.tables.ingest import ingest
+from fencepost.audit.tables.reading import scan
+from tests.audit.bench_ingest import write_segments
+from tests.audit.faults import cluster
+from tests.audit.tables.rows import Rows, in_memory, kept, meant, rows_of
+
+pytestmark = pytest.mark.slow
+
+
+def scanned(engine: SparkEngine, tables: str) -> dict[str, Rows]:
+    scan(engine, tables)
+    found = {}
+    for name, columns in TABLES.items():
+        rows = engine.rows(f"SELECT * FROM {name}")
+        found[name] = rows_of(pa.Table.from_pylist(rows, schema=columns))
+    return found
+
+
+@pytest.mark.row("card.8")
+def test_an_ingest_is_what_the_decoder_says_and_so_is_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    root, tables = cluster.unpacked(tmp_path / "logs"), str(tmp_path / "tables")
+    workers = SparkEngine(spark)
+    ingest(workers, [str(root)], tables)
+    assert scanned(workers, tables) == in_memory(local.tables([str(root)]))
+    largest = max(root.rglob("*.log"), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[: largest.stat().st_size // 2])
+    assert ingest(workers, [str(root)], tables).read_anew
+    assert scanned(workers, tables) == in_memory(local.tables([str(root)]))
+
+
+def test_each_task_has_a_partition_of_its_own(spark: SparkSession) -> None:
+    workers = SparkEngine(spark)
+    assert workers.workers == 2
+    assert workers.spread(str.upper, list("abcdefg"), print) == list("ABCDEFG")
+    assert workers.spread(str.upper, [], print) == []
+
+
+def test_killed_while_workers_write(spark: SparkSession, tmp_path: Path) -> None:
+    logs, tables = tmp_path / "logs", tmp_path / "tables"
+    write_segments(logs, 120_000_000)
+    command = [sys.executable, "-m", "tests.audit.spark.ingest.killed", str(logs), str(tables), "2"]
+    assert subprocess.run(command, check=False).returncode == -SIGKILL
+    report = ingest(SparkEngine(spark), [str(logs)], str(tables))
+    assert report.rows["record_batches"] == local.tables([str(logs)])["record_batches"].num_rows
+    rows = scanned(SparkEngine(spark), str(tables))["record_batches"]
+    assert rows.total() == len(rows) == report.rows["record_batches"]
+    ingest(
+        SparkEngine(spark), [str(logs)], str(tables)
+    )  # workers may have outlived their driver, and written
+    assert kept(tables) == meant(tables)

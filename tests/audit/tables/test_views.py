@@ -1,0 +1,51 @@
+"""The page of the tables: its columns are those of the code, its examples count what counts."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.audit.tables.place import place_of
+from fencepost.audit.tables.snapshot import required
+from tests.audit.tables import page
+from tests.audit.tables.rows import on_disk
+from tests.audit.tables.views import example, lived_in
+
+
+def test_the_page_has_the_columns_of_the_code() -> None:
+    assert page.PAGE.read_text() == page.whole(), "python -m tests.audit.tables.page"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived_in(tmp_path_factory.mktemp("views"))
+
+
+def expected(tables: Path) -> tuple[Counter[tuple[str, int]], set[str]]:
+    found = on_disk(tables)["record_batches"]
+    rows = [eval(row, {}) for row in found.elements()]  # noqa: S307 - what repr() wrote
+    paths = {row["path"] for row in required(place_of(str(tables))).present()}
+    return Counter((row["path"], row["position"]) for row in rows), paths
+
+
+def test_duckdb_counts_what_counts(tables: Path) -> None:
+    import duckdb
+
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    try:
+        connection.execute(example("DuckDB", tables))
+        rows = connection.sql("SELECT path, position FROM record_batches").fetchall()
+        paths = {path for (path,) in connection.sql("SELECT path FROM files WHERE stop <> 'gone'").fetchall()}
+    finally:
+        connection.close()
+    assert (Counter(rows), paths) == expected(tables)
+
+
+def test_pandas_counts_what_counts(tables: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(example("pandas", tables), names)  # noqa: S102
+    rows = names["record_batches"]
+    files = names["files"]
+    found = Counter(zip(rows["path"], rows["position"], strict=True))
+    assert (found, set(files[files["stop"] != "gone"]["path"])) == expected(tables)

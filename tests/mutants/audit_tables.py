@@ -1,0 +1,142 @@
+"""What is broken on purpose in the audit's tables: who may write, what counts, what is deleted or read."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+WRITING: Final = "tests/audit/tables/test_writing.py::"
+INGEST: Final = "tests/audit/tables/test_ingest.py::"
+KILLED: Final = "tests/audit/tables/test_killed.py::test_killed_before_each_thing_it_does_to_its_folder"
+SOURCE: Final = "tests/audit/source/"
+
+AUDIT_TABLES: Final = (
+    Mutant(
+        "document-before-the-parts",
+        "an ingest is committed when all that its document names is there",
+        "audit/tables/ingest.py",
+        "            parts += _files_part(place, taken.number, states)\n",
+        "            commit(place, taken, parts, dict.fromkeys(everywhere, settled_ms))\n"
+        "            parts += _files_part(place, taken.number, states)\n",
+        (KILLED,),
+    ),
+    Mutant(
+        "a-name-is-put-twice",
+        "a name that is taken is not given to another content",
+        "audit/tables/place.py",
+        "            os.link(half, path)\n",
+        "            os.rename(half, path)\n",
+        (WRITING + "test_a_name_is_put_once[hard-links]",),
+    ),
+    Mutant(
+        "a-taken-name-commits",
+        "a writer whose number was abandoned does not commit",
+        "audit/tables/writing.py",
+        "    if taken.number not in numbers(place)[1] or not place.put_new(name, encode(ingest)):\n",
+        "    place.put_new(name, encode(ingest))\n    if False:\n",
+        (
+            WRITING + "test_a_commit_that_finds_its_name_taken_is_refused",
+            WRITING + "test_a_dead_writer_is_abandoned_and_what_it_left_is_deleted",
+        ),
+    ),
+    Mutant(
+        "both-writers-go-on",
+        "of two writers of the same directories one is refused",
+        "audit/tables/writing.py",
+        '        if said is not None and _overlap(roots, said["roots"]):\n',
+        "        if said is not None and not roots:\n",
+        (WRITING + "test_a_writer_of_the_same_directories_is_refused_by_name",),
+    ),
+    Mutant(
+        "no-writer-goes-on",
+        "of two writers of the same directories the one with the lower number goes on",
+        "audit/tables/writing.py",
+        "        if other >= number or other in done:\n",
+        "        if other == number or other in done:\n",
+        (WRITING + "test_the_writer_with_the_lower_number_goes_on",),
+    ),
+    Mutant(
+        "a-living-writer-is-swept",
+        "what a writer that lives has written is not deleted",
+        "audit/tables/writing.py",
+        "        if ingest is not None and ingest not in writing and name not in named:\n",
+        "        if ingest is not None and name not in named:\n",
+        (WRITING + "test_a_writer_that_lives_is_never_abandoned",),
+    ),
+    Mutant(
+        "replaced-files-are-deleted-at-once",
+        "a reader keeps the files that it began with",
+        "audit/tables/writing.py",
+        "        if now_ms - ingest.committed_ms >= RETIRED_SECONDS * 1000\n",
+        "",
+        (INGEST + "test_small_ingests_are_merged_and_old_ones_kept_for_their_readers",),
+    ),
+    Mutant(
+        "superseded-rows-count",
+        "rows of a log file that is another by now do not count",
+        "audit/tables/snapshot.py",
+        "        return frozenset(path for path in self.paths[number] if "
+        'self.files[path][0]["first_ingest"] > number)\n',
+        "        return frozenset()\n",
+        (
+            WRITING + "test_rows_below_the_first_ingest_of_their_file_do_not_count",
+            INGEST + "test_a_file_that_was_changed_is_read_anew[truncated]",
+            INGEST + "test_a_file_that_was_changed_is_read_anew[deleted]",
+        ),
+    ),
+    Mutant(
+        "one-listing",
+        "a reader sees no ingest without what it builds on",
+        "audit/tables/snapshot.py",
+        "        if listed == before:\n",
+        "        if before is not None:\n",
+        (WRITING + "test_a_reader_sees_no_ingest_without_what_it_builds_on",),
+    ),
+    Mutant(
+        "half-a-document-counts",
+        "a document that was not written to its end commits nothing",
+        "audit/tables/layout.py",
+        '    if not content.endswith(b"\\n"):\n        return None\n',
+        "",
+        (WRITING + "test_half_a_document_does_not_count",),
+    ),
+    Mutant(
+        "merged-beside-a-writer",
+        "nothing is merged while one that began before writes",
+        "audit/tables/merging.py",
+        "        if not chosen or not is_alone(place, taken.number):\n",
+        "        if not chosen:\n",
+        (WRITING + "test_nothing_is_merged_while_one_that_began_before_writes",),
+    ),
+    Mutant(
+        "other-machines-files-replace-ours",
+        "two machines' files are not taken for one another",
+        "audit/tables/planning.py",
+        '    if NO_NODE not in {row["node"], file.node} and row["node"] != file.node:\n',
+        '    if row["node"] is None:\n',
+        (WRITING + "test_fifty_brokers_with_the_same_paths",),
+    ),
+    Mutant(
+        "read-from-the-start-again",
+        "a file that grew is read from where it was left",
+        "audit/tables/planning.py",
+        '        plan.starts.append(Start(file, row["valid_end"], row["first_ingest"]))\n',
+        '        plan.starts.append(Start(file, 0, row["first_ingest"]))\n',
+        (INGEST + "test_growing_files_are_read_once_and_from_where_they_were_left[fencepost]",),
+    ),
+    Mutant(
+        "the-page-cache-is-emptied",
+        "what the page cache had before stays in it",
+        "audit/source/sparing.py",
+        "        if wanted and self._cached(content, position) == wanted:\n            return content\n",
+        "",
+        (SOURCE + "test_sparing.py::test_the_page_cache_is_as_it_was[what-was-cached-stays]",),
+    ),
+    Mutant(
+        "faster-than-allowed",
+        "logs are read within the rate",
+        "audit/source/sparing.py",
+        "            self._budget.take(size)\n",
+        "",
+        (SOURCE + "test_sparing.py::test_never_faster_than_the_rate",),
+    ),
+)
