@@ -1,10 +1,10 @@
 """One voter's process under virtual time: a real driver on a real directory, its timers, its deaths.
 
 In the place of node/active_controller.py: events go into the driver (node/driver.py), its obligations are
-carried out on the simulated network and agenda. A flush takes time and holds up everything else.
-A stopped process hears nothing until it continues; then it hears everything at once, late.
-A killed one loses the open LMDB transaction and what its archive had not written, and comes back from
-what is left. It may die between two obligations of one event. A disk that fails (bad_disk.py) must end it.
+carried out on the simulated network and agenda. A flush takes time and holds up everything else. A stopped
+process hears nothing until it continues, then everything at once, late. A killed one loses the open LMDB
+transaction and what its archive had not written. It may die between two obligations of one event. A disk
+that fails (bad_disk.py) must end it.
 """
 
 import random
@@ -46,13 +46,12 @@ from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
 from tests.simulation.clocks import Clocks
 from tests.simulation.config import CLUSTER, DISK_FREE_MIN, config_of, replica_config_of
-from tests.simulation.invariants import require
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
 from tests.simulation.power_loss import Unsynced, close_files
 from tests.simulation.thread import Killed, Thread
 from tests.simulation.trace_log import Log
-from tests.simulation.watch import Watcher, watch
+from tests.simulation.watch import Watcher, require_no_failure, watch
 
 WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
 
@@ -268,27 +267,17 @@ class Process:
             self.disk.require_halt(obligations)
             if self.replica is not None:
                 self._ledger.looked_at(self.replica)
-                self._nothing_failed(self.replica)
+                require_no_failure(self.replica, self.planted)
             self._carry_out(obligations, self._flush_s())
         except Killed:
             self.kill()
             self._on_ended(self)
 
-    def _nothing_failed(self, replica: Replica) -> None:
-        """What the product isolates (quorum/draft.py) is a bug all the same."""
-        proposer = replica.proposer
-        failed = {concern for concern in proposer.violations if concern not in self.planted}
-        require(not failed, "a decision failed", node=self.node_id, which=failed)
-        require(not proposer.answers_failed, "an answer failed", node=self.node_id)
-
     def _flush_s(self) -> float:
         """How long the flush of this event takes. Until then the process does nothing else."""
-        if not self._flushed:
-            return 0.0
-        weather = self._weather()
-        slow = self._rng.random() < weather.slow_flush
-        flush_s: float = self._rng.uniform(*weather.flush_s) + (weather.slow_flush_s if slow else 0.0)
-        self._thread.busy_until = self._agenda.now + flush_s
+        flush_s: float = self._weather().one_flush_s(self._rng) if self._flushed else 0.0
+        if flush_s:
+            self._thread.busy_until = self._agenda.now + flush_s
         return flush_s
 
     def _carry_out(self, obligations: Obligations, held_s: float = 0.0) -> None:

@@ -29,6 +29,14 @@ class Watcher:
         """See node.driver.Service."""
 
 
+def require_no_failure(replica: Replica, planted: set[str]) -> None:
+    """What the product isolates (quorum/draft.py) is a bug all the same, but for ``planted`` decisions."""
+    proposer, node_id = replica.proposer, replica.config.node_id
+    failed = {concern for concern in proposer.violations if concern not in planted}
+    require(not failed, "a decision failed", node=node_id, which=failed)
+    require(not proposer.answers_failed, "an answer failed", node=node_id)
+
+
 def watch(replica: Replica, ledger: Ledger, at_flush: Callable[[bool], None]) -> None:
     """From now on. ``at_flush`` is called before each flush (False) and after it (True); it may raise."""
     node_id, store = replica.config.node_id, replica.store

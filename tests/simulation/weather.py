@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Final
 
 
@@ -43,6 +44,11 @@ class Weather:
     bad_work: float = 0.0  # share of snapshots that cannot be written, for want of room
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
     flips: float = 0.0  # killed, and something of its store is not what was written (flips.py)
+
+    def one_flush_s(self, rng: Random) -> float:
+        """How long a flush takes."""
+        slow = rng.random() < self.slow_flush
+        return rng.uniform(*self.flush_s) + (self.slow_flush_s if slow else 0.0)
 
     def calmed(self) -> "Weather":
         """The same network and disk without faults."""
