@@ -138,6 +138,7 @@ def _owner(owner: Coordinated) -> dict[str, Any]:
     return {
         "TransactionalId": owner.transactional_id,
         "CoordinatorId": owner.coordinator if owner.coordinator >= 0 else None,
+        "CoordinatorPartition": owner.home if owner.home >= 0 else None,
         "State": owner.state,
         "ProducerId": owner.producer_id,
         "ProducerEpoch": owner.producer_epoch,
@@ -200,7 +201,9 @@ def _owner_sentence(owner: dict[str, Any], now_ms: int) -> str:
 
 
 def _as_coordinated(owner: dict[str, Any], now_ms: int) -> str:
-    named = "its coordinator" if owner["CoordinatorId"] is None else f"coordinator {owner['CoordinatorId']}"
+    named = f"__transaction_state-{owner['CoordinatorPartition']}"
+    if owner["CoordinatorPartition"] is None:
+        named = f"coordinator {owner['CoordinatorId']}"
     text = f"{named} has it with producer {owner['ProducerId']}, epoch {owner['ProducerEpoch']}"
     if owner["StartedMs"] is not None:
         text += f"; the transaction began {when(owner['StartedMs'])} ({ago(now_ms - owner['StartedMs'])})"

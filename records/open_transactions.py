@@ -49,6 +49,7 @@ class Coordinated:
     """A transactional id as its coordinator has it. ``partitions``: those that still lack a marker.
 
     ``coordinator``   the coordinator's node id; -1: not known.
+    ``home``          the partition of __transaction_state that has it; -1: not known.
     ``started_ms``    -1: no transaction is open.
     """
 
@@ -60,6 +61,7 @@ class Coordinated:
     started_ms: int = -1
     partitions: frozenset[tuple[str, int]] = frozenset()
     coordinator: int = -1
+    home: int = -1
 
     @property
     def due_ms(self) -> int | None:

@@ -285,6 +285,7 @@ def _take(found: Coordinators, row: dict[str, Any]) -> None:
         timeout_ms=row["timeout_ms"],
         started_ms=row["started_ms"] if row["state"] in DECIDED | {ONGOING} else -1,
         partitions=frozenset((each["topic"], each["partition"]) for each in row["partitions"] or ()),
+        home=row["partition"],
     )
 
 

@@ -4,6 +4,7 @@ Safe    all text is escaped (``markup``), and the page's own policy forbids ever
 Bounds  ``SHOWN_MAX`` findings and as many unknowns of each check; the counts are exact.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,8 @@ from fencepost.audit.report.text import byte_count, finding_count_words, moment,
 from fencepost.audit.report.verdict import FINDINGS, PASSED, UNREADABLE, Finding, Outcome, Verdict
 
 SHOWN_MAX: Final = 500  # of one check: a page that a browser opens at once
+
+_COORDINATORS: Final = "__transaction_state"
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -129,11 +132,22 @@ def _checks(outcomes: Sequence[Outcome]) -> Markup:
             tag(
                 "li",
                 tag("span", each.check, class_="name"),
-                tag("span", finding_count_words(each), class_=f"chip {chip}"),
+                _linked(each, tag("span", finding_count_words(each), class_=f"chip {chip}")),
                 tag("p", ABOUT.get(each.check)),
             )
         )
     return tag("section", tag("h2", "Checks"), tag("ul", *items, class_="checks"), aria_label="Checks")
+
+
+def _linked(outcome: Outcome, chip: Markup) -> Markup:
+    """The chip, as a link to the first finding of its check, else to the first thing it cannot decide."""
+    if outcome.findings:
+        return tag("a", chip, href=f"#findings-{outcome.check}")
+    return tag("a", chip, href=f"#unknown-{outcome.check}") if outcome.unknown else chip
+
+
+def _anchor(kind: str, check: str, index: int) -> str | None:
+    return f"{kind}-{check}" if index == 0 else None
 
 
 def _findings(verdict: Verdict) -> Markup | None:
@@ -141,7 +155,10 @@ def _findings(verdict: Verdict) -> Markup | None:
         return None
     items: list[Part] = []
     for outcome in verdict.outcomes:
-        items += [_finding(each) for each in outcome.findings[:SHOWN_MAX]]
+        items += [
+            _finding(each, _anchor("findings", outcome.check, index))
+            for index, each in enumerate(outcome.findings[:SHOWN_MAX])
+        ]
         items.append(_more(outcome.finding_count - SHOWN_MAX, outcome.check, "findings"))
     return tag(
         "section",
@@ -152,7 +169,7 @@ def _findings(verdict: Verdict) -> Markup | None:
     )
 
 
-def _finding(finding: Finding) -> Markup:
+def _finding(finding: Finding, anchor: str | None) -> Markup:
     facts: list[Part] = [tag("code", where(finding))]
     named = {
         "node": finding.node,
@@ -177,7 +194,23 @@ def _finding(finding: Finding) -> Markup:
         ),
         tag("p", finding.detail, class_="detail"),
         tag("p", *facts, class_="facts"),
+        _explained(finding),
+        id=anchor,
     )
+
+
+def _explained(finding: Finding) -> Markup | None:
+    """What says how it stands now, and what ends it, of a transaction that is open."""
+    if finding.check != "hanging":
+        return None
+    if finding.topic not in (None, _COORDINATORS):
+        named = ("--topic-partition", f"{finding.topic}-{finding.partition}")
+    elif finding.transactional_id is not None:
+        named = ("--transactional-id", finding.transactional_id)
+    else:
+        return None
+    command = shlex.join(("fencepost", "explain", *named, "--bootstrap-server", "HOST:PORT"))
+    return tag("p", "Who holds it now, and what ends it: ", tag("code", command), class_="facts")
 
 
 def _unknown(verdict: Verdict) -> Markup | None:
@@ -185,10 +218,11 @@ def _unknown(verdict: Verdict) -> Markup | None:
         return None
     items: list[Part] = []
     for outcome in verdict.outcomes:
-        for each in outcome.unknown[:SHOWN_MAX]:
+        for index, each in enumerate(outcome.unknown[:SHOWN_MAX]):
             name = each.check if each.rule is None else f"{each.check}.{each.rule}"
             text = unknown_line(each).partition(f"unknown: {name}: ")[2]
-            items.append(tag("li", tag("span", name, class_="chip care"), " ", text))
+            anchor = _anchor("unknown", outcome.check, index)
+            items.append(tag("li", tag("span", name, class_="chip care"), " ", text, id=anchor))
         items.append(_more(outcome.unknown_count - SHOWN_MAX, outcome.check, "unknowns"))
     return tag(
         "section",

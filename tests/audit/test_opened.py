@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +264,8 @@ def test_the_command_reads_directories(tmp_path: Path, capsys: pytest.CaptureFix
     document = json.loads(found.stdout)
     assert (found.status, document["Directories"], document["IsOpen"]) == (1, [str(tmp_path)], True)
     assert document["Partitions"][0]["Open"][0]["FirstWriteMs"] == NOW_MS
-    assert here(capsys, "explain", "--producer-id", 9, "--logs", tmp_path).status == 1  # its id is Ongoing
+    of_id = here(capsys, "explain", "--producer-id", 9, "--logs", tmp_path)
+    assert (of_id.status, "__transaction_state-0 has it with producer 9" in of_id.stdout) == (1, True)
 
 
 @table(
@@ -282,6 +284,17 @@ def test_what_the_command_refuses(
     committed(tmp_path)
     ended = here(capsys, "explain", *words, "--logs", tmp_path)
     assert (ended.status, said in ended.stderr) == (status, True), ended
+
+
+def test_without_the_extra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(tmp_path)
+    for name in ("fencepost.cli.explain_logs", "fencepost.audit.jobs.opened"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ended = here(capsys, "explain", "orders-0", "--logs", tmp_path)
+    assert (ended.status, "pip install 'fencepost[audit]'" in ended.stderr) == (2, True)
 
 
 def test_a_directory_that_cannot_be_read_is_named(tmp_path: Path) -> None:

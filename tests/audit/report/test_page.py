@@ -1,6 +1,7 @@
 """The page: everything is on it, no client's word is markup, nothing is fetched and nothing runs."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -62,10 +63,11 @@ def test_nothing_is_fetched_and_nothing_runs() -> None:
     text = full_page()
     assert POLICY in text
     names = {name for name, _ in ORDINARY.elements}
-    assert not names & {"script", "iframe", "object", "embed", "img", "form", "base", "use", "image", "a"}
+    assert not names & {"script", "iframe", "object", "embed", "img", "form", "base", "use", "image"}
     attributes = {each for _, given in ORDINARY.elements for each in given}
     assert not any(each.startswith("on") or each in {"src", "srcset", "action"} for each in attributes)
-    assert re.findall(r'href="([^"]*)"', text) == ["data:,"]
+    ids = {f"#{each}" for each in re.findall(r' id="([^"]*)"', text)}
+    assert set(re.findall(r'href="([^"]*)"', text)) <= {"data:,"} | ids, "links lead into the page"
     assert "url(" not in text
     assert "@import" not in text
     assert "http://" not in text.replace("http-equiv", "")
@@ -96,6 +98,38 @@ def test_ids_of_elements_are_unique_and_labels_point_to_them() -> None:
     assert len(ids) == len(set(ids))
     for label in re.findall(r'aria-labelledby="([^"]*)"', text):
         assert set(label.split()) <= set(ids)
+
+
+def test_checks_link_to_their_first_finding_or_unknown() -> None:
+    outcomes = (found(*[finding()] * 2), undecided(unknown("epochs")), Outcome(check="blocks"))
+    text = page(verdict(*outcomes), Figures(), SOURCE)
+    assert re.findall(r'href="#([^"]*)"', text) == ["findings-markers", "unknown-epochs"]
+    assert [each for each in re.findall(r' id="([^"]*)"', text) if "-" in each] == [
+        "findings-markers",
+        "unknown-epochs",
+    ]
+
+
+@table(
+    ("columns", "command"),
+    [
+        pytest.param({"topic": "t", "partition": 3}, "--topic-partition t-3", id="on-a-partition"),
+        pytest.param(
+            {"topic": "__transaction_state", "partition": 3, "transactional_id": "a b"},
+            "--transactional-id &#x27;a b&#x27;",
+            id="of-an-id",
+        ),
+        pytest.param({}, None, id="of-neither"),
+    ],
+)
+def test_a_hanging_transaction_has_the_command_that_explains_it(
+    columns: dict[str, Any], command: str | None
+) -> None:
+    text = page(verdict(found(finding("hanging", **columns))), Figures(), SOURCE)
+    assert ("fencepost explain" in text) == (command is not None)
+    assert command is None or f"explain {command} --bootstrap-server HOST:PORT" in text
+    other = page(verdict(found(finding("markers", **columns))), Figures(), SOURCE)
+    assert "fencepost explain" not in other
 
 
 @pytest.mark.parametrize(
