@@ -276,8 +276,7 @@ class Process:
     def _flush_s(self) -> float:
         """How long the flush of this event takes. Until then the process does nothing else."""
         flush_s: float = self._weather().one_flush_s(self._rng) if self._flushed else 0.0
-        if flush_s:
-            self._thread.busy_until = self._agenda.now + flush_s
+        self._thread.busy_until = self._agenda.now + flush_s
         return flush_s
 
     def _carry_out(self, obligations: Obligations, held_s: float = 0.0) -> None:
