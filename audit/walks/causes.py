@@ -159,6 +159,13 @@ def _overtaken(cause: Found, row: Found) -> bool:
     return _PARTITION_AND_PRODUCER(cause, row) and bool(row.get("since_offset") == cause["offset"])
 
 
+def _near(cause: Found, row: Found) -> bool:
+    """It concerns the offsets of a batch that says too many or too few, or those behind them."""
+    places = (row.get("offset"), row.get("since_offset"))
+    near = any(each is not None and cause["offset"] <= each <= cause["end_offset"] for each in places)
+    return near and _same("topic", "partition")(cause, row)
+
+
 def _is_the_hole(cause: Found, row: Found) -> bool:
     """One offset is missing where a marker is."""
     if not _same("topic", "partition")(cause, row) or row["end_offset"] != row["offset"] + 1:
@@ -190,8 +197,13 @@ _LINKS: Final = (
     _Rule(("epochs.reused",), ("states",), _same("transactional_id")),
     _Rule(("replicas.diverged",), ("integrity.leader_epochs", "integrity.leader_epoch"), _within),
     _Rule(_OF_A_BATCH, ("sequences",), _between),
-    _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing"), _PARTITION_AND_PRODUCER),
+    _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
+          _PARTITION_AND_PRODUCER),
+    _Rule(("markers.missing",), ("sequences",), _PARTITION_AND_PRODUCER),
+    _Rule(("integrity.count",), ("offsets", "sequences"), _near),
+    _Rule(("integrity.torn",), ("offsets", "sequences", "markers", *_BESIDE), _same("topic", "partition")),
     _Rule(("markers.without_transaction",), ("fencing", "epochs", "markers", "sequences"), _overtaken),
+    _Rule(("epochs.regressed",), ("markers",), _PARTITION_AND_PRODUCER),
     _Rule(("markers.missing",), ("offsets.hole",), _is_the_hole),
     _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
     _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing"),
@@ -202,7 +214,8 @@ _LINKS: Final = (
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
            "markers.without_transaction", "markers.not_transactional", "fencing.zombie", "epochs.regressed"),
           (*_BESIDE, "hanging"), _PARTITION_AND_PRODUCER),
-    _Rule(("offsets.hole",), _BESIDE, _same("topic", "partition")),
+    _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "integrity.crc", "integrity.unreadable",
+           "integrity.count"), _BESIDE, _same("topic", "partition")),
 )  # fmt: skip
 """In this order; a finding that has a cause keeps it."""
 

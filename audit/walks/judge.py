@@ -224,7 +224,7 @@ class Judge:
             return
         after = self._outcomes[step.outcome + 1] if step.outcome + 1 < len(self._outcomes) else None
         began = outcome["started_ms"] - _SKEW_MS <= following["data_ms"] <= outcome["prepared_ms"]
-        is_next = after is not None and following["data_ms"] >= after["started_ms"] - _SKEW_MS
+        is_next = after is not None and following["data_ms"] >= after["started_ms"]
         if began and not is_next:
             said = f"data from offset {following['data_offset']} on came after the marker that ends it"
             self._add("early", said, turn, outcome)

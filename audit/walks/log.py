@@ -129,7 +129,7 @@ class _Log:
         else:
             if epoch > producer.epoch:
                 producer.begin(epoch)
-            if sequence >= 0 and self._in_sequence and not flags & FLAG_COMPACTED:
+            if self._in_sequence and not flags & (FLAG_COMPACTED if sequence >= 0 else FLAG_UNCOMMITTED):
                 self._sequence(producer, (base, last, sequence, time_ms, flags), place)
             producer.add(
                 (base, last, epoch, time_ms, max(server_ms, -1), flags), place, attributes & _TRANSACTIONAL
@@ -137,6 +137,10 @@ class _Log:
 
     def _sequence(self, producer: Producer, data: tuple[int, ...], place: tuple[Any, ...]) -> None:
         base, last, sequence, time_ms, flags = data
+        if sequence < 0:
+            self._add("sequences", "none", "data of a producer without a sequence", producer, producer.epoch,
+                      place, offset=base, end_offset=last + 1, at_ms=time_ms)  # fmt: skip
+            return
         count = last - base + 1
         expected = producer.expected
         if expected >= 0 and sequence != expected and not producer.follows(sequence, count):
@@ -174,14 +178,8 @@ class _Log:
         epoch, base, time_ms, kind, coordinator_epoch, version, flags = marker
         is_stale = epoch < producer.epoch
         known = not flags & FLAG_UNCOMMITTED
-        if kind == _UNREADABLE:
-            pass
-        elif known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):
-            less = "below 0" if coordinator_epoch < 0 else f"after {producer.coordinator_epoch}"
-            self._add("epochs", "coordinator", f"a marker of coordinator epoch {coordinator_epoch}, {less}",
-                      producer, epoch, place, offset=base, at_ms=time_ms)  # fmt: skip
-        else:
-            producer.coordinator_epoch = coordinator_epoch
+        if kind != _UNREADABLE:
+            self._coordinator(producer, marker, place, known=known)
         if is_stale and known:
             swapped = producer.is_exchanged(epoch)
             rule = ("markers", "exchanged") if swapped else ("epochs", "regressed")
@@ -202,6 +200,27 @@ class _Log:
         ))  # fmt: skip
         if not is_stale:
             producer.end_turn(epoch, base, kind, self._opaque, self._holes)
+
+    def _coordinator(
+        self, producer: Producer, marker: tuple[Any, ...], place: tuple[Any, ...], *, known: bool
+    ) -> None:
+        """A marker's coordinator epoch is not below that of the marker before; the odd one is named."""
+        epoch, base, time_ms, _, coordinator_epoch, *_ = marker
+        last, before = producer.coordinator_epoch, producer.coordinator_before
+        goes_back = coordinator_epoch < last
+        if known and (coordinator_epoch < 0 or goes_back):
+            odd = {"epoch": epoch, "place": place, "offset": base, "at_ms": time_ms}
+            less = "below 0" if coordinator_epoch < 0 else f"after {last}"
+            said = f"a marker of coordinator epoch {coordinator_epoch}, {less}"
+            if coordinator_epoch >= before > 0 and producer.marker:
+                odd, said = producer.marker, f"a marker of coordinator epoch {last}, between {before} and"
+                said += f" {coordinator_epoch}"
+                producer.coordinator_epoch = coordinator_epoch
+            self._add("epochs", "coordinator", said, producer, odd["epoch"], odd["place"],
+                      offset=odd["offset"], at_ms=odd["at_ms"])  # fmt: skip
+        else:
+            producer.coordinator_before, producer.coordinator_epoch = last, coordinator_epoch
+        producer.marker = {"epoch": epoch, "place": place, "offset": base, "at_ms": time_ms}
 
     def _turn_flags(self, producer: Producer, flags: int) -> int:
         flags = (flags | producer.flags) & (FLAG_UNCOMMITTED | FLAG_COMPACTED)

@@ -19,9 +19,10 @@ class Producer:
     """State of a producer id after the rows so far."""
 
     __slots__ = (
-        "batches", "coordinator_epoch", "data_epoch", "data_last", "data_ms", "end", "epoch", "expected",
-        "first_data", "flags", "furthest", "holes", "id", "last_offset", "marker_offset", "meant", "missing",
-        "opaque", "place", "plain", "previous_end", "previous_epoch", "previous_turn", "runs", "written_ms",
+        "batches", "coordinator_before", "coordinator_epoch", "data_epoch", "data_last", "data_ms",
+        "end", "epoch", "expected", "first_data", "flags", "furthest", "holes", "id", "jump",
+        "last_offset", "marker", "marker_offset", "meant", "missing", "opaque", "place", "plain",
+        "previous_end", "previous_epoch", "previous_turn", "runs", "written_ms",
     )  # fmt: skip
 
     def __init__(self, producer_id: int, epoch: int) -> None:
@@ -37,6 +38,11 @@ class Producer:
         self.marker_offset: int | None = None
         self.previous_turn: tuple[int, int | None, int, int] | None = None
         """Of its last marker: epoch, its data's epoch and batches, outcome."""
+        self.jump: tuple[int, int] | None = (
+            None  # epochs of a marker and its data that do not belong together
+        )
+        self.coordinator_before = 0  # of the marker before the last one
+        self.marker: dict[str, Any] = {}  # the last one: where it is
         self.opaque = self.holes = 0
         self._clear()
 
@@ -100,6 +106,8 @@ class Producer:
     def end_turn(self, epoch: int, base: int, kind: int, opaque: int, holes: int) -> None:
         """A marker of ``epoch``, at offset ``base``."""
         self.previous_turn = (epoch, self.data_epoch, self.batches, kind)
+        if self.data_epoch is not None and epoch > self.data_epoch + 1:
+            self.jump = (epoch, self.data_epoch)
         if epoch > self.epoch:
             self.begin(epoch)
         self.marker_offset, self.opaque, self.holes = base, opaque, holes
@@ -115,8 +123,8 @@ class Producer:
         return sequence == (self.previous_end if self.previous_epoch == epoch else 0)
 
     def is_exchanged(self, epoch: int) -> bool:
-        """Whether a marker of ``epoch`` and the last one, of the next epoch, changed places."""
-        if self.previous_turn is None:
+        """Whether a marker of ``epoch`` and one of a higher epoch, which ended its data, changed places."""
+        if self.jump is None:
             return False
-        marker_epoch, data_epoch, _, _ = self.previous_turn
-        return marker_epoch == epoch + 1 and data_epoch == epoch - 1
+        marker_epoch, data_epoch = self.jump
+        return marker_epoch > epoch and data_epoch == epoch - 1

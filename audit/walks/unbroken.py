@@ -28,6 +28,7 @@ from fencepost.audit.walks.found import Found, found
 
 _OWN_CLOCK: Final = ("__transaction_state", "__consumer_offsets", "__cluster_metadata")
 _CONTROL, _STAMPED_AT_APPEND = 0x20, 0x08  # of the attributes
+_CODEC, _CODEC_MAX = 0x07, 4
 _NO_OFFSET: Final = 2**63 - 1
 
 Ints = npt.NDArray[np.int64]
@@ -53,6 +54,7 @@ class Unbroken:
         )
         segments = [copy.segment_last for copy in log.copies.values() if copy.segment_last is not None]
         self._active = max(segments, default=_NO_OFFSET)
+        self._back_end = -1  # after the last batch whose leader epoch went back
         self.found: list[Found] = []
 
     def look(self, rows: pa.RecordBatch, flags: Flags) -> Flags:
@@ -72,7 +74,10 @@ class Unbroken:
         reached = np.maximum.accumulate(np.where(odd, -1, ends))
         due = np.maximum(np.concatenate(([self._end], reached[:-1])), self._end)
         flags &= ~np.int32(FLAG_HOLE)
-        special = (base != due) | (flags != 0) | (self._is_opaque & (np.arange(count) == 0))
+        codecs = rows.column("attributes").fill_null(0).to_numpy() & _CODEC
+        special = (
+            (base != due) | (codecs > _CODEC_MAX) | (flags != 0) | (self._is_opaque & (np.arange(count) == 0))
+        )
         for at in np.flatnonzero(special).tolist():
             more[at] = self._one(rows, flags, at, int(base[at]), int(due[at]), int(ends[at]), int(before[at]))
         self._is_opaque = bool(flags[-1] & FLAG_OPAQUE) or (self._is_opaque and bool(odd.all()))
@@ -83,6 +88,8 @@ class Unbroken:
     def end(self) -> list[Found]:
         """The row of kind "log", and what was before its first offset."""
         first = self._first
+        if first is not None and not self._log.is_compacted:
+            first = max(first, self._latest_start)  # what a copy has below it is on its way out
         rows: list[Found] = []
         if first is not None and first > 0 and not self._log.is_compacted:
             kind = UNKNOWN if self._log.is_tiered else NOTE
@@ -128,7 +135,7 @@ class Unbroken:
             return 0
         place = {
             "node": rows.column("node")[at].as_py(), "path": rows.column("path")[at].as_py(),
-            "position": rows.column("position")[at].as_py(), **self._where,
+            "position": rows.column("position")[at].as_py(), **_producer_of(rows, at), **self._where,
         }  # fmt: skip
         if flag & FLAG_DISPLACED:
             own = rows.column("base_offset")[at].as_py()
@@ -145,11 +152,20 @@ class Unbroken:
         if flag & FLAG_COUNT:
             counted = rows.column("record_count")[at].as_py()
             said = f"the header counts {counted} records, its offsets are {base} to {end - 1}"
-            self._add("integrity", "count", said, f"offset {base}", offset=base, **place)
-        if flag & FLAG_EPOCH_BACK:
+            end_offset = max(end, base + counted) + 1
+            self._add(
+                "integrity", "count", said, f"offset {base}", offset=base, end_offset=end_offset, **place
+            )
+        if flag & FLAG_EPOCH_BACK and base != self._back_end:
             epoch = rows.column("leader_epoch")[at].as_py()
             said = f"leader epoch {epoch} is not between those of the batches around it"
             self._add("integrity", "leader_epoch", said, f"offset {base}", offset=base, **place)
+        if flag & FLAG_EPOCH_BACK:
+            self._back_end = end
+        codec = (rows.column("attributes")[at].as_py() or 0) & _CODEC
+        if codec > _CODEC_MAX:
+            said = f"the header says codec {codec}, which none is"
+            self._add("integrity", "codec", said, f"offset {base}", offset=base, **place)
         return more
 
     def _gap(self, base: int, due: int, was_opaque: bool, before_ms: int, place: dict[str, Any]) -> int:
@@ -184,3 +200,11 @@ class Unbroken:
 
     def _add(self, check: str, rule: str, detail: str, subject: str, **columns: Any) -> None:
         self.found.append(found(check, rule, detail, subject=subject, **self._where | columns))
+
+
+def _producer_of(rows: pa.RecordBatch, at: int) -> dict[str, Any]:
+    """Of a batch; nothing if it has none."""
+    producer_id = rows.column("producer_id")[at].as_py()
+    if producer_id is None or producer_id < 0:
+        return {}
+    return {"producer_id": producer_id, "producer_epoch": rows.column("producer_epoch")[at].as_py()}

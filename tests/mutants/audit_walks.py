@@ -96,8 +96,8 @@ AUDIT_WALKS: Final = (
         "coordinator-epoch-unread",
         "a marker's coordinator epoch is 0 or more, and never goes back",
         "audit/walks/log.py",
-        "        elif known and (coordinator_epoch < 0 or coordinator_epoch < producer.coordinator_epoch):\n",
-        "        elif False:\n",
+        "        if known and (coordinator_epoch < 0 or goes_back):\n",
+        "        if False:\n",
         (LOG + "[a-coordinator-epoch-below-0]", LOG + "[a-coordinator-epoch-that-goes-back]"),
     ),
     Mutant(

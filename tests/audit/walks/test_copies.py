@@ -299,6 +299,13 @@ def test_what_is_found_does_not_depend_on_how_rows_come(name: str, sizes: list[i
     assert in_order(judged(*make(), sizes=tuple(sizes))) == in_order(judged(*make()))
 
 
+def test_below_the_latest_start_of_any_copy_nothing_is_kept() -> None:
+    dead, live = Directory(1).fill(4), Directory(2)
+    live.fact("segment", 40)
+    live.fact("log-start", 40)
+    assert log_of(judged(dead, live))["offset"] == 40
+
+
 def test_what_one_copy_lacks_another_shows() -> None:
     first, second, third = three()
     del first.batches[2]

@@ -191,6 +191,38 @@ def a_leader_epoch_goes_back(chain: Chain) -> None:
     own(chain)[4]["leader_epoch"] = 0
 
 
+@fault("epochs.coordinator")
+def a_coordinator_epoch_far_above(chain: Chain) -> None:
+    own_markers(chain)[2]["coordinator_epoch"] = 1002
+
+
+@fault("markers.exchanged", "v2")
+def two_markers_far_apart_change_places(chain: Chain) -> None:
+    swap(own_markers(chain)[1], own_markers(chain)[4])
+
+
+@fault("markers.missing")
+def a_transaction_is_gone_with_its_data(chain: Chain) -> None:
+    rows = own(chain)[6:9]
+    end = rows[0]["base_offset"]
+    later = [row for row in chain.data() if row["base_offset"] > end and row not in rows]
+    for row in rows:
+        chain.take_out(row)
+    for row in later:
+        row |= {"base_offset": end, "last_offset": end + row["record_count"] - 1}
+        end += row["record_count"]
+
+
+@fault("epochs.regressed", "v2")
+def the_epoch_of_a_marker_is_one_below(chain: Chain) -> None:
+    own_markers(chain)[2]["producer_epoch"] -= 2
+
+
+@fault("integrity.count")
+def a_last_offset_is_one_more(chain: Chain) -> None:
+    own(chain)[4]["last_offset"] += 1
+
+
 @fault("integrity.crc")
 def a_byte_of_data_is_flipped(chain: Chain) -> None:
     own(chain)[4] |= {"fault": "crc", "reason": "the checksum is wrong"}

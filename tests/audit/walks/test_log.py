@@ -232,6 +232,14 @@ def a_coordinator_epoch_that_goes_back() -> Log:
     return log
 
 
+@case("sequences.none")
+def data_without_a_sequence() -> Log:
+    log = Log()
+    log.data()
+    log.data(sequence=-1)
+    return log
+
+
 @case()
 def what_is_not_known_to_be_committed_is_no_finding() -> Log:
     log = Log()
@@ -280,6 +288,14 @@ def test_a_turn_is_what_a_producer_left_up_to_its_marker() -> None:
         (21, 2, 0, None, None, None, 0),
         (None, 2, None, 2, 22, 24, 1),
     ]
+
+
+def test_of_a_coordinator_epoch_far_above_the_odd_marker_is_named() -> None:
+    log = Log()
+    markers = [log.transaction() for _ in range(5)]
+    markers[2]["coordinator_epoch"] = 1002
+    (row,) = [row for row in walked(log) if row["kind"] == "finding"]
+    assert (row["rule"], row["offset"]) == ("coordinator", markers[2]["base_offset"])
 
 
 def test_a_stale_marker_ends_nothing() -> None:

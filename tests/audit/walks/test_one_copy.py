@@ -59,6 +59,18 @@ def the_leader_epoch_of_one_batch_is_ahead() -> Made:
     return [Directory().fill(4).fill(1, leader_epoch=9).fill(4)]
 
 
+@case("integrity.leader_epoch")
+def the_leader_epoch_stays_back_up_to_the_end() -> Made:
+    return [Directory().fill(4, leader_epoch=3).fill(4, leader_epoch=2)]
+
+
+@case("integrity.codec")
+def a_codec_that_is_none() -> Made:
+    directory = Directory().fill(9)
+    directory.batches[4]["attributes"] = 7
+    return [directory]
+
+
 @case("integrity.count")
 def the_header_counts_a_record_too_many() -> Made:
     directory = Directory().fill(9)
