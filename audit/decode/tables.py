@@ -20,7 +20,7 @@ from fencepost.audit.decode.chunks import Chunk, chunks
 from fencepost.audit.decode.control import UNREADABLE_TYPE
 from fencepost.audit.decode.files import LOCAL, Files
 from fencepost.audit.decode.plan import LogFile
-from fencepost.audit.decode.rows import Named, ReadChunk, Rows
+from fencepost.audit.decode.rows import Named, ReadChunk, Rows, readable_rows, records_of
 from fencepost.audit.decode.side_files import SIDE_READERS, decode_side_file
 from fencepost.audit.decode.snapshots import decode_checkpoint
 from fencepost.audit.decode.zookeeper import decode_export
@@ -40,14 +40,15 @@ def where_of(file: LogFile) -> Where:
 
 
 def decode_file(
-    file: LogFile, start: int = 0, end: int | None = None, *, crc: bool = True, files: Files = LOCAL
-) -> Named:
+    file: LogFile, start: int = 0, end: int | None = None, *, crc: bool = True, deep: bool = False,
+    files: Files = LOCAL,
+) -> Named:  # fmt: skip
     """Every table's rows of what begins in ``[start, end)``; of a kind that is not a segment, all of it.
 
     A hole and a directory give nothing: they are rows of ``files`` only. Raises OSError.
     """
     if file.kind == "segment":
-        return decode_log(file.path, where_of(file), start, end, crc=crc, files=files)
+        return decode_log(file.path, where_of(file), start, end, crc=crc, deep=deep, files=files)
     if file.kind == "checkpoint":
         return decode_checkpoint(file.path, where_of(file), files=files)
     if file.kind == "zookeeper-export":
@@ -58,9 +59,13 @@ def decode_file(
 
 
 def decode_log(
-    path: str, where: Where, start: int = 0, end: int | None = None, *, crc: bool = True, files: Files = LOCAL
-) -> Named:
-    """RECORD_BATCHES of a segment, the tables of its topic, RECORD_FAULTS. Raises OSError."""
+    path: str, where: Where, start: int = 0, end: int | None = None, *, crc: bool = True,
+    deep: bool = False, files: Files = LOCAL,
+) -> Named:  # fmt: skip
+    """RECORD_BATCHES of a segment, the tables of its topic, RECORD_FAULTS. Raises OSError.
+
+    deep  the records of every topic are opened: noise is a fault though its checksum is right.
+    """
     read = READERS.get(where.topic)
     for chunk in chunks(path, start, end, crc=crc, files=files):
         rows = rows_of(where, chunk)
@@ -69,6 +74,8 @@ def decode_log(
             yield from _control_faults(where, rows)
             if read is not None:
                 yield from read(where, chunk)
+            elif deep:
+                yield from _opened(where, chunk)
 
 
 def decode_table(
@@ -78,6 +85,14 @@ def decode_table(
     for name, rows in decode_log(path, where, start, end, files=files):
         if name == table:
             yield rows
+
+
+def _opened(where: Where, chunk: Chunk) -> Named:
+    """What of a chunk's records cannot be read. No key or value goes further than this."""
+    faults = Rows("record_faults", where)
+    for _ in records_of(chunk, readable_rows(chunk), faults):
+        pass
+    yield from faults.batches()
 
 
 def _control_faults(where: Where, rows: pa.RecordBatch) -> Named:
