@@ -97,7 +97,7 @@ def other_epoch(by: int) -> Plant:
         marker.raw = edited(marker.raw, epoch=marker.producer[1] + by)
         said = f"{_name(log)}: {was} is of epoch {marker.producer[1]}"
         rules = ANY_MARKER | {"epochs.regressed", "epochs.ahead", "fencing.zombie", "epochs.unknown", "epoch"}
-        return _found(ground, log, marker, said, "markers", rules)
+        return _found(ground, log, marker, said, "markers", rules, *_transaction(log, marker))
 
     return plant
 
@@ -125,12 +125,12 @@ def other_type(wanted: int) -> Plant:
 
     def plant(ground: Ground) -> Planted:
         log, marker = _marker(ground)
-        raw = bytearray(marker.raw)
+        raw, own = bytearray(marker.raw), _transaction(log, marker)
         _I16.pack_into(raw, TYPE_AT, wanted)
         marker.raw = edited(bytes(raw))
         said = f"{_name(log)}: {_batch(marker)} is a control record of type {wanted}"
         rules = ANY_MARKER | {"control_type", "integrity.control_type", "integrity.record"}
-        return _found(ground, log, marker, said, "markers", rules)
+        return _found(ground, log, marker, said, "markers", rules, *own)
 
     return plant
 
