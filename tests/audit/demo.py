@@ -32,6 +32,7 @@ PARTITIONS = 6
 TOPICS = ("orders", "payments")
 SETTINGS = ("producer.id.block.size=5", "producer.id.allocation.rate=0", "num.partitions=3")
 TRIES_MAX = 20
+ENGINE = ("--engine", "spark")
 FINDINGS, CLEAN = 1, 0
 NO_GAP = ("sequence gap", "duplicate")  # a sequence that comes twice: not what this story is about
 GAP = ("sequence gap", "skipped")
@@ -153,7 +154,8 @@ def _compare(seeded: Sequence[Seeded], findings: Sequence[dict[str, Any]], copy:
 
 def _audit(directory: Path, *options: str) -> int:
     """As an operator runs it; returns its exit status."""
-    click.echo(f"   $ fencepost audit check {' '.join((str(directory), *options))}")
+    options = (*options, "--allow-unknown")
+    click.echo(f"   $ fencepost audit check {' '.join((str(directory), *options, *ENGINE))}")
     ended = _run("check", str(directory), *options)
     for line in (ended.stdout or ended.stderr).rstrip().splitlines():
         click.echo(f"   {line}".rstrip())
@@ -166,7 +168,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).with_name("fencepost")
     try:
         return subprocess.run(
-            [str(program), "audit", *arguments],
+            [str(program), "audit", *arguments, *ENGINE],
             capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

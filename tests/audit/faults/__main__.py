@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -45,8 +46,8 @@ def main(
         planted = campaign.plant(case, sources[case.source], copy)
         if planted is None:
             continue
-        with tempfile.TemporaryDirectory(dir=home) as folder:
-            found, unknown = engine.audit(EmbeddedEngine(folder), copy)
+        with tempfile.TemporaryDirectory(dir=home) as folder, closing(EmbeddedEngine(folder)) as embedded:
+            found, unknown = engine.audit(embedded, copy)
         verdict, complaints = campaign.judged(planted, found, unknown)
         if len(planted.seeded) == 1:
             verdicts[verdict] += 1

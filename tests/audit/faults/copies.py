@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tests.audit.faults.extra import flipped_outcome
@@ -67,8 +68,8 @@ def short(*, every: bool) -> Plant:
                 segment.entries = [one for one in segment.entries if one.header.base_offset < first]
         said = f"{_name(log)} ends at offset {first} " + ("on each node" if every else f"on node {odd.node}")
         ends = [each.entries[-1] for each in cut]
-        rules = {"short", "offsets.short", "below_watermark", "hole", "offsets.hole", "markers.missing"}
-        return _one_copy(ground, log, ends, said, "replicas", rules)
+        files = tuple(each.segments[-1].path for each in cut)
+        return replace(_one_copy(ground, log, ends, said, "replicas", {"short"}), files=files)
 
     return plant
 
@@ -88,10 +89,13 @@ def segment_gone(*, every: bool) -> Plant:
             segment = next(one for one in each.segments if one.path.name == name)
             at = each.segments.index(segment)
             entries += [*each.segments[at - 1].entries[-1:], *each.segments[at + 1].entries[:1]]
+            gone = segment.entries[0].header.base_offset
+            there = [other.find(gone) for other in replicas if not every]
+            entries += [copy for copy in there if copy is not None]
             each.segments.remove(segment)
             segment.path.unlink()
         said = f"{_name(log)}: the file {name} is gone" + ("" if every else " on one node")
-        rules = {"hole", "replicas.hole", "replicas.lacks", "segment_gone"}
+        rules = {"hole"} if every else {"replicas.diverged", "hole"}
         return _one_copy(ground, log, entries, said, "offsets", rules)
 
     return plant

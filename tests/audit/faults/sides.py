@@ -117,14 +117,25 @@ def _bit(first: int) -> Change:
     return change
 
 
-def _epoch_moved(ground: Ground, content: bytes) -> bytes:
-    """The last epoch begins later than its first batch."""
-    version, count, *lines = content.decode().splitlines()
-    if not lines:
-        raise NoPlace
-    epoch, start = lines[-1].split()
-    lines[-1] = f"{epoch} {int(start) + 2}"
-    return "".join(f"{line}\n" for line in (version, count, *lines)).encode()
+def epoch_moved(ground: Ground) -> Planted:
+    """A leader epoch begins later, by the file, than its first batch."""
+    for log in _logs(ground):
+        file = log.folder / "leader-epoch-checkpoint"
+        if not file.exists():
+            continue
+        version, count, *lines = file.read_text("utf-8").splitlines()
+        for number, line in enumerate(lines):
+            epoch, start = map(int, line.split())
+            first = log.find(start)
+            if first is not None and first.header.leader_epoch == epoch:
+                lines[number] = f"{epoch} {first.header.end}"
+                write_anew(file, "".join(f"{each}\n" for each in (version, count, *lines)).encode())
+                ground.take(log=log, in_each=False)
+                said = f"node {log.node}, {log.topic}-{log.partition}/{file.name}: epoch {epoch} begins later"
+                return Planted(
+                    check="integrity", rules=frozenset(_EPOCHS), entries=(first,), said=said, files=(file,)
+                )
+    raise NoPlace
 
 
 def _epochs_back(ground: Ground, content: bytes) -> bytes:
@@ -215,9 +226,7 @@ SIDES: dict[str, dict[str, Plant]] = {
         ),
     },
     "leader epochs": {
-        "start moved": changed(
-            "leader-epoch-checkpoint", _epoch_moved, "integrity", _EPOCHS, "an epoch begins later"
-        ),
+        "start moved": epoch_moved,
         "back": changed(
             "leader-epoch-checkpoint", _epochs_back, "integrity", _EPOCHS | _SIDE, "epochs go back"
         ),
