@@ -9,7 +9,7 @@ from tests.audit.corpus import recording
 from tests.audit.faults import engine
 
 pytestmark = pytest.mark.slow
-TAIL = "what a dead leader alone had is told from a fault by high watermarks, which the checks do not get yet"
+TAIL = "only high watermarks show that a dead leader alone had a batch, and the checks do not get these yet"
 
 
 @pytest.mark.row("beyond.7")
