@@ -44,6 +44,7 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
     for row in findings:
         row["cause"] = row["cause"] if row.get("cause") in {each["id"] for each in short} else None
     _by_place(findings)
+    _by_decision(findings)
     for link in _LINKS:
         _link(findings, link)
     by_id = {row["id"]: row for row in findings}
@@ -108,6 +109,15 @@ def _by_place(findings: list[Found]) -> None:
             for row in ranked:
                 if row is not first:
                     row["cause"] = first["id"]
+
+
+def _by_decision(findings: list[Found]) -> None:
+    """A decision that the markers of several partitions contradict is one finding."""
+    first: dict[tuple[str, str], Found] = {}
+    for row in findings:
+        if _name(row) == "markers.wrong_outcome" and row["cause"] is None:
+            cause = first.setdefault((row["transactional_id"], row["detail"]), row)
+            row["cause"] = None if cause is row else cause["id"]
 
 
 def _name(row: Found) -> str:
@@ -197,6 +207,7 @@ _LINKS: Final = (
     _Rule(("epochs.reused",), ("states",), _same("transactional_id")),
     _Rule(("replicas.diverged",), ("integrity.leader_epochs", "integrity.leader_epoch"), _within),
     _Rule(_OF_A_BATCH, ("sequences",), _between),
+    _Rule(("sequences.none",), ("sequences.gap",), _between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
           _PARTITION_AND_PRODUCER),
     _Rule(("markers.missing",), ("sequences",), _PARTITION_AND_PRODUCER),

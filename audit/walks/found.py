@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fencepost.audit.walks.columns import FINDING
+from fencepost.audit.walks.columns import FINDING, FOUND
 
 Found = dict[str, Any]
 
@@ -13,8 +13,9 @@ def found(
     check: str, rule: str, detail: str, *, kind: str = FINDING, subject: str = "", **columns: Any
 ) -> Found:
     """A row of FOUND. ``columns``: where it is; those that are left out are null."""
-    row: Found = {"kind": kind, "check": check, "rule": rule, "subject": subject, "detail": detail, **columns}
-    place = f"{row.get('topic', '')}-{row.get('partition', '')}"
+    row: Found = dict.fromkeys(FOUND.names)
+    row |= {"kind": kind, "check": check, "rule": rule, "subject": subject, "detail": detail, **columns}
+    place = f"{row['topic'] or ''}-{'' if row['partition'] is None else row['partition']}"
     what = [
         row.get(name) for name in ("node", "offset", "end_offset", "producer_id", "transactional_id", "path")
     ]

@@ -191,6 +191,11 @@ def a_leader_epoch_goes_back(chain: Chain) -> None:
     own(chain)[4]["leader_epoch"] = 0
 
 
+@fault("sequences.none")
+def a_batch_has_no_sequence(chain: Chain) -> None:
+    own(chain)[3]["base_sequence"] = -1
+
+
 @fault("epochs.coordinator")
 def a_coordinator_epoch_far_above(chain: Chain) -> None:
     own_markers(chain)[2]["coordinator_epoch"] = 1002
@@ -334,6 +339,17 @@ def test_a_shorter_log_names_its_file_and_what_follows_from_it() -> None:
     assert (first["topic"], first["partition"], first["path"]) == (STATES, 3, f"/n1/{STATES}-3")
     assert len(rows) > 3
     assert {row["cause"] for row in rows[1:]} == {first["id"]}
+
+
+def test_markers_of_several_partitions_that_one_decision_contradicts_are_one_finding() -> None:
+    said = "a commit marker, whose outcome is abort (offset 302 of the coordinator's log, partition 0)"
+    rows = [
+        found(
+            "markers", "wrong_outcome", said, topic="orders", partition=each, offset=9, transactional_id="x"
+        )
+        for each in (0, 1)
+    ]
+    assert [row["cause"] for row in grouped(rows)] == [None, rows[0]["id"]]
 
 
 def test_findings_of_the_same_id_are_one() -> None:
