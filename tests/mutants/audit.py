@@ -83,6 +83,14 @@ AUDIT: Final = (
         (CONTROL + "[no key]", CONTROL + "[half a value]"),
     ),
     Mutant(
+        "emptied-marker-a-fault",
+        "what the log cleaner leaves of a marker, a header without a record, is no fault",
+        "audit/decode/tables.py",
+        "np.flatnonzero(is_unreadable & ~is_emptied)",
+        "np.flatnonzero(is_unreadable)",
+        (DECODE + "test_tables.py::test_a_marker_that_the_log_cleaner_emptied_is_no_fault",),
+    ),
+    Mutant(
         "unreadable-record-skipped",
         "a sound batch that cannot be opened is a fault",
         "audit/decode/rows.py",
