@@ -3,16 +3,15 @@
 DIR          a cluster of ``fencepost up``, a node's directory, one of Kafka's log.dirs, the folder of one
              partition, a file, or the URI of a directory on another file system.
 Exit status  0 clean; 1 findings; 2 wrong usage, or the extra is not installed; 3 no findings, and something
-             is
-             missing, could not be read, or is unknown (--allow-unknown: 0 for what is only unknown); 130
-             interrupted.
+             is missing, could not be read, or is unknown (--allow-unknown: 0 for what is only unknown);
+             130 interrupted.
 """
 
 import contextlib
 import json
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,6 +21,7 @@ from fencepost.cli.audit_options import (
     check_options,
     directories,
     engine_options,
+    stopped_option,
     tables_option,
     unknown_option,
 )
@@ -103,6 +103,7 @@ def ingest(
 @directories
 @tables_option
 @check_options
+@stopped_option
 @unknown_option
 @engine_options
 @format_option
@@ -111,6 +112,7 @@ def check(
     tables_dir: str | None,
     names: tuple[str, ...],
     now_ms: int | None,
+    is_stopped: bool,
     allow_unknown: bool,
     engine: str,
     master: str | None,
@@ -126,7 +128,6 @@ def check(
     """
     _require_roots(roots, tables_dir)
     with _explained(), progress() as show:
-        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import check as job
         from fencepost.audit.jobs.source import prepared
         from fencepost.audit.report.text import verdict_lines
@@ -134,11 +135,13 @@ def check(
 
         job.require_names(names)
         with (
-            _opened("check", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
+            _opened("check", engine, roots, tables_dir, master, memory, show) as running,
             prepared(running, roots, tables_dir, show) as tables,
         ):
             is_kept = tables_dir is not None
-            verdict = job.run(running, tables, names=names, now_ms=now_ms, show=show, is_kept=is_kept)
+            verdict = job.run(
+                running, tables, names=names, now_ms=now_ms, show=show, is_kept=is_kept, is_stopped=is_stopped
+            )
     _print(document(verdict), verdict_lines(verdict), output_format)
     sys.exit(verdict.exit_status(allow_unknown=allow_unknown))
 
@@ -148,6 +151,7 @@ def check(
 @tables_option
 @check_options
 @click.option("--output", metavar="FILE", default="audit.html", show_default=True, help="The page.")
+@stopped_option
 @unknown_option
 @engine_options
 @format_option
@@ -157,6 +161,7 @@ def report(
     names: tuple[str, ...],
     now_ms: int | None,
     output: str,
+    is_stopped: bool,
     allow_unknown: bool,
     engine: str,
     master: str | None,
@@ -169,7 +174,6 @@ def report(
     """
     _require_roots(roots, tables_dir)
     with _explained(), progress() as show:
-        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import report as job
         from fencepost.audit.jobs.check import require_names
         from fencepost.audit.jobs.source import prepared
@@ -179,10 +183,19 @@ def report(
         require_names(names)
         job.require_writable(output)
         with (
-            _opened("report", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
+            _opened("report", engine, roots, tables_dir, master, memory, show) as running,
             prepared(running, roots, tables_dir, show) as tables,
         ):
-            verdict = job.run(running, tables, output, roots=roots, names=names, now_ms=now_ms, show=show)
+            verdict = job.run(
+                running,
+                tables,
+                output,
+                roots=roots,
+                names=names,
+                now_ms=now_ms,
+                show=show,
+                is_stopped=is_stopped,
+            )
     _print({**document(verdict), "output": output}, [f"page: {output}", last_line(verdict)], output_format)
     sys.exit(verdict.exit_status(allow_unknown=allow_unknown))
 
@@ -221,7 +234,6 @@ def watch(
     """
     _require_roots(roots)
     with _explained(), progress() as show:
-        from fencepost.audit.checks.catalogue import CHECKS
         from fencepost.audit.jobs import watch as job
         from fencepost.audit.jobs.check import require_names
         from fencepost.audit.jobs.source import table_folder
@@ -234,7 +246,7 @@ def watch(
 
         require_names(names)
         with (
-            _opened("watch", engine, roots, tables_dir, master, memory, show, names or CHECKS) as running,
+            _opened("watch", engine, roots, tables_dir, master, memory, show) as running,
             job.until_signalled() as ended,
             table_folder(tables_dir) as tables,
         ):
@@ -308,7 +320,6 @@ def _opened(
     master: str | None,
     memory: str | None,
     show: Callable[[str], None],
-    checks: Collection[str] = (),
 ) -> "Iterator[Engine]":
     """The engine that ``--engine`` names or, with ``auto``, that fits what is read."""
     from fencepost.audit.jobs.choice import chosen
@@ -317,7 +328,7 @@ def _opened(
     from fencepost.audit.source.uris import hadoop_properties
 
     use(hadoop_properties(click.get_current_context().meta.get(PROPERTIES, {})))
-    which = chosen(engine, roots=roots, tables_dir=tables_dir, master=master, checks=checks)
+    which = chosen(engine, roots=roots, tables_dir=tables_dir, master=master)
     with opened(app, engine=which, master=master, memory=memory, show=show) as running:
         yield running
 

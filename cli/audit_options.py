@@ -58,6 +58,20 @@ def engine_options(command: Command) -> Command:
     )
 
 
+def stopped_option(command: Command) -> Command:
+    """Whether what is read may still have been written to."""
+    return _with(
+        command,
+        click.option(
+            "--stopped",
+            "is_stopped",
+            is_flag=True,
+            help="No broker wrote to these directories when they were read or copied: what their ends lack "
+            "is missing.",
+        ),
+    )
+
+
 def unknown_option(command: Command) -> Command:
     """Whether unknowns are a fault."""
     return _with(

@@ -16,7 +16,19 @@ class Answer(NamedTuple):
 _JOINED: Final = (blocks, ids, groups)
 
 CHECKS: Final = (
-    *("blocks", "ids", "epochs", "fencing", "markers", "hanging", "groups", "sequences", "offsets"),
+    *(
+        "blocks",
+        "ids",
+        "epochs",
+        "fencing",
+        "markers",
+        "hanging",
+        "states",
+        "coordinator",
+        "groups",
+        "sequences",
+        "offsets",
+    ),
     *("replicas", "integrity"),
 )
 """In the order in which a verdict lists them."""

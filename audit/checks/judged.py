@@ -1,6 +1,5 @@
 """Checks whose findings walks tell of, and what of a log's bytes no walk judges.
 
-Foreign     what a producer id did that was never given out is the finding of ``ids``, and of no other check.
 Metadata    offsets that are missing in the metadata log are the finding of ``blocks``: a block may be among
             them.
 Integrity   each directory's bytes are its own: a batch that is broken in two copies is two findings. A record
@@ -9,40 +8,45 @@ Integrity   each directory's bytes are its own: a batch that is broken in two co
 
 from typing import Final
 
+from fencepost.audit.checks.facts import METADATA, TRANSACTION_STATE
 from fencepost.audit.checks.relation import Catalogue, Text
 from fencepost.audit.checks.rows import findings, union, unknown
-from fencepost.audit.checks.walked import METADATA
-from fencepost.audit.walks.columns import FLAG_OPAQUE
+from fencepost.audit.walks.columns import FLAG_OPAQUE, FOUND
 
 INTEGRITY: Final = "integrity"
 WALKED: Final = (
-    *("epochs", "fencing", "markers", "hanging", "states", "sequences", "offsets", "replicas"),
+    *("epochs", "fencing", "markers", "hanging", "states", "coordinator", "sequences", "offsets", "replicas"),
     INTEGRITY,
 )
 """Checks that have findings of walks."""
 
 _PLACE: Final = "node topic partition path position"
-_HAS: Final = f"{_PLACE} offset producer_id producer_epoch transactional_id at_ms"
+_HAS: Final = " ".join(name for name in FOUND.names if name not in ("kind", "check", "subject", "detail"))
 
 NAMED: Final = Text(f"""
     SELECT r.*,
            CASE WHEN r.check_name = 'offsets' AND r.topic = '{METADATA}' THEN 'blocks' ELSE r.check_name END
-           AS says
-    FROM (SELECT w.*, w."check" AS check_name FROM found_rows w) AS r
-    ANTI JOIN foreign_ids f ON r.check_name <> 'ids' AND r.producer_id = f.producer_id
+           AS says,
+           CASE WHEN m.many = 0 AND r.rule = 'missing' AND r.path LIKE '%/{TRANSACTION_STATE}-%'
+                THEN 'unknown' ELSE r.kind END AS known_as
+    FROM (SELECT w.*, w."check" AS check_name FROM found_rows w) AS r CROSS JOIN metadata_files m
 """)
-"""What walks found, and which check says it."""
+"""What walks found, and which check says it. Without the metadata log nothing tells of topics that were made
+again: a marker
+is not known to be missing where its transaction left nothing."""
 
 
 def judged_findings(name: str) -> str:
     """Findings of walks that are this check's."""
-    source = f"named_rows WHERE kind = 'finding' AND says = '{name}'"
-    return findings(name, None, source, f"{_HAS} rule", subject="{subject}", detail="{detail}")
+    source = f"named_rows WHERE known_as = 'finding' AND says = '{name}'"
+    if name == "markers":
+        source = source.replace(" WHERE", " n ANTI JOIN freed f ON f.id = n.id WHERE")
+    return findings(name, None, source, _HAS, subject="{subject}", detail="{detail}")
 
 
 def judged_unknown(name: str) -> str:
     """What walks could not decide for this check."""
-    source = f"named_rows WHERE kind = 'unknown' AND says = '{name}'"
+    source = f"named_rows WHERE known_as = 'unknown' AND says = '{name}'"
     has = "topic partition path end_offset rule"
     return unknown(name, None, source, has, first_offset='"offset"', detail="{detail}")
 

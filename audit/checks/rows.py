@@ -11,28 +11,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from fencepost.audit.walks.columns import FINDING, FOUND
+
 ERROR: Final = "error"
 WARNING: Final = "warning"  # a state to look into, not a broken log: a transaction open past its timeout
 
-FINDINGS: Final = pa.schema(
-    [
-        ("check", pa.string()),
-        ("rule", pa.string()),
-        ("severity", pa.string()),
-        ("node", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        ("offset", pa.int64()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int32()),
-        ("transactional_id", pa.string()),
-        ("at_ms", pa.int64()),
-        ("subject", pa.string()),  # what it is about, short
-        ("detail", pa.string()),  # one sentence: expected, came
-    ]
-)
+FINDINGS: Final = pa.schema([("severity", pa.string()), *FOUND])
+"""As walks find them. ``id`` and ``cause`` of findings that are no walk's are set where all are known."""
 
 UNKNOWN: Final = pa.schema(
     [
@@ -47,7 +32,7 @@ UNKNOWN: Final = pa.schema(
     ]
 )
 
-_SQL_TYPES: Final = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
+_SQL_TYPES: Final = {pa.string(): "STRING", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT"}
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
 
 
@@ -81,7 +66,7 @@ def findings(
     has      the columns of FINDINGS that it has, by blanks. ``named``: expressions of others.
     subject, detail   templates: see ``sentence``.
     """
-    given = {"check": quoted(check), "severity": quoted(severity), **_rule(rule)}
+    given = {"kind": quoted(FINDING), "check": quoted(check), "severity": quoted(severity), **_rule(rule)}
     texts = {"subject": sentence(subject), "detail": sentence(detail)}
     return _shaped(FINDINGS, source, has, {**given, **texts, **named})
 

@@ -1,18 +1,14 @@
 """What the walks are given, as SQL, and what they find.
 
-Chain       batches and facts of each directory -> its copy -> the log out of its copies -> turns of
-            producers;
-            transaction states of the log -> outcomes. ``fencepost.audit.walks.columns`` says what the rows
-            are.
-Facts       of a copy that its batches do not say: its segments, what ends torn, holes that it names itself,
-            whether
-            offsets may be missing as of right.
+Chain       batches and facts of each directory -> its copy -> the log out of its copies -> turns of its
+            producers; transaction states of the log -> outcomes; both -> pairs.
+            ``fencepost.audit.walks.columns`` says what the rows are.
 """
 
 from typing import Final
 
-import pyarrow as pa
-
+from fencepost.audit.checks import facts
+from fencepost.audit.checks.facts import METADATA, TRANSACTION_STATE, copy_of, select
 from fencepost.audit.checks.relation import Catalogue, Text, Walked
 from fencepost.audit.checks.rows import union
 from fencepost.audit.walks.columns import COPY_SOURCE, FOUND, LOG_SOURCE, PAIRS_SOURCE, STORY_SOURCE
@@ -22,72 +18,7 @@ from fencepost.audit.walks.log import LOG
 from fencepost.audit.walks.pairs import PAIRS
 from fencepost.audit.walks.story import STORY
 
-METADATA: Final = "__cluster_metadata"
-TRANSACTION_STATE: Final = "__transaction_state"
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-
-_INTERNAL: Final = f"('{TRANSACTION_STATE}', '{CONSUMER_OFFSETS}')"
-_COPY: Final = "regexp_replace({path}, '/[^/]*$', '')"
-_PLACE: Final = {name: f"r.{name}" for name in ("topic", "partition", "node")}
-
-
-def select(schema: pa.Schema, source: str, **columns: str) -> str:
-    """A SELECT of the columns of ``schema``: of those that are not given NULL."""
-    listed = ", ".join(f'{columns.get(name, "NULL")} AS "{name}"' for name in schema.names)
-    return f"SELECT {listed}\nFROM {source}"
-
-
-def _fact(item: str, source: str, *, first: str = "NULL", second: str = "NULL", **columns: str) -> str:
-    """Facts of copies, as rows of ``COPY_SOURCE``; ``source`` names its rows ``r``."""
-    given = {"path": "''", "copy": "r.copy", "position": "0", **_PLACE, **columns}
-    return select(COPY_SOURCE, source, rank="0", item=f"'{item}'", first=first, second=second, **given)
-
-
-SEGMENTS: Final = Text(f"""
-    SELECT f.*, {_COPY.format(path="f.path")} AS copy FROM files f WHERE f.kind = 'segment'
-""")
-
-LOG_COPIES: Final = Text("""
-    SELECT topic, partition, copy, max(node) AS node FROM segments GROUP BY topic, partition, copy
-""")
-
-COMPACTED_TOPICS: Final = Text("""
-    SELECT DISTINCT name AS topic FROM topics
-    WHERE config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL
-""")
-"""Topics that are, or once were, configured so."""
-
-METADATA_FILES: Final = Text(f"""
-    SELECT count(*) AS many FROM files WHERE topic = '{METADATA}' AND kind IN ('segment', 'checkpoint')
-""")
-
-COPY_FACTS: Final = Text(
-    union(
-        _fact("segment", "segments r", first="r.base_offset", second="r.size", path="r.path"),
-        _fact(
-            "torn",
-            "segments r WHERE r.stop IN ('torn', 'truncated', 'unreadable')",
-            first="r.valid_end",
-            second="CASE WHEN r.last_of_partition THEN 1 ELSE 0 END",
-            path="r.path",
-        ),
-        _fact(
-            "hole",
-            "files r WHERE r.kind = 'hole'",
-            first="r.base_offset",
-            second="r.base_offset + r.size",
-            copy=_COPY.format(path="r.path"),
-            path="r.path",
-        ),
-        # fencepost's archive is retained whole, whatever its topic is.
-        _fact("compacted", f"log_copies r WHERE r.topic IN {_INTERNAL} AND r.copy NOT LIKE '%/archive/%'"),
-        _fact("compacted", "log_copies r JOIN compacted_topics t ON t.topic = r.topic"),
-        _fact(
-            "untold",
-            "log_copies r CROSS JOIN metadata_files t WHERE t.many = 0 AND substring(r.topic, 1, 2) <> '__'",
-        ),
-    )
-)
+_INTERNAL_LOGS: Final = f"('{METADATA}', '{TRANSACTION_STATE}')"
 
 _BATCH: Final = {
     name: f'r."{name}"'
@@ -98,7 +29,7 @@ _BATCH: Final = {
 COPY_EVENTS: Final = Text(
     union(
         "SELECT * FROM copy_facts",
-        select(COPY_SOURCE, "record_batches r", **_BATCH, copy=_COPY.format(path="r.path"), rank="1"),
+        select(COPY_SOURCE, "record_batches r", **_BATCH, copy=copy_of("r.path"), rank="1"),
     )
 )
 
@@ -208,6 +139,7 @@ PAIR_EVENTS: Final = Text(
             partition="p.partition",
             producer_id="-1",
             rank="0",
+            offset='l."offset"',
             deleted_ms="d.deleted_ms",
             **{
                 name: f"l.{name}"
@@ -242,6 +174,32 @@ PAIR_EVENTS: Final = Text(
             coordinator_partition="r.partition",
         ),
         select(PAIRS_SOURCE, "turns r", **_of(*_TURN_COLUMNS), rank="3", offset='r."offset"'),
+        select(
+            PAIRS_SOURCE,
+            f"log_copies_judged r WHERE r.kind = 'copy' AND r.topic NOT IN ('{METADATA}', "
+            f"'{TRANSACTION_STATE}')",
+            **_of("topic", "partition", "node", "path", "end_offset", "stopped"),
+            producer_id="-1",
+            rank="1",
+            offset='r."offset"',
+            copy="r.path",
+        ),
+        select(
+            PAIRS_SOURCE,
+            "aborted_transactions r",
+            **_of("topic", "partition", "node", "path", "position", "copy", "producer_id", "first_offset"),
+            rank="4",
+            offset="r.last_offset",
+        ),
+        select(
+            PAIRS_SOURCE,
+            "producer_states r SEMI JOIN turns t ON t.topic = r.topic AND t.partition = r.partition"
+            " AND t.producer_id = r.producer_id",
+            **_of("topic", "partition", "node", "path", "position", "copy", "producer_id", "producer_epoch"),
+            **_of("coordinator_epoch", "first_offset"),
+            rank="5",
+            offset='r."offset"',
+        ),
     )
 )
 
@@ -258,11 +216,7 @@ FOUND_ROWS: Final = Text(
 """Everything that a walk found."""
 
 CATALOGUE: Final[Catalogue] = {
-    "segments": SEGMENTS,
-    "log_copies": LOG_COPIES,
-    "compacted_topics": COMPACTED_TOPICS,
-    "metadata_files": METADATA_FILES,
-    "copy_facts": COPY_FACTS,
+    **facts.CATALOGUE,
     "copy_events": COPY_EVENTS,
     "copies_judged": Walked(COPY, "copy_events"),
     "log_copies_judged": Walked(COPIES, "copies_judged"),

@@ -5,18 +5,24 @@ Partial     data that could not be read is never called clean, whichever checks 
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from fencepost.audit.checks.catalogue import ANSWERS, CHECKS
+from fencepost.audit.checks.rows import ERROR
 from fencepost.audit.engine.protocol import Engine, Row
 from fencepost.audit.jobs import products
 from fencepost.audit.jobs.errors import AuditRefused
 from fencepost.audit.jobs.files import disbelieved, files_of
-from fencepost.audit.jobs.planned import PLANNED, Planned, not_run
 from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.jobs.session import Show, shown
 from fencepost.audit.jobs.source import relations_of
 from fencepost.audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
+from fencepost.audit.walks.causes import grouped
+from fencepost.audit.walks.found import found
+
+_COORDINATOR_COPIES: Final = (
+    "SELECT * FROM log_copies_judged WHERE kind = 'copy' AND topic = '__transaction_state'"
+)
 
 INTEGRITY: Final = "integrity"
 """The check that reports torn files, wrong checksums and records that cannot be read."""
@@ -37,13 +43,14 @@ def run(
     now_ms: int | None,
     show: Show,
     is_kept: bool = False,
+    is_stopped: bool = False,
 ) -> Verdict:
     """The verdict over the tables in ``tables_dir``. No names: every check. Raises TablesRefused.
 
     is_kept  the products are written beside the tables, too. Raises OSError.
     """
     with shown(engine, show, "looking at what was read") as show_step:
-        relations = relations_of(engine, tables_dir, now_ms, show_step)
+        relations = relations_of(engine, tables_dir, now_ms, show_step, is_stopped=is_stopped)
         verdict = judge(relations, names, show_step)
         if is_kept:
             show_step("writing who owned what, and every transaction's story")
@@ -57,33 +64,47 @@ def judge(relations: Relations, names: Collection[str], show: Show) -> Verdict:
     files = files_of(relations)
     if INTEGRITY not in wanted:
         files = replace(files, not_read=(*files.not_read, *disbelieved(relations)))
-    outcomes = _outcomes(relations, [each for each in wanted if each not in PLANNED])
-    planned = Planned(relations) if relations.is_spark and not PLANNED.isdisjoint(wanted) else None
-    for name in wanted:
-        if name in PLANNED:
-            show(f"check {name}")
-            outcomes[name] = not_run(name) if planned is None else planned.outcome(name)
+    outcomes = _outcomes(relations, wanted)
     return Verdict(outcomes=tuple(outcomes[name] for name in wanted), files=files)
 
 
 def _outcomes(relations: Relations, names: Sequence[str]) -> dict[str, Outcome]:
-    """Of the checks that relations answer, in two queries."""
-    if not names:
-        return {}
-    findings = _listed(relations, [ANSWERS[name].findings for name in names], "position", FINDINGS_MAX)
-    unknown = _listed(relations, [ANSWERS[name].unknown for name in names], "first_offset", UNKNOWN_MAX)
+    """Of the checks that relations answer: all are asked, for one's finding may be the cause of another's."""
+    answers = ANSWERS.values()
+    findings = _listed(relations, [each.findings for each in answers], "position", FINDINGS_MAX)
+    unknown = _listed(relations, [each.unknown for each in answers], "first_offset", UNKNOWN_MAX)
+    counts = {row["check"]: row["many"] for row in findings}
+    explained = grouped(map(_with_id, findings), relations.rows(_COORDINATOR_COPIES))
     outcomes = {}
     for name in names:
-        found = [row for row in findings if row["check"] == name]
+        mine = sorted((row for row in explained if row["check"] == name), key=_order)
         undecided = [row for row in unknown if row["check"] == name]
         outcomes[name] = Outcome(
             check=name,
-            findings=tuple(Finding(*(row[each] for each in Finding._fields)) for row in found),
-            finding_count=found[0]["many"] if found else 0,
+            findings=tuple(map(_finding, mine)),
+            finding_count=max(counts.get(name, 0), len(mine)) - sum(row["cause"] is not None for row in mine),
             unknown=tuple(Unknown(*(row[each] for each in Unknown._fields)) for row in undecided),
             unknown_count=undecided[0]["many"] if undecided else 0,
         )
     return outcomes
+
+
+def _finding(row: Row) -> Finding:
+    """Of a row of ``causes``: one that it made itself has not every column."""
+    values: dict[str, Any] = {name: row.get(name) for name in Finding._fields}
+    return Finding(**values | {"severity": row.get("severity") or ERROR})
+
+
+def _order(row: Row) -> tuple[tuple[bool, object], ...]:
+    """By file and position."""
+    return tuple(
+        (row.get(name) is not None, row.get(name)) for name in ("path", "position", "rule", "detail", "id")
+    )
+
+
+def _with_id(row: Row) -> Row:
+    """A finding that is no walk's has its ``id`` made as theirs."""
+    return row if row["id"] is not None else {**row, "id": found(**{**row, "cause": None})["id"]}
 
 
 def _listed(relations: Relations, names: Sequence[str], place: str, most: int) -> list[Row]:

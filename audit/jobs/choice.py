@@ -1,12 +1,11 @@
 """Which engine a command runs on: the one in this process for what is small, Spark for the rest."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
 from fencepost.audit.decode.plan import list_files
-from fencepost.audit.jobs.planned import PLANNED
 from fencepost.audit.source.files import ANY
 from fencepost.audit.tables.reading import log_bytes
 from fencepost.audit.tables.refused import TablesRefused
@@ -23,23 +22,13 @@ _SUBMITTED: Final = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOT
 """Variables that say to Spark where it runs."""
 
 
-def chosen(
-    engine: str,
-    *,
-    roots: Sequence[str],
-    tables_dir: str | None,
-    master: str | None,
-    checks: Collection[str] = (),
-) -> str:
+def chosen(engine: str, *, roots: Sequence[str], tables_dir: str | None, master: str | None) -> str:
     """``EMBEDDED`` or ``SPARK``.
 
-    Spark if a master is named, here or to Spark itself, or the logs are large and Spark is installed, or only
-    Spark has one of the ``checks``.
+    Spark if a master is named, here or to Spark itself, or the logs are large and Spark is installed.
     """
     if engine != AUTO:
         return engine
-    if not PLANNED.isdisjoint(checks) and find_spec("pyspark") is not None:
-        return SPARK
     if master is not None or any(os.environ.get(name) for name in _SUBMITTED):
         return SPARK
     if find_spec("pyspark") is None or _log_bytes(roots, tables_dir) < EMBEDDED_BYTES_MAX:

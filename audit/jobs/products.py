@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from fencepost.audit.checks.rows import FINDINGS
 from fencepost.audit.jobs.relations import Relations
-from fencepost.audit.report.verdict import Verdict
+from fencepost.audit.report.verdict import Finding, Verdict
 from fencepost.audit.tables.place import LocalPlace, Place, place_of
 
 FOLDER: Final = "products"
@@ -51,7 +51,8 @@ def _make(relations: Relations, verdict: Verdict, made: Path) -> None:
     for name in _RELATIONS:
         relations.write(f"SELECT * FROM {name}", str(made / name))
     (made / "findings").mkdir()
-    pq.write_table(pa.Table.from_pylist(findings, schema=FINDINGS), made / "findings" / "part-0.parquet")
+    columns = pa.schema([FINDINGS.field(name) for name in Finding._fields])
+    pq.write_table(pa.Table.from_pylist(findings, schema=columns), made / "findings" / "part-0.parquet")
 
 
 def _put(place: Place, made: Path) -> str:

@@ -10,12 +10,13 @@ import pyarrow as pa
 from fencepost.audit.checks.relation import Catalogue, Text, reads
 from fencepost.audit.engine.protocol import Engine, Row
 
-MOMENTS: Final = pa.schema([("now_ms", pa.int64()), ("settled_ms", pa.int64())])
+MOMENTS: Final = pa.schema([("now_ms", pa.int64()), ("settled_ms", pa.int64()), ("stopped", pa.bool_())])
 """``settled_ms``: the wall clock at which the data logs' sizes were taken. The coordinator's log was listed
 after it, so what
 is in the data logs up to then has its story in the coordinator's log. ``now_ms``: open transactions are
 judged at it; NULL:
-at the latest time in the logs."""
+at the latest time in the logs. ``stopped``: no broker was writing
+to the directories when they were read or copied."""
 
 
 class Relations:
@@ -27,11 +28,6 @@ class Relations:
         self._show = show
         self._made: set[str] = set()
         self._readers = Counter(each for relation in catalogue.values() for each in relation.reads)
-
-    @property
-    def is_spark(self) -> bool:
-        """Whether Spark's own plans can read the relations."""
-        return hasattr(self.engine, "session")
 
     def rows(self, sql: str) -> list[Row]:
         """What a SELECT gives, in this process: for few rows."""
@@ -62,6 +58,7 @@ class Relations:
             self.make(each)
 
 
-def moments(now_ms: int | None, settled_ms: int | None) -> pa.Table:
+def moments(now_ms: int | None, settled_ms: int | None, *, is_stopped: bool = False) -> pa.Table:
     """The relation ``moments``, of one row."""
-    return pa.Table.from_pylist([{"now_ms": now_ms, "settled_ms": settled_ms}], schema=MOMENTS)
+    row = {"now_ms": now_ms, "settled_ms": settled_ms, "stopped": is_stopped}
+    return pa.Table.from_pylist([row], schema=MOMENTS)

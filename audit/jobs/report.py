@@ -25,10 +25,11 @@ def run(
     names: Collection[str],
     now_ms: int | None,
     show: Show,
+    is_stopped: bool = False,
 ) -> Verdict:
     """Write the page to ``output``, all of it or nothing. Raises TablesRefused; OSError: not written."""
     with shown(engine, show, "looking at what was read") as show_step:
-        relations = relations_of(engine, tables_dir, now_ms, show_step)
+        relations = relations_of(engine, tables_dir, now_ms, show_step, is_stopped=is_stopped)
         verdict = judge(relations, names, show_step)
         show_step("summing up")
         first_ms, last_ms = span(relations)

@@ -46,8 +46,10 @@ def prepared(engine: Engine, roots: Sequence[str], tables_dir: str | None, show:
         yield folder
 
 
-def relations_of(engine: Engine, tables_dir: str, now_ms: int | None, show: Show) -> Relations:
-    """What the checks look at. Raises TablesRefused."""
+def relations_of(
+    engine: Engine, tables_dir: str, now_ms: int | None, show: Show, *, is_stopped: bool = False
+) -> Relations:
+    """What the checks look at. ``is_stopped``: see ``moments``. Raises TablesRefused."""
     scan(engine, tables_dir)
-    engine.register("moments", moments(now_ms, settled_ms(tables_dir)))
+    engine.register("moments", moments(now_ms, settled_ms(tables_dir), is_stopped=is_stopped))
     return Relations(engine, RELATIONS, show)

@@ -30,6 +30,8 @@ ABOUT: Final = {
     "epochs": "An epoch that was left never comes back.",
     "fencing": "No producer wrote after it was fenced.",
     "markers": "Every ended transaction has its marker, once, on each of its partitions.",
+    "states": "Each transactional id goes from state to state as the coordinator's rules say.",
+    "coordinator": "No coordinator's log is shorter than what producers have on their partitions.",
     "hanging": "No transaction is open past its timeout, or without a coordinator.",
     "groups": "No offset of an aborted transaction took effect, none went back, no partition has two owners.",
     "sequences": "Each producer's sequences have no gap and no duplicate.",
@@ -141,7 +143,7 @@ def _checks(outcomes: Sequence[Outcome]) -> Markup:
 
 def _linked(outcome: Outcome, chip: Markup) -> Markup:
     """The chip, as a link to the first finding of its check, else to the first thing it cannot decide."""
-    if outcome.findings:
+    if outcome.finding_count:
         return tag("a", chip, href=f"#findings-{outcome.check}")
     return tag("a", chip, href=f"#unknown-{outcome.check}") if outcome.unknown else chip
 
@@ -154,10 +156,12 @@ def _findings(verdict: Verdict) -> Markup | None:
     if not verdict.finding_count:
         return None
     items: list[Part] = []
+    consequences = verdict.consequences
     for outcome in verdict.outcomes:
+        own = [each for each in outcome.findings if each.cause is None][:SHOWN_MAX]
         items += [
-            _finding(each, _anchor("findings", outcome.check, index))
-            for index, each in enumerate(outcome.findings[:SHOWN_MAX])
+            _finding(each, _anchor("findings", outcome.check, index), consequences.get(each.id or "", []))
+            for index, each in enumerate(own)
         ]
         items.append(_more(outcome.finding_count - SHOWN_MAX, outcome.check, "findings"))
     return tag(
@@ -169,7 +173,8 @@ def _findings(verdict: Verdict) -> Markup | None:
     )
 
 
-def _finding(finding: Finding, anchor: str | None) -> Markup:
+def _finding(finding: Finding, anchor: str | None, consequences: Sequence[Finding]) -> Markup:
+    """``consequences``: findings that this one explains."""
     facts: list[Part] = [tag("code", where(finding))]
     named = {
         "node": finding.node,
@@ -195,6 +200,15 @@ def _finding(finding: Finding, anchor: str | None) -> Markup:
         tag("p", finding.detail, class_="detail"),
         tag("p", *facts, class_="facts"),
         _explained(finding),
+        *(
+            tag(
+                "p",
+                f"its consequence: {each.check}.{each.rule}: {each.detail} ",
+                tag("code", where(each)),
+                class_="facts",
+            )
+            for each in consequences[:SHOWN_MAX]
+        ),
         id=anchor,
     )
 

@@ -4,7 +4,7 @@ Findings read ``PATH:POSITION: check.rule: subject: detail``, as compilers name 
 Hostile text: a topic or a transactional id is a client's; what a terminal would obey is shown as an escape.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from fencepost.audit.report.verdict import FINDINGS, Files, Finding, Outcome, Unknown, Verdict
@@ -80,8 +80,9 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     for each in verdict.outcomes:
         if each.finding_count:
             yield ""
-            yield from map(finding_line, each.findings)
-            yield from _omitted(each.finding_count - len(each.findings), f"{each.check} findings")
+            yield from _with_consequences(each, verdict.consequences)
+            listed = sum(finding.cause is None for finding in each.findings)
+            yield from _omitted(each.finding_count - listed, f"{each.check} findings")
     if verdict.unknown_count:
         yield ""
     for each in verdict.outcomes:
@@ -90,6 +91,15 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     yield ""
     yield from files_lines(verdict.files)
     yield last_line(verdict)
+
+
+def _with_consequences(outcome: Outcome, consequences: Mapping[str, list[Finding]]) -> Iterator[str]:
+    """Findings of one check, below each what it explains, of whichever check."""
+    for finding in outcome.findings:
+        if finding.cause is None:
+            yield finding_line(finding)
+            for each in consequences.get(finding.id or "", []):
+                yield f"    its consequence: {finding_line(each)}"
 
 
 def last_line(verdict: Verdict) -> str:

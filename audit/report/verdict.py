@@ -40,6 +40,10 @@ class Finding(NamedTuple):
     at_ms: int | None
     subject: str
     detail: str
+    id: str | None = None  # the same for the same finding in each run
+    cause: str | None = (
+        None  # ``id`` of the finding that explains it: it is listed under that one, and not counted
+    )
 
 
 class Unknown(NamedTuple):
@@ -80,7 +84,10 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one check says. The counts are exact, the lists at most ``*_MAX`` long."""
+    """What one check says. The counts are exact, the lists at most ``*_MAX`` long.
+
+    ``findings``       those that another one explains included; ``finding_count``: without them.
+    """
 
     check: str
     findings: tuple[Finding, ...] = ()
@@ -107,6 +114,16 @@ class Verdict:
     def finding_count(self) -> int:
         """How many findings all checks have together."""
         return sum(each.finding_count for each in self.outcomes)
+
+    @property
+    def consequences(self) -> dict[str, list[Finding]]:
+        """What findings explain, by the ``id`` of the one that does."""
+        found: dict[str, list[Finding]] = {}
+        for outcome in self.outcomes:
+            for each in outcome.findings:
+                if each.cause is not None:
+                    found.setdefault(each.cause, []).append(each)
+        return found
 
     @property
     def unknown_count(self) -> int:

@@ -265,8 +265,11 @@ class Judge:
         """Our markers: copies are taken out, exchanged ones put into their order, and both are findings."""
         seen: dict[int, Row] = {}
         kept: list[Row] = []
+        # A marker of an epoch that was over is a finding already; its epoch sorts it among older ones.
         for turn in self._turns:
             version = turn["marker_version"]
+            if version is not None and turn["flags"] & FLAG_STALE:
+                continue
             if version is None:
                 kept.append(turn)
             elif version in seen:

@@ -75,7 +75,7 @@ def _show(home: Path, number: int, output: Path) -> bool:
     _tell(6, "Its page, and its findings once more, for a program")
     output.parent.mkdir(parents=True, exist_ok=True)
     output.unlink(missing_ok=True)
-    report = _run("report", "--tables", str(tables), "--output", str(output), "--format", "json")
+    report = _run("report", "--tables", str(tables), "--output", str(output), "--stopped", "--format", "json")
     if not output.exists():
         raise click.ClickException(report.stderr or report.stdout)
     click.echo(f"   {output.resolve()}: {output.stat().st_size:,} bytes")
@@ -154,7 +154,7 @@ def _compare(seeded: Sequence[Seeded], findings: Sequence[dict[str, Any]], copy:
 
 def _audit(directory: Path, *options: str) -> int:
     """As an operator runs it; returns its exit status."""
-    options = (*options, "--allow-unknown")
+    options = (*options, "--stopped", "--allow-unknown")
     click.echo(f"   $ fencepost audit check {' '.join((str(directory), *options, *ENGINE))}")
     ended = _run("check", str(directory), *options)
     for line in (ended.stdout or ended.stderr).rstrip().splitlines():

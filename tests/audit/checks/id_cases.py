@@ -92,7 +92,7 @@ def a_foreign_producer_writes_twice(s: Story) -> None:
     s.data(producer=10**9, transactional=False, partition=1)
 
 
-@case("ids.outside_blocks")
+@case("ids.outside_blocks", "?hanging.orphan")
 def the_producer_id_of_a_batch_is_changed(s: Story) -> None:
     s.transaction()
     s.state("Ongoing", partitions=(0,))

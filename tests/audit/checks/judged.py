@@ -4,7 +4,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from fencepost.audit.jobs.check import judge
-from fencepost.audit.jobs.planned import PLANNED
 from tests.audit.checks.cases import CASES
 from tests.audit.checks.rows import IDS, Story, relations
 
@@ -30,19 +29,17 @@ def rules_of(engine: "Engine", *, apart: bool) -> Rules:
     found = defaultdict(list)
     for outcome in judge(relations(engine, [*stories, ids]), (), lambda _: None).outcomes:
         for finding in outcome.findings:
-            found[_number(finding)].append(f"{finding.check}.{finding.rule}")
+            if finding.cause is None:
+                found[_number(finding)].append(f"{finding.check}.{finding.rule}")
         for unknown in outcome.unknown:
-            if unknown.rule is not None:
-                found[_number(unknown)].append(f"?{unknown.check}.{unknown.rule}")
+            found[_number(unknown)].append(f"?{unknown.check}.{unknown.rule}")
     return {number: sorted(rules) for number, rules in found.items()}
 
 
-def expected_of(number: int, *, embedded: bool) -> list[str]:
-    """What a case is to be found: by the embedded engine without the checks that it cannot run."""
+def expected_of(number: int) -> list[str]:
+    """What a case is to be found."""
     _, expected, _ = CASES[NAMES[number]]
-    return sorted(
-        each for each in expected if not embedded or each.removeprefix("?").partition(".")[0] not in PLANNED
-    )
+    return sorted(expected)
 
 
 def _number(row: Any) -> int | None:

@@ -22,7 +22,7 @@ def a_hole_that_the_log_names(s: Story) -> None:
     s.file(gone)
 
 
-@case("offsets.overlap")
+@case("sequences.duplicate")
 def a_batch_is_there_twice_byte_for_byte(s: Story) -> None:
     s.data(transactional=False)
     first = s.data(transactional=False)
@@ -137,7 +137,7 @@ def a_record_of_a_sound_batch_cannot_be_read_in_three_copies(s: Story) -> None:
         s.tables["record_faults"].append(fault)
 
 
-@case("offsets.hole", "?markers.without_transaction", apart=True)
+@case("offsets.hole", apart=True)
 def a_record_of_the_coordinators_log_is_gone(s: Story) -> None:
     s.transaction()
     s.transaction(epoch=1)

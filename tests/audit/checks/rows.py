@@ -259,7 +259,10 @@ class Story:
 
 
 def tables(stories: list[Story]) -> dict[str, pa.Table]:
-    """All stories' rows; segments that no story speaks of are whole, and begin with their first batch."""
+    """All stories' rows; segments that no story speaks of are whole, and begin with their first batch.
+
+    Every broker ended cleanly.
+    """
     rows = {name: [row for story in stories for row in story.tables[name]] for name in TABLES}
     spoken = {row["path"] for row in rows["files"]}
     starts: dict[str, Row] = {}
@@ -273,6 +276,10 @@ def tables(stories: list[Story]) -> dict[str, pa.Table]:
                 {name: row[name] for name in ("node", "topic", "partition", "path", "base_offset")}
                 | {"kind": "segment", "size": 0, "valid_end": 0, "stop": "end", "last_of_partition": True}
             )
+    folders = {(row["path"].rsplit("/", 2)[0], row["node"]) for row in starts.values()}
+    for folder, node in sorted(folders):
+        path = f"{folder}/.kafka_cleanshutdown"
+        rows["files"].append({"kind": "clean-shutdown", "path": path, "node": node, "stop": "end", "size": 0})
     return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in TABLES.items()}
 
 

@@ -83,7 +83,7 @@ def a_topic_was_deleted_and_made_again(s: Story) -> None:
     s.transaction(epoch=1)
 
 
-@case("?offsets.hole")
+@case()
 def the_beginning_of_a_partition_is_no_longer_kept(s: Story) -> None:
     s.batch(at=100, count=10, partition=0)
     s._ends[s.topic, 0] = 110
@@ -92,7 +92,7 @@ def the_beginning_of_a_partition_is_no_longer_kept(s: Story) -> None:
     s.transaction(producer=1)
 
 
-@case("?offsets.hole", "?markers.missing")
+@case("?markers.missing")
 def a_marker_before_the_first_offset_that_is_kept(s: Story) -> None:
     s.transaction(written=(), marked=())
     s._ends[s.topic, 0] = 100

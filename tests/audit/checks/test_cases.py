@@ -28,7 +28,7 @@ def _rules(folder: Path, *, apart: bool) -> Rules:
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 def test_one_fault_is_one_finding(judged: dict[bool, Rules], number: int) -> None:
     _, _, apart = CASES[NAMES[number]]
-    assert judged[apart].get(number, []) == expected_of(number, embedded=True)
+    assert judged[apart].get(number, []) == expected_of(number)
 
 
 def test_nothing_is_found_that_is_in_no_story(judged: dict[bool, Rules]) -> None:

@@ -44,7 +44,7 @@ def audit(engine: Engine, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
     for name, rows in read.items():
         engine.register(name, rows)
-    engine.register("moments", moments(now_ms, None))
+    engine.register("moments", moments(now_ms, None, is_stopped=True))
     outcomes = judge(Relations(engine, RELATIONS, lambda _: None), (), lambda _: None).outcomes
     found = [each._asdict() for outcome in outcomes for each in outcome.findings]
     return found, [each._asdict() for outcome in outcomes for each in outcome.unknown]

@@ -42,7 +42,7 @@ def judged(engine: "Engine", tables: str, names: tuple[str, ...] = ()) -> Verdic
 def test_findings_have_the_columns_of_the_checks() -> None:
     from fencepost.audit.checks.rows import FINDINGS, UNKNOWN
 
-    assert list(Finding._fields) == FINDINGS.names
+    assert set(Finding._fields) < set(FINDINGS.names)
     assert list(Unknown._fields) == UNKNOWN.names
 
 
@@ -58,7 +58,7 @@ def test_what_a_check_says_is_the_verdict(engine: "Engine", fencepost_tables: st
     said([late, early], [unknown("blocks", rule="missing", first_offset=3, end_offset=5)])
     verdict = judged(engine, fencepost_tables)
     (outcome,) = verdict.outcomes
-    assert outcome.findings == (early, late)
+    assert [each._replace(id=None) for each in outcome.findings] == [early, late]
     assert outcome.unknown == (unknown("blocks", rule="missing", first_offset=3, end_offset=5),)
     assert (outcome.finding_count, outcome.unknown_count, verdict.exit_status()) == (2, 1, 1)
 
@@ -75,7 +75,7 @@ def test_lists_end_at_their_most_and_counts_do_not(
     from fencepost.audit.jobs import check
 
     monkeypatch.setattr(check, "FINDINGS_MAX", 3)
-    said([finding("blocks", position=each) for each in range(count)], [])
+    said([finding("blocks", position=each, offset=each) for each in range(count)], [])
     (outcome,) = judged(engine, fencepost_tables).outcomes
     assert (outcome.finding_count, [each.position for each in outcome.findings]) == (count, [*range(listed)])
 

@@ -83,6 +83,17 @@ def test_the_text_of_a_verdict() -> None:
     ]
 
 
+def test_what_a_finding_explains_is_listed_below_it_and_is_no_finding() -> None:
+    cause = finding("integrity", "crc", id="a")
+    effect = finding("sequences", "gap", id="b", cause="a", position=90)
+    said = verdict(found(cause), Outcome(check="sequences", findings=(effect,)))
+    lines = list(verdict_lines(said))
+    assert lines[:2] == ["integrity  1 finding", "sequences  passed"]
+    assert lines[3].startswith("/logs/t-0/00000000000000000000.log:61: integrity.crc: ")
+    assert lines[4].startswith("    its consequence: /logs/t-0/00000000000000000000.log:90: sequences.gap: ")
+    assert said.exit_status() == 1
+
+
 def test_lists_are_cut_and_counts_are_not() -> None:
     cut = Outcome(
         check="ids", findings=(finding("ids"),), finding_count=5, unknown=(unknown("ids"),), unknown_count=3

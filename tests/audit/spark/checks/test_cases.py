@@ -19,4 +19,4 @@ def test_one_fault_is_one_finding(few: "SparkSession") -> None:
 
     judged: dict[bool, Rules] = {apart: rules_of(SparkEngine(few), apart=apart) for apart in (False, True)}
     found = {name: judged[CASES[name][2]].get(number, []) for number, name in enumerate(NAMES)}
-    assert found == {name: expected_of(number, embedded=False) for number, name in enumerate(NAMES)}
+    assert found == {name: expected_of(number) for number, name in enumerate(NAMES)}

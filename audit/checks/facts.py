@@ -1,0 +1,193 @@
+"""Facts of copies of logs that their batches do not say, as SQL: rows of rank 0 of the walk over a copy.
+
+Said by     files beside the segments (checkpoints, names of segments, what a clean shutdown leaves), and by
+            the metadata log: replicas, voters, elections, how topics are configured.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from fencepost.audit.checks.relation import Catalogue, Text
+from fencepost.audit.checks.rows import union
+from fencepost.audit.walks.columns import COPY_SOURCE
+
+METADATA: Final = "__cluster_metadata"
+TRANSACTION_STATE: Final = "__transaction_state"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+
+_INTERNAL: Final = f"('{TRANSACTION_STATE}', '{CONSUMER_OFFSETS}')"
+_PLACE: Final = {name: f"r.{name}" for name in ("topic", "partition", "node")}
+
+
+def copy_of(path: str) -> str:
+    """The directory that a path names, as SQL."""
+    return f"regexp_replace({path}, '/[^/]*$', '')"
+
+
+def select(schema: pa.Schema, source: str, **columns: str) -> str:
+    """A SELECT of the columns of ``schema``: of those that are not given NULL."""
+    listed = ", ".join(f'{columns.get(name, "NULL")} AS "{name}"' for name in schema.names)
+    return f"SELECT {listed}\nFROM {source}"
+
+
+def _fact(item: str, source: str, *, first: str = "NULL", second: str = "NULL", **columns: str) -> str:
+    """Facts of copies, as rows of ``COPY_SOURCE``; ``source`` names its rows ``r``."""
+    given = {"path": "''", "copy": "r.copy", "position": "0", **_PLACE, **columns}
+    return select(COPY_SOURCE, source, rank="0", item=f"'{item}'", first=first, second=second, **given)
+
+
+SEGMENTS: Final = Text(f"""
+    SELECT f.*, {copy_of("f.path")} AS copy FROM files f WHERE f.kind = 'segment'
+""")
+
+LOG_COPIES: Final = Text("""
+    SELECT topic, partition, copy, max(node) AS node FROM segments GROUP BY topic, partition, copy
+""")
+
+COMPACTED_TOPICS: Final = Text("""
+    SELECT DISTINCT name AS topic FROM topics
+    WHERE config_key = 'cleanup.policy' AND config_value LIKE '%compact%' AND name IS NOT NULL
+""")
+"""Topics that are, or once were, configured so."""
+
+METADATA_FILES: Final = Text(f"""
+    SELECT count(*) AS many FROM files WHERE topic = '{METADATA}' AND kind IN ('segment', 'checkpoint')
+""")
+
+TIERED_TOPICS: Final = Text("""
+    SELECT DISTINCT name AS topic FROM topics
+    WHERE config_key = 'remote.storage.enable' AND config_value = 'true' AND name IS NOT NULL
+""")
+
+STOPPED_FOLDERS: Final = Text(f"""
+    SELECT DISTINCT {copy_of("path")} AS folder FROM files WHERE kind = 'clean-shutdown'
+""")
+"""Entries of log.dirs whose broker ended cleanly."""
+
+PARTITION_EVENTS: Final = Text("""
+    WITH named AS (
+        SELECT n.name AS topic, p.partition_id, p."offset", max(p.leader) AS leader, max(p.leader_epoch) AS
+        leader_epoch,
+               max(CASE WHEN p.recovering THEN 1 ELSE 0 END) AS recovering,
+               max(CASE WHEN p.replicas IS NOT NULL THEN 1 ELSE 0 END) AS has_replicas
+        FROM partitions p
+        JOIN (SELECT DISTINCT topic_id, name FROM topics WHERE event = 'created' AND name IS NOT NULL) AS n
+          ON n.topic_id = p.topic_id
+        GROUP BY n.name, p.partition_id, p."offset"
+    ), counted AS (
+        SELECT n.*, sum(CASE WHEN leader_epoch IS NOT NULL THEN 1 ELSE 0 END) OVER (
+            PARTITION BY topic, partition_id ORDER BY "offset" ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT
+            ROW
+        ) AS since
+        FROM named n
+    )
+    SELECT c.*, max(leader_epoch) OVER (PARTITION BY topic, partition_id, since) + sum(
+        CASE WHEN leader_epoch IS NULL AND leader IS NOT NULL THEN 1 ELSE 0 END
+    ) OVER (
+        PARTITION BY topic, partition_id, since ORDER BY "offset" ROWS BETWEEN UNBOUNDED PRECEDING AND
+        CURRENT ROW
+    ) AS epoch
+    FROM counted c
+""")
+"""What the metadata log says of partitions, each record once; a change that names a leader is one epoch
+more."""
+
+PARTITION_REPLICAS: Final = Text("""
+    SELECT DISTINCT u.topic, u.partition_id, u.replica FROM (
+        SELECT l.topic, l.partition_id, unnest(p.replicas) AS replica
+        FROM (
+            SELECT topic, partition_id, max("offset") AS latest FROM partition_events
+            WHERE has_replicas = 1 GROUP BY topic, partition_id
+        ) AS l
+        JOIN topics t ON t.name = l.topic AND t.event = 'created'
+        JOIN partitions p ON p.topic_id = t.topic_id AND p.partition_id = l.partition_id AND p."offset" =
+        l.latest
+         AND p.replicas IS NOT NULL
+    ) AS u
+""")
+
+LATEST_VOTERS: Final = Text("""
+    SELECT DISTINCT v.voter_id FROM voters v
+    JOIN (SELECT max("offset") AS latest FROM voters) AS l ON v."offset" = l.latest
+""")
+
+_OF_PARTITION: Final = "log_copies r JOIN {} p ON p.topic = r.topic AND p.partition_id = r.partition"
+
+COPY_FACTS: Final = Text(
+    union(
+        _fact("segment", "segments r", first="r.base_offset", second="r.size", path="r.path"),
+        _fact(
+            "torn",
+            "segments r WHERE r.stop IN ('torn', 'truncated', 'unreadable')",
+            first="r.valid_end",
+            second="CASE WHEN r.last_of_partition THEN 1 ELSE 0 END",
+            path="r.path",
+        ),
+        _fact(
+            "hole",
+            "files r WHERE r.kind = 'hole'",
+            first="r.base_offset",
+            second="r.base_offset + r.size",
+            copy=copy_of("r.path"),
+            path="r.path",
+        ),
+        *(
+            _fact(
+                item,
+                f"offset_checkpoints r WHERE r.kind = '{item}'",
+                first='r."offset"',
+                path="r.path",
+                position="r.position",
+            )
+            for item in ("log-start", "high-watermark", "cleaned")
+        ),
+        _fact(
+            "leader-epoch",
+            "leader_epochs r",
+            first="r.epoch",
+            second="r.start_offset",
+            path="r.path",
+            position="r.position",
+        ),
+        _fact(
+            "stopped",
+            f"log_copies r JOIN stopped_folders t ON t.folder = {copy_of('r.copy')}",
+        ),
+        _fact("stopped", "log_copies r CROSS JOIN moments m WHERE m.stopped"),
+        # fencepost's archive is retained whole, whatever its topic is.
+        _fact("compacted", f"log_copies r WHERE r.topic IN {_INTERNAL} AND r.copy NOT LIKE '%/archive/%'"),
+        _fact("compacted", "log_copies r JOIN compacted_topics t ON t.topic = r.topic"),
+        _fact("tiered", "log_copies r JOIN tiered_topics t ON t.topic = r.topic"),
+        _fact(
+            "untold",
+            "log_copies r CROSS JOIN metadata_files t WHERE t.many = 0 AND substring(r.topic, 1, 2) <> '__'",
+        ),
+        _fact("replica", _OF_PARTITION.format("partition_replicas"), first="p.replica"),
+        _fact(
+            "voter",
+            f"log_copies r CROSS JOIN latest_voters v WHERE r.topic = '{METADATA}'",
+            first="v.voter_id",
+        ),
+        _fact(
+            "metadata",
+            _OF_PARTITION.format("(SELECT DISTINCT topic, partition_id FROM partition_events)"),
+        ),
+        _fact(
+            "unclean", f"{_OF_PARTITION.format('partition_events')} WHERE p.recovering = 1", first="p.epoch"
+        ),
+    )
+)
+
+CATALOGUE: Final[Catalogue] = {
+    "segments": SEGMENTS,
+    "log_copies": LOG_COPIES,
+    "compacted_topics": COMPACTED_TOPICS,
+    "metadata_files": METADATA_FILES,
+    "tiered_topics": TIERED_TOPICS,
+    "stopped_folders": STOPPED_FOLDERS,
+    "partition_events": PARTITION_EVENTS,
+    "partition_replicas": PARTITION_REPLICAS,
+    "latest_voters": LATEST_VOTERS,
+    "copy_facts": COPY_FACTS,
+}
