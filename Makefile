@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,8 @@ help:
 	@echo "make check      lint, types, import rules, fast tests: about 90 seconds"
 	@echo "make test       every test, real processes, clients and Spark included"
 	@echo "make test-audit  the audit's tests that run Spark; the extra 'spark' is installed, with a Java runtime"
+	@echo "make audit-spark  the audit on local[*], on a standalone cluster and through Spark Connect says the same"
+	@echo "make bench-audit-cluster  20 GB of logs on a standalone cluster; ARGS='--bytes 2e9' for less"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
 	@echo "make test-client-kafka  the tests of fencepost.client on Apache Kafka; Maven fetches it, once"
 	@echo "make test-client-faults  the tests of fencepost.client while nodes are killed and stopped; SEED=2 for others"
@@ -107,6 +109,15 @@ test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
 	$(PYTEST) -m slow -n 6 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
 	$(PYTEST) -m slow tests/audit $(ARGS)
+
+# The audit on local[*], on a standalone cluster of two workers and through Spark Connect: the same answers.
+audit-spark: $(AUDIT_READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pyspark[connect]'
+	@$(BIN)/python -m tests.audit.modes $(ARGS)
+
+# 20 GB of hard-linked copies on two workers of 2 GB, one of which is killed on the way; ARGS='--bytes 2e9' for less.
+bench-audit-cluster: $(AUDIT_READY)
+	@$(BIN)/python -m tests.audit.bench_cluster $(ARGS)
 
 # One process, for one Spark session: starting a second one costs more than it saves.
 test-audit: $(AUDIT_READY)

@@ -105,7 +105,7 @@ class SparkEngine:
         for each in stored:
             frame = self.session.read.schema(empty.schema).parquet(*map(spark_path, each.files))
             frames.append(frame.where(~F.col("path").isin(*each.dropped)) if each.dropped else frame)
-        self._view(name, reduce(DataFrame.union, frames) if frames else empty)
+        self._view(name, reduce(lambda some, more: some.union(more), frames) if frames else empty)
 
     def load(
         self, name: str, schema: pa.Schema, read: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]

@@ -23,7 +23,7 @@ from fencepost.audit.tables.refused import TablesRefused
 
 INGESTS: Final = "_ingests"
 _NAME: Final = re.compile(r"(\d{8,})\.(json|writing)")
-_FOLDER: Final = re.compile(r"ingest=(\d+)/[^/]+\.parquet")
+_FOLDER: Final = re.compile(r"(\w+)/ingest=(\d+)/[^/]+\.parquet")
 GONE: Final = "gone"
 
 STORED: Final[dict[str, pa.Schema]] = {
@@ -95,9 +95,9 @@ def part_folder(table: str, number: int) -> str:
 
 
 def ingest_of_part(name: str) -> int | None:
-    """Of a file in a table's folder its ingest; None: it is none of ours."""
+    """Of a file in the folder of tables its ingest; None: it is no table's, or none of ours."""
     matched = _FOLDER.fullmatch(name)
-    return int(matched[1]) if matched else None
+    return int(matched[2]) if matched and matched[1] in STORED else None
 
 
 def encode(ingest: Ingest) -> bytes:

@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple
 
 from fencepost.audit.tables.layout import (
     INGESTS,
-    STORED,
     Ingest,
     Part,
     document_name,
@@ -91,7 +90,7 @@ def commit(
 
 def sweep(place: Place) -> None:
     """Delete what no reader can want. Raises OSError."""
-    found = [f"{table}/{kept.name}" for table in STORED for kept in place.kept(table)]
+    found = [kept.name for kept in place.kept("")]
     done, reservations = numbers(place)  # after the files: a writer of any of them is seen here
     for number, written_s in reservations.items():
         if number in done:
@@ -103,7 +102,7 @@ def sweep(place: Place) -> None:
     named = {part.name for number, each in committed.items() if number not in retired for part in each.parts}
     writing = numbers(place)[1].keys() - committed.keys()
     for name in found:
-        ingest = ingest_of_part(name.partition("/")[2])
+        ingest = ingest_of_part(name)
         if ingest is not None and ingest not in writing and name not in named:
             place.remove(name)
     for number in retired:
@@ -180,8 +179,7 @@ def _abandon(place: Place, number: int) -> None:
 
 def _last_sign(place: Place, number: int, written_s: float) -> float:
     """When anything of an ingest was last written."""
-    folder = f"ingest={number}/"
-    signs = (kept.written_s for table in STORED for kept in place.kept(table) if kept.name.startswith(folder))
+    signs = (kept.written_s for kept in place.kept("") if ingest_of_part(kept.name) == number)
     return max((written_s, *signs))
 
 

@@ -1,5 +1,6 @@
 """Logs and tables in an object store: the same rows, the same one winner, and one sentence where it fails."""
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.audit.faults import cluster
 from tests.audit.tables import s3
 from tests.audit.tables.rows import in_memory, on_disk
 from tests.audit.tables.workers import Here
+from tests.harness.command import here
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +64,30 @@ def test_tables_and_logs_in_a_bucket(place: RemotePlace, tmp_path: Path) -> None
     anew = dict(ingest(Here(), ["s3a://audit/logs"], str(tmp_path / "tables")).read_anew)
     assert "truncated" in anew[f"s3a://{name}"]
     place.files.file_system.rm("audit/logs", recursive=True)
+
+
+@pytest.mark.row("card.8")
+def test_brokers_fill_a_bucket_and_one_check_is_of_all(
+    place: RemotePlace, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line, without Java."""
+    conf = [word for key, value in properties.items() for word in ("--conf", f"spark.hadoop.{key}={value}")]
+    everything = cluster.unpacked(tmp_path / "logs")
+    root = tmp_path / "var"
+    for number, node in enumerate(sorted(each.parent for each in everything.rglob("meta.properties"))):
+        node.rename(root)
+        words = (str(root), "--host", f"broker-{number}", "--max-mb-per-s", "1000", "--engine", "embedded")
+        ended = here(capsys, "audit", "ingest", *words, "--tables", TABLES, *conf)
+        assert (ended.status, ended.stderr) == (0, "")
+        root.rename(node)
+    embedded = ("--engine", "embedded", "--format", "json")
+    joined = here(capsys, "audit", "check", "--tables", TABLES, *embedded, *conf)
+    alone = here(capsys, "audit", "check", str(everything), *embedded)
+    assert joined.status == alone.status
+    found, expected = json.loads(joined.stdout), json.loads(alone.stdout)
+    assert (found["verdict"], found["checks"]) == (expected["verdict"], expected["checks"])
+    kept = {each.name for each in place.kept("products")}
+    assert {"00000001/_SUCCESS", "00000001/findings/part-0.parquet"} <= kept
 
 
 def test_of_many_writers_of_one_name_one_wins(place: RemotePlace) -> None:

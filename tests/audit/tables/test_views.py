@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.audit.tables.place import place_of
-from fencepost.audit.tables.snapshot import required
 from tests.audit.tables import page
-from tests.audit.tables.rows import on_disk
-from tests.audit.tables.views import example, lived_in
+from tests.audit.tables.views import counted_plainly, example, lived_in
 
 
 def test_the_page_has_the_columns_of_the_code() -> None:
@@ -20,13 +17,6 @@ def test_the_page_has_the_columns_of_the_code() -> None:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lived_in(tmp_path_factory.mktemp("views"))
-
-
-def expected(tables: Path) -> tuple[Counter[tuple[str, int]], set[str]]:
-    found = on_disk(tables)["record_batches"]
-    rows = [eval(row, {}) for row in found.elements()]  # noqa: S307 - what repr() wrote
-    paths = {row["path"] for row in required(place_of(str(tables))).present()}
-    return Counter((row["path"], row["position"]) for row in rows), paths
 
 
 def test_duckdb_counts_what_counts(tables: Path) -> None:
@@ -39,7 +29,7 @@ def test_duckdb_counts_what_counts(tables: Path) -> None:
         paths = {path for (path,) in connection.sql("SELECT path FROM files WHERE stop <> 'gone'").fetchall()}
     finally:
         connection.close()
-    assert (Counter(rows), paths) == expected(tables)
+    assert (Counter(rows), paths) == counted_plainly(tables)
 
 
 def test_pandas_counts_what_counts(tables: Path) -> None:
@@ -48,4 +38,4 @@ def test_pandas_counts_what_counts(tables: Path) -> None:
     rows = names["record_batches"]
     files = names["files"]
     found = Counter(zip(rows["path"], rows["position"], strict=True))
-    assert (found, set(files[files["stop"] != "gone"]["path"])) == expected(tables)
+    assert (found, set(files[files["stop"] != "gone"]["path"])) == counted_plainly(tables)

@@ -1,6 +1,7 @@
 """The page's examples, and tables that have all that makes a reader count wrongly."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fencepost.audit.tables.place import place_of
 from fencepost.audit.tables.snapshot import required
 from tests.audit.faults import cluster
 from tests.audit.tables.page import PAGE
+from tests.audit.tables.rows import on_disk
 from tests.audit.tables.workers import Here
 
 
@@ -19,6 +21,14 @@ def example(name: str, tables: Path) -> str:
     found = re.search(rf"^\*\*{name}\*\*.*?^```\w+\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, name
     return found[1].replace("{tables}", str(tables))
+
+
+def counted_plainly(tables: Path) -> tuple[Counter[tuple[str, int]], set[str]]:
+    """How often each (path, position) of record_batches counts, and the log files that are there."""
+    found = on_disk(tables)["record_batches"]
+    rows = [eval(row, {}) for row in found.elements()]  # noqa: S307 - what repr() wrote
+    paths = {row["path"] for row in required(place_of(str(tables))).present()}
+    return Counter((row["path"], row["position"]) for row in rows), paths
 
 
 def lived_in(folder: Path) -> Path:

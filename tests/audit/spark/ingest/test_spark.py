@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from signal import SIGKILL
 
@@ -17,6 +18,7 @@ from fencepost.audit.tables.reading import scan
 from tests.audit.bench_ingest import write_segments
 from tests.audit.faults import cluster
 from tests.audit.tables.rows import Rows, in_memory, kept, meant, rows_of
+from tests.audit.tables.views import counted_plainly, example, lived_in
 
 pytestmark = pytest.mark.slow
 
@@ -62,3 +64,19 @@ def test_killed_while_workers_write(spark: SparkSession, tmp_path: Path) -> None
         SparkEngine(spark), [str(logs)], str(tables)
     )  # workers may have outlived their driver, and written
     assert kept(tables) == meant(tables)
+
+
+def test_plain_spark_sql_counts_what_counts(spark: SparkSession, tmp_path: Path) -> None:
+    tables = lived_in(tmp_path)
+    names = []
+    for statement in example(r"Spark SQL", tables).split(";"):
+        if statement.strip():
+            names.append(statement.split()[3])
+            spark.sql(statement)
+    try:
+        counted = spark.sql("SELECT path, position FROM record_batches").collect()
+        found = {row.path for row in spark.sql("SELECT path FROM files WHERE stop <> 'gone'").collect()}
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+    assert (Counter((row.path, row.position) for row in counted), found) == counted_plainly(tables)
