@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.audit.engine.protocol import Done, Row, Stored, Task
 from fencepost.audit.source.connect import is_connect, settings_of
@@ -96,11 +97,11 @@ class SparkEngine:
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Implements ``Engine.register``."""
-        self._view(name, self.session.createDataFrame(_chunked(rows)))
+        self._view(name, self.session.createDataFrame(rows) if rows.num_rows else self._empty(rows.schema))
 
     def scan(self, name: str, schema: pa.Schema, stored: Sequence[Stored]) -> None:
         """Implements ``Engine.scan``."""
-        empty = self.session.createDataFrame(schema.empty_table())
+        empty = self._empty(schema)
         frames = []
         for each in stored:
             frame = self.session.read.schema(empty.schema).parquet(*map(spark_path, each.files))
@@ -111,7 +112,7 @@ class SparkEngine:
         self, name: str, schema: pa.Schema, read: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
     ) -> None:
         """Implements ``Engine.load``: a task of Spark's for each."""
-        empty = self.session.createDataFrame(schema.empty_table())
+        empty = self._empty(schema)
         loaded = self._dealt(tasks).mapInArrow(partial(_loaded, read), empty.schema) if tasks else empty
         self._view(name, loaded)
 
@@ -122,7 +123,7 @@ class SparkEngine:
 
     def walk(self, name: str, walk: Walk, source: str) -> None:
         """Implements ``Engine.walk``."""
-        result = self.session.createDataFrame(walk.result.empty_table()).schema
+        result = from_arrow_schema(walk.result)
         walked = (
             self.session.table(source)
             .select(*walk.source.names)
@@ -145,6 +146,9 @@ class SparkEngine:
         for name in self._names:
             self.session.catalog.dropTempView(name)
         self._names.clear()
+
+    def _empty(self, schema: pa.Schema) -> DataFrame:
+        return self.session.createDataFrame([], from_arrow_schema(schema))
 
     def _dealt(self, tasks: Sequence[Any]) -> DataFrame:
         """A row for each task, in a partition of its own: out of one partition rows are dealt out in turn."""
@@ -178,8 +182,3 @@ def _loaded(read: Callable[[Task], Iterator[Any]], batches: Iterator[Any]) -> It
 def spark_path(path: str) -> str:
     """A local file's path as Spark takes it: a URI of Hadoop's, in which what would be a pattern is none."""
     return "file:" + re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
-
-
-def _chunked(rows: pa.Table) -> pa.Table:
-    """PySpark cannot read a nested column of no chunk; an empty table of a schema has one chunk in each."""
-    return rows if rows.num_rows else rows.schema.empty_table()

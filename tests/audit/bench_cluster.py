@@ -70,7 +70,7 @@ def _measured(home: Path, running: standalone.Cluster) -> int:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         _decoded(pool, files[:2])
         decoding = _decoded(pool, files)
-    settings = {"spark.executor.memory": EXECUTOR_MEMORY, "spark.driver.host": "127.0.0.1"}
+    settings = {"spark.executor.memory": EXECUTOR_MEMORY, **standalone.LOOPBACK}
     spark = session("bench", master=running.url, memory="1g", settings=settings)
     engine = SparkEngine(spark)
     ingest(engine, [files[0].path], str(home / "first"))  # starts Python workers

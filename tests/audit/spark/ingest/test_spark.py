@@ -67,16 +67,10 @@ def test_killed_while_workers_write(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_plain_spark_sql_counts_what_counts(spark: SparkSession, tmp_path: Path) -> None:
-    tables = lived_in(tmp_path)
-    names = []
-    for statement in example(r"Spark SQL", tables).split(";"):
+    tables, session = lived_in(tmp_path), spark.newSession()
+    for statement in example("Spark SQL", tables).split(";"):
         if statement.strip():
-            names.append(statement.split()[3])
-            spark.sql(statement)
-    try:
-        counted = spark.sql("SELECT path, position FROM record_batches").collect()
-        found = {row.path for row in spark.sql("SELECT path FROM files WHERE stop <> 'gone'").collect()}
-    finally:
-        for name in names:
-            spark.catalog.dropTempView(name)
+            session.sql(statement)
+    counted = session.sql("SELECT path, position FROM record_batches").collect()
+    found = {row.path for row in session.sql("SELECT path FROM files WHERE stop <> 'gone'").collect()}
     assert (Counter((row.path, row.position) for row in counted), found) == counted_plainly(tables)
