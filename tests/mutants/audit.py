@@ -165,6 +165,6 @@ AUDIT: Final = (
         "audit/jobs/choice.py",
         "_log_bytes(roots, tables_dir) < EMBEDDED_BYTES_MAX",
         "_log_bytes(roots, tables_dir) < 0",
-        ("tests/audit/test_command.py::test_a_small_audit_needs_no_spark_and_no_java[auto]",),
+        ("tests/audit/jobs/test_choice.py::test_the_engine_is_that_of_the_size_where_none_is_named[small]",),
     ),
 )
