@@ -214,8 +214,10 @@ def _unexplained(sides: Sides, at: int, turn_at: int) -> tuple[str, int]:
         return BEFORE, 0
     if turn["control_type"] == UNDECIDED:
         return RETRY, 0
-    if turn["control_type"] is None or turn["flags"] & FLAG_UNCOMMITTED:
-        return EXTRA, _COST[UNENDED] if turn["control_type"] is None else 0
+    if turn["flags"] & FLAG_UNCOMMITTED:
+        return EXTRA, 0
+    if turn["control_type"] is None:
+        return EXTRA, _COST[UNENDED]
     is_empty = not turn["batches"]
     if turn["marker_version"] is None:
         before = sides.turns[turn_at - 1] if turn_at else None

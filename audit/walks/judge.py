@@ -222,6 +222,8 @@ class Judge:
             return
         if not _is_empty_commit(turn) or following["data_ms"] is None or self._context.row["compacted"]:
             return
+        if not step.turn and self._context.kept_from > 0:  # its data is what the log no longer has
+            return
         after = self._outcomes[step.outcome + 1] if step.outcome + 1 < len(self._outcomes) else None
         began = outcome["started_ms"] - _SKEW_MS <= following["data_ms"] <= outcome["prepared_ms"]
         is_next = after is not None and following["data_ms"] >= after["started_ms"]

@@ -12,7 +12,7 @@ Timeouts    a coordinator aborts what is open too long within its sweep of ten s
 
 from typing import Any, Final, NamedTuple
 
-from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED, STORY_RESULT, STORY_SOURCE
+from fencepost.audit.walks.columns import FLAG_COMPACTED, FLAG_UNCOMMITTED, NOTE, STORY_RESULT, STORY_SOURCE
 from fencepost.audit.walks.found import Found, batch_of, found, producer_name
 from fencepost.audit.walks.walk import Batches, Walk, by_key
 
@@ -111,6 +111,8 @@ class _Story:
         elif state in _COMPLETE and each.outcome is not None:
             if each.outcome["outcome"] != _COMPLETE[state]:
                 self._missing(each, row, "what came between them is missing")
+        elif each.outcome is not None and state == "PrepareAbort" and row["flags"] & FLAG_COMPACTED:
+            self._replaced(each, row)
         elif each.outcome is not None:
             self._missing(each, row, f"that its {before} was carried out is missing")
         elif before == _ONGOING and state not in _PREPARED and (state != _ONGOING or each.pair != pair):
@@ -183,6 +185,14 @@ class _Story:
     def _missing(self, each: _Id, row: Found, why: str) -> None:
         said = f"{row['state']} follows {each.state} (offset {each.row['offset']}): {why}"
         self._add(row, "states", "missing", said, subject=each.name, since_offset=each.row["offset"])
+
+    def _replaced(self, each: _Id, row: Found) -> None:
+        """A decision of Kafka's that nothing came of: it was appended, and its append failed for want of
+        replicas; to the coordinator the transaction was open as before, and it aborted that later.
+        """
+        said = f"the {each.state} at offset {each.row['offset']} came to nothing: its append had failed"
+        self._add(row, "states", "replaced", said, subject=each.name, kind=NOTE)
+        each.open, each.outcome = each.row, None
 
     def _complete(self, each: _Id, offset: int) -> None:
         if each.outcome is not None:

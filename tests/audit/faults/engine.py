@@ -34,8 +34,11 @@ def quick(spark: Any) -> Iterator[Any]:
             spark.conf.set(name, value)
 
 
-def audit(engine: Engine, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
-    """Findings and what is unknown, as rows. ``after_ms``: so long after the logs' last record."""
+def audit(engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = True) -> tuple[Rows, Rows]:
+    """Findings and what is unknown, as rows. ``after_ms``: so long after the last record of the logs.
+
+    ``is_stopped``   no directory changes any more; else only those that say so were copied whole.
+    """
     from fencepost.audit.jobs.check import judge
     from fencepost.audit.jobs.relations import Relations, moments
     from fencepost.audit.jobs.source import RELATIONS
@@ -44,7 +47,7 @@ def audit(engine: Engine, root: Path, after_ms: int = 0) -> tuple[Rows, Rows]:
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
     for name, rows in read.items():
         engine.register(name, rows)
-    engine.register("moments", moments(now_ms, None, is_stopped=True))
+    engine.register("moments", moments(now_ms, None, is_stopped=is_stopped))
     outcomes = judge(Relations(engine, RELATIONS, lambda _: None), (), lambda _: None).outcomes
     found = [each._asdict() for outcome in outcomes for each in outcome.findings]
     return found, [each._asdict() for outcome in outcomes for each in outcome.unknown]

