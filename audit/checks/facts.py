@@ -166,7 +166,9 @@ COPY_FACTS: Final = Text(
         _fact("replica", _OF_PARTITION.format("partition_replicas"), first="p.replica"),
         _fact(
             "voter",
-            f"log_copies r CROSS JOIN latest_voters v WHERE r.topic = '{METADATA}'",
+            # What is in fencepost's archive is committed, whatever other directories have of it.
+            f"log_copies r CROSS JOIN latest_voters v WHERE r.topic = '{METADATA}'"
+            " AND r.copy NOT LIKE '%/archive/%'",
             first="v.voter_id",
         ),
         _fact(
