@@ -48,7 +48,6 @@ def flip_entry(store: Path) -> None:
     change(store, b"journal", key, value[:-1] + bytes((value[-1] ^ 1,)))
 
 
-@pytest.mark.row("beyond.13")
 def test_a_row_that_was_set_back_gives_no_id_twice(nodes: Nodes, since: int) -> None:
     with Load(nodes, seed=31) as load:
         load.await_done(20)
@@ -65,7 +64,6 @@ def test_a_row_that_was_set_back_gives_no_id_twice(nodes: Nodes, since: int) -> 
     check_run(nodes, load, since)
 
 
-@pytest.mark.row("beyond.13")
 def test_a_node_with_a_changed_journal_joins_as_a_new_voter(nodes: Nodes, since: int) -> None:
     with Load(nodes, seed=32) as load:
         load.await_done(20)

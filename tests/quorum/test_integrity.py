@@ -80,7 +80,6 @@ def flips(raw: bytes) -> Iterator[bytes]:
             yield raw[:at] + bytes((raw[at] ^ bit,)) + raw[at + 1 :]
 
 
-@pytest.mark.row("beyond.13")
 @pytest.mark.parametrize("table", TABLES, ids=lambda name: name.decode())
 def test_a_flipped_byte_of_a_value_is_never_believed(led: Rig, table: bytes) -> None:
     whole, seen = stored(led), set()

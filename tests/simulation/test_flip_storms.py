@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 SEEDS = range(6)
 
 
-@pytest.mark.row("beyond.8", "beyond.13")
 def test_damaged_stores_give_no_wrong_answer() -> None:
     counts: Counter[str] = Counter()
     for seed in SEEDS:
