@@ -147,6 +147,23 @@ def our_marker_is_written_again_within_the_next_transaction() -> Cluster:
     return cluster
 
 
+@case()
+def open_data_that_is_not_known_to_be_committed_takes_no_markers_decision() -> Cluster:
+    cluster = kafka("Commit", "Commit")
+    cluster.log.data(0)["flags"] = FLAG_UNCOMMITTED
+    return cluster
+
+
+@case()
+def a_marker_at_the_start_of_a_trimmed_log_is_not_early() -> Cluster:
+    """Its data is gone; what follows was sent, by its client's clock, before it was written."""
+    cluster = kafka("Commit", "Commit", offset=10)
+    first, _, second, _ = cluster.log.rows
+    second["max_timestamp_ms"] = first["max_timestamp_ms"]
+    cluster.log.rows.remove(first)
+    return cluster
+
+
 # Foreign and early
 
 
