@@ -108,7 +108,7 @@ def test_the_leader_dies_and_every_library_still_gets_new_ids(cluster: Nodes, is
 
     # What was left of the dead broker's blocks is lost with it: its next id is from a new block.
     given = cluster.history()[-1]["end"]
-    cluster.start(dead)
+    cluster.up()  # not only `start`: a client's listener opens after the controller's
     producer_ids = asyncio.run(ids_from(cluster.address(dead, "client"), 2 * BLOCK_LENGTH))
     claim_each_once(issued, producer_ids)
     assert min(producer_ids) >= given

@@ -18,6 +18,12 @@ pytestmark = pytest.mark.slow
 BEHIND = 2_048  # ids that were given out already
 
 
+def saved(store: Path) -> bool:
+    """An image is saved now and then: until it is, all that was allocated is in the journal."""
+    with read_store(store) as reader:
+        return reader.get(PRODUCER_IDS, 0) is not None
+
+
 def set_back(store: Path) -> None:
     """The row of producer ids says less than what was given out."""
     with read_store(store) as reader:
@@ -51,6 +57,7 @@ def flip_entry(store: Path) -> None:
 def test_a_row_that_was_set_back_gives_no_id_twice(nodes: Nodes, since: int) -> None:
     with Load(nodes, seed=31) as load:
         load.await_done(20)
+        wait_for("the image of node 1 is saved with a block", lambda: saved(nodes.home(1) / "store"))
         nodes.kill(*nodes.node_ids)
         set_back(nodes.home(1) / "store")
         mark = nodes.log_size(1)

@@ -109,8 +109,17 @@ class Client:
 
     def completed(self, state: str) -> Stored:
         """The record after the markers."""
-        wait_for(state, lambda: self.stored().state == state)
-        return self.stored()
+        last: list[Stored] = []
+
+        def look() -> bool:
+            last[:] = [self.stored()]
+            return last[0].state == state
+
+        try:
+            wait_for(state, look)
+        except AssertionError as error:
+            raise AssertionError(f"{self.name}: {error}; the last record is {last[0]}") from None
+        return last[0]
 
     def _init(self, keep: bool, two_phase: bool, pair: Pair = NONE) -> InitProducerId:
         return InitProducerId(
