@@ -19,6 +19,7 @@ import click
 from fencepost.cli.audit_options import (
     PROPERTIES,
     check_options,
+    deep_option,
     directories,
     engine_options,
     stopped_option,
@@ -69,6 +70,7 @@ def audit() -> None:
     help="What rows call this machine, where several write into one PATH: file://NAME/...  "
     "[default: its name, if the tables are in a store]",
 )
+@deep_option
 @engine_options
 @format_option
 def ingest(
@@ -76,6 +78,7 @@ def ingest(
     tables_dir: str,
     max_mb_per_s: float | None,
     host: str | None,
+    deep: bool,
     engine: str,
     master: str | None,
     memory: str | None,
@@ -93,7 +96,7 @@ def ingest(
         from fencepost.audit.report.verdict import files_document
 
         with _opened("ingest", engine, roots, tables_dir, master, memory, show) as running:
-            files = job.run(running, roots, tables_dir, show, host=host, mb_per_s=max_mb_per_s)
+            files = job.run(running, roots, tables_dir, show, host=host, mb_per_s=max_mb_per_s, deep=deep)
     _print({"tables": tables_dir, "files": files_document(files)}, files_lines(files), output_format)
     if files.is_partial:
         sys.exit(Unreadable.exit_code)
@@ -103,6 +106,7 @@ def ingest(
 @directories
 @tables_option
 @check_options
+@deep_option
 @stopped_option
 @unknown_option
 @engine_options
@@ -112,6 +116,7 @@ def check(
     tables_dir: str | None,
     names: tuple[str, ...],
     now_ms: int | None,
+    deep: bool,
     is_stopped: bool,
     allow_unknown: bool,
     engine: str,
@@ -126,7 +131,7 @@ def check(
     missing,
     could not be read, or is unknown.
     """
-    _require_roots(roots, tables_dir)
+    _require_roots(roots, tables_dir, deep=deep)
     with _explained(), progress() as show:
         from fencepost.audit.jobs import check as job
         from fencepost.audit.jobs.source import prepared
@@ -136,7 +141,7 @@ def check(
         job.require_names(names)
         with (
             _opened("check", engine, roots, tables_dir, master, memory, show) as running,
-            prepared(running, roots, tables_dir, show) as tables,
+            prepared(running, roots, tables_dir, show, deep=deep) as tables,
         ):
             is_kept = tables_dir is not None
             verdict = job.run(
@@ -151,6 +156,7 @@ def check(
 @tables_option
 @check_options
 @click.option("--output", metavar="FILE", default="audit.html", show_default=True, help="The page.")
+@deep_option
 @stopped_option
 @unknown_option
 @engine_options
@@ -161,6 +167,7 @@ def report(
     names: tuple[str, ...],
     now_ms: int | None,
     output: str,
+    deep: bool,
     is_stopped: bool,
     allow_unknown: bool,
     engine: str,
@@ -172,7 +179,7 @@ def report(
 
     Exit status: that of 'check'.
     """
-    _require_roots(roots, tables_dir)
+    _require_roots(roots, tables_dir, deep=deep)
     with _explained(), progress() as show:
         from fencepost.audit.jobs import report as job
         from fencepost.audit.jobs.check import require_names
@@ -184,7 +191,7 @@ def report(
         job.require_writable(output)
         with (
             _opened("report", engine, roots, tables_dir, master, memory, show) as running,
-            prepared(running, roots, tables_dir, show) as tables,
+            prepared(running, roots, tables_dir, show, deep=deep) as tables,
         ):
             verdict = job.run(
                 running,
@@ -212,6 +219,7 @@ def report(
     show_default=True,
     help="Seconds between looks.",
 )
+@deep_option
 @unknown_option
 @engine_options
 @format_option
@@ -221,6 +229,7 @@ def watch(
     names: tuple[str, ...],
     now_ms: int | None,
     interval_s: float,
+    deep: bool,
     allow_unknown: bool,
     engine: str,
     master: str | None,
@@ -250,7 +259,7 @@ def watch(
             job.until_signalled() as ended,
             table_folder(tables_dir) as tables,
         ):
-            watched = job.Watched(roots, tables, names, now_ms, interval_s, allow_unknown)
+            watched = job.Watched(roots, tables, names, now_ms, interval_s, allow_unknown, deep)
             status = job.run(running, watched, print_finding, ended, show)
     sys.exit(status)
 
@@ -305,10 +314,12 @@ def _print(document: dict[str, Any], text: Iterable[str], output_format: str) ->
         click.echo(line)
 
 
-def _require_roots(roots: tuple[str, ...], tables_dir: str | None = None) -> None:
+def _require_roots(roots: tuple[str, ...], tables_dir: str | None = None, *, deep: bool = False) -> None:
     """Raises WrongUsage: there is nothing to read."""
     if not roots and tables_dir is None:
         raise WrongUsage("nothing to audit: name a DIR")
+    if not roots and deep:
+        raise WrongUsage("--deep opens records where logs are read: name a DIR, or ingest with --deep")
 
 
 @contextlib.contextmanager

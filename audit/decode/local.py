@@ -15,23 +15,30 @@ from fencepost.audit.decode.walk import Stop
 _WALKED: Final = ("segment", "checkpoint")
 
 
-def tables(roots: Sequence[str], *, crc: bool = True, files: Files = LOCAL) -> dict[str, pa.Table]:
-    """Every table of everything below ``roots``. A file that cannot be read is a row of ``files``."""
+def tables(
+    roots: Sequence[str], *, crc: bool = True, deep: bool = False, files: Files = LOCAL
+) -> dict[str, pa.Table]:
+    """Every table of everything below ``roots``. A file that cannot be read is a row of ``files``.
+
+    deep  the records of every topic are opened.
+    """
     found: dict[str, list[Any]] = {name: [] for name in TABLES}
     listed = []
     for file in list_files(roots, files=files):
         stop = stop_of_file(file, files=files)
         if stop.stop != "unreadable":
-            stop = _decode(file, stop, found, crc=crc, files=files)
+            stop = _decode(file, stop, found, crc=crc, deep=deep, files=files)
         listed.append(file_row(file, stop))
     found["files"].append(pa.RecordBatch.from_pylist(listed, schema=FILES))
     return {name: pa.Table.from_batches(found[name], schema=TABLES[name]) for name in TABLES}
 
 
-def _decode(file: LogFile, stop: Stop, found: dict[str, list[Any]], *, crc: bool, files: Files) -> Stop:
+def _decode(
+    file: LogFile, stop: Stop, found: dict[str, list[Any]], *, crc: bool, deep: bool, files: Files
+) -> Stop:
     end = stop.valid_end if file.kind == "segment" else None
     try:
-        for name, rows in decode_file(file, 0, end, crc=crc, files=files):
+        for name, rows in decode_file(file, 0, end, crc=crc, deep=deep, files=files):
             found[name].append(rows)
     except OSError as error:
         return Stop(0, "unreadable", error.strerror or str(error))

@@ -34,15 +34,18 @@ def table_folder(tables_dir: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def prepared(engine: Engine, roots: Sequence[str], tables_dir: str | None, show: Show) -> Iterator[str]:
+def prepared(
+    engine: Engine, roots: Sequence[str], tables_dir: str | None, show: Show, *, deep: bool = False
+) -> Iterator[str]:
     """The folder of tables that hold all of ``roots``; without roots, ``tables_dir`` as it was left.
 
+    deep    the records of every topic are opened.
     Raises  TablesRefused if there are none, or of another version; OSError if they cannot be written.
     """
     with table_folder(tables_dir) as folder:
         if roots:
             with shown(engine, show, "reading logs") as show_step:
-                ingest(engine, roots, folder, show_step)
+                ingest(engine, roots, folder, show_step, deep=deep)
         yield folder
 
 

@@ -82,13 +82,14 @@ class Watched(NamedTuple):
     now_ms: int | None
     interval_s: float
     allow_unknown: bool = False
+    deep: bool = False
 
 
 def run(engine: Engine, watched: Watched, notify: Notify, ended: threading.Event, show: Show) -> int:
     """Watch until ``ended``; the exit status. Raises TablesRefused, OSError."""
 
     def look() -> Verdict:
-        ingest(engine, watched.roots, watched.tables_dir)
+        ingest(engine, watched.roots, watched.tables_dir, deep=watched.deep)
         now_ms = time.time_ns() // 1_000_000 if watched.now_ms is None else watched.now_ms
         return check.run(engine, watched.tables_dir, names=watched.names, now_ms=now_ms, show=show)
 

@@ -18,6 +18,7 @@ class Bundle(NamedTuple):
 
     ``properties``  Hadoop's, of the file systems that it opens.
     ``machine``     the name of this machine in paths, "" if it has none.
+    ``deep``        the records of every topic are opened.
     """
 
     tables: str
@@ -27,6 +28,7 @@ class Bundle(NamedTuple):
     properties: Mapping[str, str]
     machine: str
     pace: Pace
+    deep: bool = False
 
 
 class Written(NamedTuple):
@@ -47,16 +49,17 @@ def write_bundle(bundle: Bundle) -> Written:
     files = PacedFiles(bundle.pace)
     try:
         with PartWriter(place_of(bundle.tables), bundle.number, f"{bundle.task:05d}") as writer:
-            reached = [_write(writer, piece, files) for piece in bundle.pieces]
+            reached = [_write(writer, piece, files, deep=bundle.deep) for piece in bundle.pieces]
             return Written(writer.close(), reached)
     except OSError as error:
         return Written([], [], str(error))
 
 
-def _write(writer: PartWriter, piece: Piece, files: Files) -> Reached:
+def _write(writer: PartWriter, piece: Piece, files: Files, *, deep: bool) -> Reached:
     file = piece.file
     end, is_last_sound = piece.start, True
-    decoded = decode_file(file, piece.start, piece.end if file.kind == "segment" else None, files=files)
+    until = piece.end if file.kind == "segment" else None
+    decoded = decode_file(file, piece.start, until, deep=deep, files=files)
     while True:
         try:
             table, rows = next(decoded)
@@ -66,6 +69,6 @@ def _write(writer: PartWriter, piece: Piece, files: Files) -> Reached:
             return Reached(file.path, piece.start, end, False, error.strerror or str(error))
         writer.write(table, rows, file.path)
         if table == "record_batches" and rows.num_rows:
-            last = rows.num_rows - 1
-            end = rows.column("position")[last].as_py() + rows.column("size")[last].as_py()
-            is_last_sound = rows.column("fault")[last].as_py() is None
+            row = rows.num_rows - 1
+            end = rows.column("position")[row].as_py() + rows.column("size")[row].as_py()
+            is_last_sound = rows.column("fault")[row].as_py() is None

@@ -37,7 +37,7 @@ from fencepost.audit.tables.layout import GONE, STORED, Part
 from fencepost.audit.tables.merging import merge
 from fencepost.audit.tables.parts import Made, PartWriter, stored_rows
 from fencepost.audit.tables.place import Place, place_of
-from fencepost.audit.tables.planning import Plan, Start, listed, mark_of, planned, state_of
+from fencepost.audit.tables.planning import Plan, Start, listed, mark_of, opens, planned, state_of
 from fencepost.audit.tables.refused import TablesRefused
 from fencepost.audit.tables.snapshot import Snapshot
 from fencepost.audit.tables.writing import Reserved, commit, reserved, sweep
@@ -71,6 +71,7 @@ class _Job(NamedTuple):
     number: int
     machine: str
     pace: Pace
+    deep: bool
     show: Callable[[str], None]
 
 
@@ -82,10 +83,12 @@ def ingest(
     *,
     machine: str = "",
     pace: Pace | None = None,
+    deep: bool = False,
 ) -> IngestReport:
     """Bring the tables of ``tables_dir``, a path or a URI, up to what ``roots`` hold now.
 
     ``machine``  what paths of this machine are called by: where other machines write into the same tables.
+    ``deep``     the records of every topic are opened; segments of which that was not done are read anew.
     Raises       TablesRefused; OSError if the folder cannot be written.
     """
     show = progress or (lambda _: None)
@@ -96,10 +99,10 @@ def ingest(
         sweep(place)
         show("listing files")
         settled_ms = time.time_ns() // 1_000_000
-        plan = planned(listed(everywhere), everywhere, taken)
+        plan = planned(listed(everywhere), everywhere, taken, deep=deep)
         size = sum(start.file.size - start.position for start in plan.starts)
         show(f"reading {size:,} bytes of {len(plan.starts):,} files")
-        job = _Job(workers, place, taken.number, machine, pace or Pace(), show)
+        job = _Job(workers, place, taken.number, machine, pace or Pace(), deep, show)
         parts, states = _read(job, plan.starts)
         states = sorted([*plan.states, *states], key=lambda row: (row["path"], row["base_offset"] or 0))
         is_new = bool(states) or not taken.before.live
@@ -133,7 +136,7 @@ def _read(job: _Job, starts: Sequence[Start]) -> tuple[list[Part], list[dict[str
         made += more
         came |= _by_path(again)
     return [each.part for each in made], [
-        _state_reached(each, came[each.file.path], job.number) for each in starts
+        _state_reached(each, came[each.file.path], job.number, deep=job.deep) for each in starts
     ]
 
 
@@ -143,7 +146,7 @@ def _run(job: _Job, tasks: Sequence[Sequence[Piece]], first: int) -> tuple[list[
     each_s = job.pace.bytes_per_s
     pace = job.pace._replace(bytes_per_s=each_s and each_s / min(job.workers.workers, len(tasks)))
     numbered = [
-        Bundle(job.place.uri, job.number, first + task, list(pieces), used(), job.machine, pace)
+        Bundle(job.place.uri, job.number, first + task, list(pieces), used(), job.machine, pace, job.deep)
         for task, pieces in enumerate(tasks)
     ]
     written = job.workers.spread(write_bundle, numbered, lambda done: job.show(f"reading logs: task {done}"))
@@ -177,7 +180,7 @@ def _by_path(reached: Sequence[Reached]) -> defaultdict[str, list[Reached]]:
     return found
 
 
-def _state_reached(start: Start, reached: Sequence[Reached], number: int) -> dict[str, Any]:
+def _state_reached(start: Start, reached: Sequence[Reached], number: int, *, deep: bool) -> dict[str, Any]:
     """The row of a file that was read. Of one that failed, or was deleted meanwhile, no row counts: not these
     either.
     """
@@ -197,7 +200,11 @@ def _state_reached(start: Start, reached: Sequence[Reached], number: int) -> dic
     if stop.valid_end > end:
         stop = Stop(end, "end")  # it has grown since it was listed: what looked torn was being written
     is_last_sound = not reached or reached[-1].is_last_sound
-    return state_of(file, stop, start.first_ingest, mark=mark_of(file, end), is_last_sound=is_last_sound)
+    is_opened = start.is_opened and opens(file, deep=deep)
+    mark = mark_of(file, end)
+    return state_of(
+        file, stop, start.first_ingest, mark=mark, is_last_sound=is_last_sound, is_opened=is_opened
+    )
 
 
 def _is_there(path: str) -> bool:

@@ -33,6 +33,7 @@ STORED: Final[dict[str, pa.Schema]] = {
             *TABLES["files"],
             ("first_ingest", pa.int64()),  # rows of this log file in earlier ingests do not count
             ("is_last_sound", pa.bool_()),  # the last batch that was read has no fault
+            ("is_opened", pa.bool_()),  # the records of every batch that was read were opened
             (
                 "mark",
                 pa.string(),

@@ -31,11 +31,15 @@ _SMALL_BYTES: Final = (
 
 
 class Start(NamedTuple):
-    """A file to read, from where, and the first ingest whose rows of it count."""
+    """A file to read, from where, and the first ingest whose rows of it count.
+
+    ``is_opened``  the records of all that lies before ``position`` were opened.
+    """
 
     file: LogFile
     position: int
     first_ingest: int
+    is_opened: bool = True
 
 
 @dataclass(slots=True)
@@ -58,8 +62,11 @@ def listed(roots: Sequence[str]) -> list[LogFile]:
     return [*first, *(file for file in list_files(roots, files=ANY) if file.topic not in CONTROL_PLANE)]
 
 
-def planned(files: Sequence[LogFile], roots: Sequence[str], taken: Reserved) -> Plan:
-    """What to do with each listed file. Raises TablesRefused: another machine's files have the same paths."""
+def planned(files: Sequence[LogFile], roots: Sequence[str], taken: Reserved, *, deep: bool = False) -> Plan:
+    """What to do with each listed file. Raises TablesRefused: another machine's files have the same paths.
+
+    ``deep``  the records of every segment are to be opened: where that was not done, it is read anew.
+    """
     known = {
         path: rows
         for path, rows in taken.before.files.items()
@@ -74,7 +81,7 @@ def planned(files: Sequence[LogFile], roots: Sequence[str], taken: Reserved) -> 
         if len(found) > 1 or found[0].kind not in READ_KINDS or found[0].fault is not None:
             _unread(plan, found, before, taken.number)
         else:
-            _one(plan, found[0], before[0] if before else None, taken.number)
+            _one(plan, found[0], before[0] if before else None, taken.number, deep=deep)
     for path, rows in known.items():
         plan.states.append(_next({**rows[0], "stop": GONE, "reason": None}, taken.number))
         if rows[0]["kind"] in READ_KINDS:
@@ -83,15 +90,27 @@ def planned(files: Sequence[LogFile], roots: Sequence[str], taken: Reserved) -> 
 
 
 def state_of(
-    file: LogFile, stop: Stop, first_ingest: int, *, mark: str = "", is_last_sound: bool = True
+    file: LogFile,
+    stop: Stop,
+    first_ingest: int,
+    *,
+    mark: str = "",
+    is_last_sound: bool = True,
+    is_opened: bool = False,
 ) -> dict[str, Any]:
     """A row of the stored table ``files``."""
     return {
         **file_row(file, stop),
         "first_ingest": first_ingest,
         "is_last_sound": is_last_sound,
+        "is_opened": is_opened,
         "mark": mark,
     }
+
+
+def opens(file: LogFile, *, deep: bool) -> bool:
+    """Whether a reading opens the records of a file: those of the control plane's logs always."""
+    return file.kind == "segment" and (deep or file.topic in CONTROL_PLANE)
 
 
 def mark_of(file: LogFile, end: int) -> str:
@@ -127,7 +146,7 @@ def _unread(plan: Plan, found: Sequence[LogFile], before: Sequence[FileState], n
         plan.states += rows
 
 
-def _one(plan: Plan, file: LogFile, row: FileState | None, number: int) -> None:
+def _one(plan: Plan, file: LogFile, row: FileState | None, number: int, *, deep: bool) -> None:
     if row is None or row["stop"] == "unreadable" or row["kind"] != file.kind:
         plan.starts.append(Start(file, 0, number))
         return
@@ -137,6 +156,8 @@ def _one(plan: Plan, file: LogFile, row: FileState | None, number: int) -> None:
             " where machines have the same paths, each needs a name of its own (--host NAME)"
         )
     changed = _changed(file, row)
+    if changed is None and deep and file.kind == "segment" and row["valid_end"] and not row["is_opened"]:
+        changed = "its records were not opened before"
     if changed is not None:
         plan.anew[file.path] = changed
         plan.starts.append(Start(file, 0, number))
@@ -145,7 +166,7 @@ def _one(plan: Plan, file: LogFile, row: FileState | None, number: int) -> None:
         if state != _stored(row):
             plan.states.append(state)
     else:
-        plan.starts.append(Start(file, row["valid_end"], row["first_ingest"]))
+        plan.starts.append(Start(file, row["valid_end"], row["first_ingest"], bool(row["is_opened"])))
 
 
 def _changed(file: LogFile, row: FileState) -> str | None:

@@ -15,6 +15,7 @@ REFUSED = [
     pytest.param(["ingest", "/logs"], "--tables", id="ingest-to-nowhere"),
     pytest.param(["check"], "nothing to audit", id="check-nothing"),
     pytest.param(["report"], "nothing to audit", id="report-nothing"),
+    pytest.param(["check", "--tables", "t", "--deep"], "--deep opens records where", id="check-deep-no-logs"),
     pytest.param(["watch", "--tables", "t"], "nothing to audit", id="watch-needs-a-dir"),
     pytest.param(["query", "/logs"], "--producer-id or --transactional-id", id="query-nothing"),
     pytest.param(

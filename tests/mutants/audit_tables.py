@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 WRITING: Final = "tests/audit/tables/test_writing.py::"
 INGEST: Final = "tests/audit/tables/test_ingest.py::"
+DEEP: Final = "tests/audit/tables/test_deep.py::"
 KILLED: Final = "tests/audit/tables/test_killed.py::test_killed_before_each_thing_it_does_to_its_folder"
 SOURCE: Final = "tests/audit/source/"
 
@@ -61,6 +62,30 @@ AUDIT_TABLES: Final = (
         "        if ingest is not None and ingest not in writing and name not in named:\n",
         "        if ingest is not None and name not in named:\n",
         (WRITING + "test_a_writer_that_lives_is_never_abandoned",),
+    ),
+    Mutant(
+        "deep-is-forgotten-by-the-task",
+        "a task of a deep ingest opens the records",
+        "audit/tables/bundle.py",
+        "decode_file(file, piece.start, until, deep=deep, files=files)",
+        "decode_file(file, piece.start, until, files=files)",
+        (DEEP + "test_noise_under_a_right_checksum_is_a_finding_of_a_deep_check",),
+    ),
+    Mutant(
+        "what-was-not-opened-stays-so",
+        "a deep ingest reads a segment anew whose records were not opened before",
+        "audit/tables/planning.py",
+        'row["valid_end"] and not row["is_opened"]:\n',
+        'not row["valid_end"]:\n',
+        (DEEP + "test_what_was_read_without_it_is_read_anew_once",),
+    ),
+    Mutant(
+        "a-shallow-tail-counts-as-opened",
+        "a segment whose tail was not opened is not opened",
+        "audit/tables/ingest.py",
+        "    is_opened = start.is_opened and opens(file, deep=deep)\n",
+        "    is_opened = start.is_opened\n",
+        (DEEP + "test_a_tail_that_was_read_without_it_is_read_anew",),
     ),
     Mutant(
         "replaced-files-are-deleted-at-once",
@@ -119,8 +144,8 @@ AUDIT_TABLES: Final = (
         "read-from-the-start-again",
         "a file that grew is read from where it was left",
         "audit/tables/planning.py",
-        '        plan.starts.append(Start(file, row["valid_end"], row["first_ingest"]))\n',
-        '        plan.starts.append(Start(file, 0, row["first_ingest"]))\n',
+        'Start(file, row["valid_end"], row["first_ingest"], ',
+        'Start(file, 0, row["first_ingest"], ',
         (INGEST + "test_growing_files_are_read_once_and_from_where_they_were_left[fencepost]",),
     ),
     Mutant(

@@ -20,6 +20,7 @@ _SCHEMA: Final = re.compile(r"^([A-Z_]+): Final = pa\.schema\($")
 _MORE: Final = {
     "first_ingest": "rows of this log file in ingests below it do not count",
     "is_last_sound": "the last batch that was read has no fault",
+    "is_opened": "the records of all that was read of it were opened (`--deep`, or the control plane's)",
     "mark": "of the first and the last bytes that were read: with another one it is another file",
 }
 
