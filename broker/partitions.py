@@ -26,6 +26,7 @@ from fencepost.broker.log_settings import with_topic_settings
 from fencepost.controller.topics import TopicConfig
 from fencepost.records.invariant import CorruptData
 from fencepost.records.types import BrokerId, Log, Term
+from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 from fencepost.wire.descriptors import is_exhausted
 from fencepost.wire.k03_metadata import TopicMetadata
 from fencepost.wire.limited_log import LimitedLog
@@ -163,6 +164,7 @@ class Partitions:
     async def recover(self) -> None:
         """Open every log that an earlier process left. Raises LogDirectoryInUse, OSError."""
         lock_file = self.lock()
+        forget_clean_shutdown(self._directory)
         names = await asyncio.to_thread(_partition_directories, self._directory)
         for topic, index in names:
             await self._open(topic, index, None)
@@ -240,7 +242,8 @@ class Partitions:
         self._forget(partition)
 
     async def close(self) -> None:
-        """Flush and close every log."""
+        """Flush and close every log; that all of them were is recorded beside them."""
+        is_clean = self.recovered and not self._offline
         async with self._lock:
             for partition in self:
                 self._forget(partition)
@@ -249,7 +252,10 @@ class Partitions:
                 try:
                     await _off_loop(partition.log.close)
                 except OSError as error:
+                    is_clean = False
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
+        if is_clean:
+            await _off_loop(partial(record_clean_shutdown, self._directory, self._log))
         if self._lock_file is not None:
             self._lock_file.release()
             self._lock_file = None
@@ -284,7 +290,8 @@ class Partitions:
 
     async def _open(self, topic: str, index: int, topic_id: uuid.UUID | None) -> None:
         """Open the log, or make it if ``topic_id`` is given. One that cannot be opened is offline."""
-        directory = self._directory / f"{topic}-{index}"
+        name = f"{topic}-{index}"
+        directory = self._directory / name
         try:
             config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
             log = await _off_loop(partial(self._opened, directory, config, topic_id))
@@ -292,16 +299,13 @@ class Partitions:
                 raise CorruptData(f"{directory}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
             if is_exhausted(error):  # tried again when the topics are looked at next
-                name = f"{topic}-{index}"
                 self._limited_log.warning("descriptors_exhausted", partition=name, doing="open")
                 return
             self._offline[topic, index] = _Offline(str(error), topic_id, self._generation)
-            self._log.error(
-                "partition_offline", partition=f"{topic}-{index}", doing="open", reason=str(error)
-            )
+            self._log.error("partition_offline", partition=name, doing="open", reason=str(error))
             return
         if log.repairs:
-            self._log.warning("log_repaired", partition=f"{topic}-{index}", repairs=log.repairs)
+            self._log.warning("log_repaired", partition=name, repairs=log.repairs)
         partition = Partition(topic, index, log.topic_id, log, self.moved)
         self._generation += 1
         self._opened_at[partition] = self._generation
@@ -373,13 +377,8 @@ def _partition_directories(root: Path) -> list[tuple[str, int]]:
             shutil.rmtree(directory, ignore_errors=True)
             continue
         topic, dash, number = directory.name.rpartition("-")
-        if (
-            dash
-            and topic
-            and number.isascii()
-            and number.isdigit()
-            and (directory / "partition.metadata").exists()
-        ):
+        is_named = dash and topic and number.isascii() and number.isdigit()
+        if is_named and (directory / "partition.metadata").exists():
             found.append((topic, int(number)))
     return found
 

@@ -22,6 +22,7 @@ from fencepost.records.entry import Entry, LoggedBatch, decode_entry, decode_rec
 from fencepost.records.invariant import invariant
 from fencepost.records.types import LOGS, Log, LogIndex
 from fencepost.snapshots.archive import Archive
+from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 from fencepost.snapshots.store import Store
 
 MARK: Final = "archive.mark"
@@ -61,7 +62,8 @@ class Archiver:
         self._config = config
         self._store = store
         self._log = log
-        root = config.directory / "archive"
+        root = self._root = config.directory / "archive"
+        forget_clean_shutdown(root)
         self.archives = {log: Archive.open(root, log, segment_bytes=config.segment_bytes) for log in LOGS}
         for archive in self.archives.values():
             if archive.cut is not None:
@@ -124,11 +126,12 @@ class Archiver:
         self._set_mark(index, header)
 
     def close(self) -> None:
-        """Write what waits, flush it and close the files."""
+        """Write what waits, flush it and close the files; that they were is recorded."""
         for archive in self.archives.values():
             archive.write()
             archive.sync()
             archive.close()
+        record_clean_shutdown(self._root, self._log)
 
     def _set_mark(self, index: LogIndex, header: ImageHeader) -> None:
         self._mark = (int(index), header)

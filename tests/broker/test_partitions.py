@@ -1,11 +1,14 @@
 """Partitions are made, recovered, deleted and lost as the metadata and the disk say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.controller.errors import ErrorCode
+from fencepost.snapshots.clean_shutdown import CLEAN_SHUTDOWN_FILE
 from fencepost.wire.limited_log import LINES_MAX
 from tests.broker.batches import TOPIC, batch, fetch, from_producer, marker, produce
 from tests.broker.data_stage import HERE, ended, fetched, hosting, open_transaction, produced, values
@@ -30,6 +33,45 @@ def test_logs_are_recovered_before_the_broker_registers(tmp_path: Path) -> None:
                 await on.broker.stop()
 
     play(story)
+
+
+def test_a_clean_end_is_recorded_until_logs_are_opened_again(tmp_path: Path) -> None:
+    file = tmp_path / CLEAN_SHUTDOWN_FILE
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            for start, ending in enumerate(("clean", "clean again", "a log is lost")):
+                on = Stage(controller, config_for(controller, tmp_path))
+                await on.broker.start()
+                await on.broker.ready()
+                await produced(on, produce(from_producer(b"x", sequence=start)))
+                assert not file.exists(), ending
+                partitions = on.broker._data._partitions
+                if ending == "a log is lost":
+                    (partition,) = partitions
+                    partitions.fail(partition, OSError("no such device"), doing="write")
+                await on.broker.stop()
+                assert file.exists() == (ending != "a log is lost")
+                assert not file.exists() or json.loads(file.read_bytes()) == {"version": 0, "brokerEpoch": -1}
+
+    play(story)
+
+
+def test_no_end_is_recorded_where_a_log_was_not_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with hosting(tmp_path, HERE) as on:
+            await produced(on, produce(batch(b"x")))
+            monkeypatch.setattr(PartitionLog, "close", failing)
+
+    def failing(_log: PartitionLog) -> None:
+        raise OSError("no space left on device")
+
+    play(story)
+    assert not (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
 
 
 def test_a_deleted_topic_goes_and_a_new_one_of_its_name_is_another(tmp_path: Path) -> None:

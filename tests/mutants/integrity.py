@@ -6,9 +6,36 @@ from tests.mutants.mutant import Mutant
 
 TESTS: Final = "tests/quorum/test_integrity.py::"
 VALUES: Final = TESTS + "test_a_flipped_byte_of_a_value_is_never_believed"
+OF_BROKER: Final = "tests/broker/test_partitions.py::"
+CLEAN_END: Final = OF_BROKER + "test_a_clean_end_is_recorded_until_logs_are_opened_again"
+OF_VOTER: Final = "tests/quorum/test_clean_shutdown.py::"
 STORMS: Final = "tests/simulation/test_flip_storms.py::test_damaged_stores_give_no_wrong_answer"
 
 INTEGRITY: Final = (
+    Mutant(
+        "clean-shutdown-outlives-its-logs",
+        "logs that are open are not those of a clean end",
+        "snapshots/clean_shutdown.py",
+        "        (directory / CLEAN_SHUTDOWN_FILE).unlink()\n",
+        "        (directory / CLEAN_SHUTDOWN_FILE).stat()\n",
+        (CLEAN_END, OF_VOTER + "test_the_archive_of_a_voter_that_ended_cleanly_says_so_until_it_starts"),
+    ),
+    Mutant(
+        "clean-shutdown-with-a-lost-log",
+        "a log that was lost is not one that was closed",
+        "broker/partitions.py",
+        "        is_clean = self.recovered and not self._offline\n",
+        "        is_clean = self.recovered\n",
+        (CLEAN_END,),
+    ),
+    Mutant(
+        "clean-shutdown-unflushed",
+        "a log that could not be flushed did not end cleanly",
+        "broker/partitions.py",
+        "                    is_clean = False\n",
+        "                    is_clean = True\n",
+        (OF_BROKER + "test_no_end_is_recorded_where_a_log_was_not_flushed",),
+    ),
     Mutant(
         "integrity-image-believed",
         "an image whose rows do not have the sealed sum is forgotten",
