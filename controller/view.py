@@ -185,6 +185,11 @@ class Overlay:
         """Implements ``MutableView.delete``."""
         self.put(table, key, DELETED)  # type: ignore[misc]  # it is no V, and a cast is a call
 
+    @property
+    def rows(self) -> dict[Table[Any, Any], dict[Any, Any]]:
+        """What was written here, by table and key; DELETED for a row that was removed."""
+        return self._rows
+
     def has_written(self, table: Table[Any, Any]) -> bool:
         """A row of ``table`` was set or removed here."""
         return table in self._rows

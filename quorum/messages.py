@@ -2,6 +2,9 @@
 
 Frames are msgpack, decoded against these types, so a frame of another shape is CorruptData and
 closes that connection. Lengths are bounded by ``FRAME_BYTES_MAX`` before a byte is decoded.
+
+Versions   a field is added at the end and has a default: an earlier version ignores what it does not know,
+           and what it leaves out reads as the default. A message of a new tag would close its connection.
 """
 
 import uuid
@@ -13,6 +16,7 @@ from fencepost.records.batch import checked_header
 from fencepost.records.entry import ENTRY_BYTES_MAX, decode_entry
 from fencepost.records.invariant import CorruptData
 from fencepost.records.levels import LevelTooHigh
+from fencepost.snapshots.digests import DIGEST_BYTES
 from fencepost.snapshots.snapshot import MANIFEST_BYTES_MAX
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -21,9 +25,13 @@ ENTRIES_MAX: Final = 1024  # per message; the journal's SLICE_MAX keeps below it
 CHUNK_BYTES_MAX: Final = 512 * 1024  # of a snapshot
 NAME_MAX: Final = 64  # characters of a snapshot's name, 31, and of its files'
 REFUSED_MAX: Final = 1024  # characters of why a snapshot is refused
+REPORTS_MAX: Final = 64  # in one message: one for each voter
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # an index, or a position in a file: an i64
 Name = Annotated[str, msgspec.Meta(max_length=NAME_MAX)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+Report = tuple[Number, Digest]  # version and digest of an image (snapshots/digests.py)
+Reported = tuple[Number, Number, Digest]  # by which node
 
 _REGULAR: Final = b"\x00"  # the kind of a command that holds an entry
 
@@ -36,6 +44,7 @@ class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag=1):
     prev_index: int
     prev_term: int
     entries: list[tuple[bytes, int, int]]
+    reports: Annotated[list[Reported], msgspec.Meta(max_length=REPORTS_MAX)] = []  # the last of each voter
 
 
 class Behind(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -52,6 +61,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
     next_index: Number
     reset: bool  # the leader shall go back to next_index
     success: bool  # the log matches the leader's below next_index
+    report: Report | None = None  # the last of this follower
+    wants_from: Number | None = None  # its image is bad: it requests a snapshot of this index or a later one
 
 
 class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):

@@ -8,10 +8,13 @@ Journal   an entry with a wrong checksum, or one that is missing, is a lost stor
 
 from pathlib import Path
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.quorum.journal import Journal
-from fencepost.snapshots.store import Store
+from fencepost.records.types import LogIndex, Term
+from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.store import ImageLost, Store
 from fencepost.snapshots.sums import StoreDamaged, Verdict
 
 
@@ -36,3 +39,19 @@ def open_journal(store: Store) -> Journal:
     except StoreDamaged:
         store.abandon()
         raise
+
+
+def saved_position(store: Store) -> tuple[LogIndex, Term] | None:
+    """The last applied entry that the image on disk has; None before it was written for the first time."""
+    raw = store.meta_get(APPLIED)
+    return None if raw is None else msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
+
+
+def require_image(directory: Path, applied: LogIndex, journal: Journal) -> None:
+    """What follows the image is in the journal. Raises ImageLost."""
+    first = journal.first_index
+    if applied + 1 < first:
+        raise ImageLost(
+            f"{directory}: the image ends at Raft index {applied}, the journal begins at {first}, and no "
+            "sound snapshot lies between: format this node anew, and its peers send everything"
+        )

@@ -383,6 +383,12 @@ class Proposer:
         for flight in flights:
             self._answer_unknown(flight)
 
+    def give_up(self) -> None:
+        """The image is bad: what was applied on it and is not answered, or is proposed, stays unknown."""
+        due, self._due, self._due_deferrable = self._due, [], 0
+        self._refuse(due, RequestTimedOut("the outcome is unknown: this node's image is bad"))
+        self.skipped()
+
     def _answer_unknown(self, flight: InFlight) -> None:
         answers, flight.answers = flight.answers, []
         unknown = RequestTimedOut("the outcome is unknown: the record may still commit")

@@ -144,6 +144,7 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         self._rng: random.Random = pysyncobj.syncobj.random
         self._last_tick = self._clock()
         self._hurried = False
+        self.is_frozen = False  # nothing is applied: see quorum/image_watch.py
         self._abstains_until_s = 0.0  # it resigned: it campaigns again then
         self._led_s = 0.0  # when another node was last known to lead
         self._nodes = {peer: RaftNode(peer) for peer in sorted(peers)}
@@ -176,10 +177,10 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
         """Apply what is committed, for ``APPLY_S_MAX`` at a time. pysyncobj's own applies all there is."""
-        if self._SyncObj__raftLastApplied >= self._SyncObj__raftCommitIndex:
+        if not self.behind_commit:
             return False
         until_s = self._clock() + APPLY_S_MAX
-        while self._SyncObj__raftLastApplied < self._SyncObj__raftCommitIndex:
+        while self.behind_commit:
             index = LogIndex(self._SyncObj__raftLastApplied + 1)
             entry = self._journal.entry_at(index)
             if entry is None:
@@ -301,8 +302,8 @@ class RaftLog(SyncObj):  # type: ignore[misc]
 
     @property
     def behind_commit(self) -> bool:
-        """Committed entries wait to be applied: tick again."""
-        return self._SyncObj__raftCommitIndex > self._SyncObj__raftLastApplied
+        """Committed entries wait to be applied: tick again. Not while the image is bad."""
+        return not self.is_frozen and self._SyncObj__raftCommitIndex > self._SyncObj__raftLastApplied
 
     def deliver(self, peer: NodeId, message: RaftMessage) -> None:
         """Give the core a message that the firewall let through."""
@@ -345,15 +346,15 @@ class RaftLog(SyncObj):  # type: ignore[misc]
         if was_leader:
             self._rest()
 
-    def resign(self) -> None:
-        """Lead no more, and do not campaign for ``ABSTAIN_S``, unless no other node leads for ``UNLED_S``.
+    def resign(self, abstain_s: float = ABSTAIN_S) -> None:
+        """Lead no more, and do not campaign for ``abstain_s``, unless no other node leads for ``UNLED_S``.
 
         For a leader that cannot write what makes it active: another node may be able to.
         """
         if not self.is_leader:
             return
         now = self._clock()
-        self._abstains_until_s, self._led_s = now + ABSTAIN_S, now
+        self._abstains_until_s, self._led_s = now + abstain_s, now
         self._SyncObj__raftLeader = None
         self._SyncObj__setState(FOLLOWER)
         self._rest()

@@ -26,12 +26,14 @@ from fencepost.controller.clocks import SeenClocks
 from fencepost.controller.features import FEATURES
 from fencepost.controller.replay import Applied, Superseded, apply
 from fencepost.controller.view import ImageHeader, Overlay, View
+from fencepost.quorum import log_levels
 from fencepost.quorum.archiver import Archiver
 from fencepost.quorum.electorate import Electorate
 from fencepost.quorum.firewall import Firewall
+from fencepost.quorum.image_watch import ImageWatch
 from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.messages import Ack, Message, SnapshotAck, SnapshotBegin, SnapshotChunk
-from fencepost.quorum.opened_store import open_journal, open_store
+from fencepost.quorum.opened_store import open_journal, open_store, require_image, saved_position
 from fencepost.quorum.port import Background
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.quarantine import Quarantine
@@ -45,7 +47,7 @@ from fencepost.quorum.transport import PeerTransport, Send
 from fencepost.records.batch import stamped_ms
 from fencepost.records.control import ControlRecord
 from fencepost.records.entry import decode_entry, decode_records
-from fencepost.records.levels import LevelTooHigh
+from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import LogIndex, NodeId, Term
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import ImageLost
@@ -78,9 +80,9 @@ class Replica:
         self._wall_ms = wall_ms
         self._flushed_s = clock()
         self.store = open_store(config.directory, sync=config.sync, log=self.log)
-        self._require_level(self.log_level)
+        log_levels.require(self.config, self.log_level)
         self.journal = open_journal(self.store)
-        self._saved = self._saved_position()  # None before the image was written for the first time
+        self._saved = saved_position(self.store)  # None before the image was written for the first time
         self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
         self.archiver = Archiver(config, self.store, self.journal, self._applied[0], self.log)
@@ -105,11 +107,18 @@ class Replica:
             self.peers, self.raft, self.proposer, self.electorate, self.connected_peers, clock, self.log
         )
         self._activated = on_active
+        self.watch = self._transport.said = ImageWatch(self, self.proposer, self.electorate, clock)
         self.quarantine = Quarantine(clock, self.proposer.now_ms)
         self.snapshotter = Snapshotter(self, background, clock)
         self._transport.on_behind = self.snapshotter.send_to
+        self.watch.snapshots = self.snapshotter
         self.snapshotter.recover()
-        self._require_image()
+        try:
+            require_image(config.directory, self._applied[0], self.journal)
+        except ImageLost:
+            self.archiver.close()
+            self.store.abandon()
+            raise
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self._readmission = Readmission(
             self.peers, self.proposer, self.electorate, self.firewall, self.raft,
@@ -120,40 +129,13 @@ class Replica:
         self._save_is_due = False  # more than ROWS_UNSAVED_MAX rows are unsaved
         self._rest_is_left = False  # the last turn had no time for its last steps
 
-    def _saved_position(self) -> tuple[LogIndex, Term] | None:
-        """The last applied entry that the image on disk has."""
-        raw = self.store.meta_get(APPLIED)
-        return None if raw is None else msgspec.msgpack.decode(raw, type=tuple[LogIndex, Term])
-
     def _made_raft(self) -> RaftLog:
         return RaftLog(
-            self.config.node_id,
-            self.peers,
-            self.journal,
-            self._transport,
+            self.config.node_id, self.peers, self.journal, self._transport,
             applied_index=self._applied[0],
-            election_s=self.config.election_s,
-            heartbeat_s=self.config.heartbeat_s,
-            on_committed=self._on_committed,
-            on_role=self._on_role,
-        )
-
-    def _require_level(self, level: int) -> None:
-        """Raises LevelTooHigh if a level is above what this node reads."""
-        if level > self.config.log_level_max:
-            raise LevelTooHigh(f"{self.config.directory}", level, self.config.log_level_max)
-
-    def _require_image(self) -> None:
-        """What follows the image is in the journal. Raises ImageLost."""
-        first = self.journal.first_index
-        if self._applied[0] + 1 < first:
-            self.archiver.close()
-            self.store.abandon()
-            raise ImageLost(
-                f"{self.config.directory}: the image ends at Raft index {self._applied[0]}, the journal "
-                f"begins at {first}, and no sound snapshot lies between: format this node anew, and its "
-                "peers send everything"
-            )
+            election_s=self.config.election_s, heartbeat_s=self.config.heartbeat_s,
+            on_committed=self._on_committed, on_role=self._on_role,
+        )  # fmt: skip
 
     # -- what happens -----------------------------------------------------------------------------
 
@@ -162,12 +144,14 @@ class Replica:
 
         None is for an ack that commits nothing: the slower follower's, or that of a heartbeat.
         """
-        if isinstance(message, SnapshotBegin | SnapshotChunk | SnapshotAck):
-            self.snapshotter.received(peer, message)
+        followed = self.watch.heard(peer, message)
+        if isinstance(followed, SnapshotBegin | SnapshotChunk | SnapshotAck):
+            self.snapshotter.received(peer, followed)
             return True
-        self._transport.received(peer, message)
+        if followed is not None:
+            self._transport.received(peer, followed)
         settled = self.raft.commit_index == self.journal.last_index
-        return not (isinstance(message, Ack) and settled and self.raft.is_leader)
+        return not (isinstance(message, Ack) and settled and self.raft.is_leader) or self.watch.must_stop
 
     def met(
         self, peer: NodeId, directory: uuid.UUID, bound: Mapping[NodeId, uuid.UUID], log_level_max: int
@@ -177,6 +161,7 @@ class Replica:
         if self.electorate.directories.get(peer, directory) != directory:
             # It was wiped, so it has nothing of what it ever acknowledged.
             self.raft.forget(peer)
+            self.watch.forget(peer)
             self.firewall.learner_match.pop(peer, None)
             self.snapshotter.peer_gone(peer)
         self.electorate.met(peer, directory, dict(bound))
@@ -201,6 +186,8 @@ class Replica:
     def turn(self) -> bool:
         """Do everything that is due. Returns True if there is more: run another turn soon."""
         proposer = self.proposer
+        if self.watch.must_stop and self._ends_leading():
+            return True
         if self._save_is_due:
             self._save()
             return True
@@ -216,9 +203,8 @@ class Replica:
             self.raft.tick(may_vote=self._may_vote)
             if not self.raft.behind_commit or self.journal.must_flush or self._clock() > until_s:
                 break
-        if proposer.must_resign:
-            proposer.must_resign = False
-            self.raft.resign()
+        if self._ends_leading():
+            return True
         if self._clock() > until_s and self._leaves_rest():
             self._answers_deferred = proposer.answers_due
             return True
@@ -232,6 +218,18 @@ class Replica:
         self.archiver.write()
         more = self.journal.must_flush or self.raft.behind_commit or proposer.answers_due
         return more or self._save_is_due
+
+    def _ends_leading(self) -> bool:
+        """Resign if that is due. True: the image is bad, and what was about to be answered is unknown."""
+        if self.watch.must_stop or (self.watch.is_bad and self.raft.is_leader):
+            self._answers_deferred = False
+            self.watch.stop_answering()
+            self.journal.flush()
+            return True
+        if self.proposer.must_resign:
+            self.proposer.must_resign = False
+            self.raft.resign()
+        return False
 
     def _leaves_rest(self) -> bool:
         """The turn has no time left: what follows is the next one's, whatever that one's first steps take."""
@@ -253,6 +251,7 @@ class Replica:
                     self.caught_up_s[peer] = now
             self._readmission.maintain()
         self.snapshotter.maintenance_tick()
+        self.watch.maintain()
 
     def flush(self) -> None:
         """Journal, image, applied and commit index to disk, in one transaction."""
@@ -270,7 +269,7 @@ class Replica:
         self._save_is_due = False
 
     def _may_vote(self) -> bool:
-        return self.electorate.may_vote
+        return not self.watch.is_bad and self.electorate.may_vote
 
     # -- committed entries ------------------------------------------------------------------------
 
@@ -297,7 +296,7 @@ class Replica:
         return self.store.image
 
     def _on_committed(self, index: LogIndex, term: Term, command: bytes) -> None:
-        self._applied = (index, term)
+        before, self._applied = self._applied, (index, term)
         if command[:1] == NO_OP:
             if self.raft.is_leader and term == self.raft.term:
                 self.proposer.own_no_op_applied()
@@ -308,15 +307,23 @@ class Replica:
         if batches and term == self.raft.term:
             self._seen_clocks.observe(term, stamped_ms(entry.batches[0][1]), int(self._clock() * 1000))
         overlay.header = self.store.image.header
-        outcome = apply(overlay, entry, batches, replayed=decided is not None)
+        try:
+            outcome = apply(overlay, entry, batches, replayed=decided is not None)
+        except InvariantViolation as error:
+            self._applied = before
+            self.watch.cannot_apply(error)
+            self.flush()
+            raise
         if isinstance(outcome, Applied):
             if decided is None:
                 warn_of_skipped(batches, self.log)
             may_raise_level = overlay.has_written(FEATURES)
+            self.watch.applying(overlay)
             overlay.write_to(self.store.image)
+            self.watch.has_applied()
             self.archiver.applied(entry, outcome.before, self.store.image.header)
             if may_raise_level:
-                self._require_level(levels.in_force(self.store.image))
+                log_levels.require(self.config, levels.in_force(self.store.image))
         elif isinstance(outcome, Superseded):
             self.log.info("entry_superseded", index=index, proposer=entry.proposer, version=outcome.version)
         self.proposer.applied(entry, outcome)
@@ -350,27 +357,24 @@ class Replica:
 
     @property
     def log_level_formatted(self) -> int:
-        """At which a new cluster is born: as its directories say, else what every voter has said it reads."""
-        if self.config.initial_voters is not None:
-            return self.config.log_level_formatted
-        highest = self.highest_levels
-        return min(highest.get(node, 0) for node in self.config.voter_ids)
+        """At which a new cluster is born."""
+        return log_levels.formatted(self.config, self.highest_levels)
 
     @property
     def log_level(self) -> int:
         """What this node and each of its peers must be able to read."""
-        born = self.config.log_level_formatted if self.config.initial_voters is not None else 0
-        return levels.of_leader(self.store.image, born)
+        return log_levels.needed(self.config, self.store.image)
 
     # -- snapshots --------------------------------------------------------------------------------
 
     def installed(self, index: LogIndex, term: Term, header: ImageHeader, generation: int) -> None:
         """A snapshot's rows are in ``generation``: make it the image, the journal's and archive's start."""
         self.store.flip(generation, header)
-        self._require_level(self.log_level)
+        log_levels.require(self.config, self.log_level)
         self.journal.reset(index, term)
         self._applied = (index, term)
         self.raft.installed(index, term)
+        self.watch.installed(header)
         self.archiver.jumped(index, header)
         self.flush()
         self.proposer.skipped()

@@ -62,7 +62,7 @@ class Receiver:
             raise CorruptSnapshot(f"snapshot {message.name} of cluster {manifest.cluster_id}")
         if sum(size for size, _ in manifest.files.values()) > SNAPSHOT_BYTES_MAX:
             raise CorruptSnapshot(f"snapshot {message.name} claims more than {SNAPSHOT_BYTES_MAX} bytes")
-        if manifest.raft_index <= self._voter.applied[0]:
+        if not self._voter.watch.lacks(manifest.raft_index):
             self._answer(peer, installed=True, name=manifest.name)
             return
         self._drop_parts()
@@ -153,7 +153,7 @@ class Receiver:
             store.put_rows(self._generation, rows)
             return
         self._installing = self._slices = None
-        if manifest.raft_index > self._voter.applied[0]:
+        if self._voter.watch.lacks(manifest.raft_index):
             self._voter.installed(manifest.raft_index, manifest.raft_term, manifest.header, self._generation)
             self._log.info(
                 "snapshot_installed",

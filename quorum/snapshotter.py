@@ -96,7 +96,8 @@ class Snapshotter:
         due = entries >= voter.config.snapshot_entries or (
             voter.journal.bytes >= voter.config.snapshot_bytes and entries > TAIL_ENTRIES
         )
-        if (due or self._wanted) and not self._taking and not self._receiver.installing:
+        may_take = not self._taking and not self._receiver.installing and not voter.watch.is_bad
+        if (due or self._wanted) and may_take:
             self._take()
 
     def take(self, reply: Callable[[Path | BaseException], None]) -> None:
@@ -126,7 +127,9 @@ class Snapshotter:
         def done(result: Path | BaseException) -> None:
             self._taking = False
             waiting, self._waiting = self._waiting, []
-            if isinstance(result, Path):
+            if isinstance(result, Path) and voter.watch.is_bad:
+                voter.watch.distrust_snapshots()  # its rows may be bad ones
+            elif isinstance(result, Path):
                 voter.archiver.synced(index, header)
                 self._taken(result)
             else:
@@ -196,6 +199,34 @@ class Snapshotter:
         raw = (directory / "manifest").read_bytes()
         self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
         self._voter.answer(peer, SnapshotBegin(self._voter.raft.term, manifest.name, raw))
+
+    def send_fresh(self, peer: NodeId, from_index: LogIndex) -> None:
+        """Send ``peer`` a snapshot of ``from_index`` or later. If there is none it is taken: call again."""
+        if self._last_index < from_index:
+            self._wanted = not self._taking
+        else:
+            self.send_to(peer)
+
+    def distrust(self, version: int) -> None:
+        """The image is bad, and was sound at ``version``: snapshots taken since are not to be used."""
+        self._transfers.clear()
+        self._needed.clear()
+        self._last_index = LogIndex(0)
+        for directory in snapshot.listed(self.root):
+            try:
+                manifest = snapshot.read_manifest(directory)
+            except CorruptSnapshot as error:
+                self.refuse(directory, str(error))
+                continue
+            if manifest.version > version:
+                self.refuse(directory, "this node's image was bad when it was taken")
+            else:
+                self._last_index = max(self._last_index, manifest.raft_index)
+
+    @property
+    def installing(self) -> bool:
+        """A snapshot's rows are being put."""
+        return self._receiver.installing
 
     def peer_gone(self, peer: NodeId) -> None:
         """The connection closed: a transfer starts anew when it is back."""

@@ -7,15 +7,26 @@ a simulation moves them itself.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from pysyncobj.transport import Transport
 
 from fencepost.quorum.firewall import Firewall, RaftMessage
-from fencepost.quorum.messages import AppendEntries, Behind, Message, encode
+from fencepost.quorum.messages import Ack, AppendEntries, Behind, Message, encode
 from fencepost.quorum.raft_log import RaftNode
 from fencepost.records.types import NodeId
 
 Send = Callable[[NodeId, bytes], None]
+
+
+class Said(Protocol):
+    """What acks and entries say besides, of images (quorum/image_watch.py)."""
+
+    def on_ack(self, peer: NodeId, ack: Ack) -> Ack:
+        """The ack with this node's last report."""
+
+    def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
+        """The entries with what is known of everybody's image."""
 
 
 class PeerTransport(Transport):  # type: ignore[misc]
@@ -26,6 +37,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
         self._send = send
         self._parked: list[tuple[NodeId, Message]] = []
         self.firewall: Firewall | None = None  # set once the core exists: they need each other
+        self.said: Said | None = None
         self.on_behind: Callable[[NodeId], None] = lambda _peer: None
 
     # -- called by pysyncobj ----------------------------------------------------------------------
@@ -37,7 +49,7 @@ class PeerTransport(Transport):  # type: ignore[misc]
         peer = NodeId(node.id)
         typed = self.firewall.outgoing(peer, message)
         if isinstance(typed, AppendEntries):
-            self._send(peer, encode(typed))
+            self._send(peer, encode(typed if self.said is None else self.said.on_entries(peer, typed)))
         elif isinstance(typed, Behind):
             self._send(peer, encode(typed))
             self.on_behind(peer)
@@ -56,6 +68,8 @@ class PeerTransport(Transport):  # type: ignore[misc]
             return
         parked, self._parked = self._parked, []
         for peer, message in parked:
+            if self.said is not None and isinstance(message, Ack):
+                message = self.said.on_ack(peer, message)  # noqa: PLW2901
             self._send(peer, encode(message))
 
     def answer(self, peer: NodeId, message: Message) -> None:

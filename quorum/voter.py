@@ -14,6 +14,20 @@ from fencepost.records.types import LogIndex, NodeId, Term
 from fencepost.snapshots.store import Store
 
 
+class Watch(Protocol):
+    """What snapshots need of a ``fencepost.quorum.image_watch.ImageWatch``."""
+
+    @property
+    def is_bad(self) -> bool:
+        """This node's image is not to be used."""
+
+    def lacks(self, index: LogIndex) -> bool:
+        """A snapshot of ``index`` is newer than the image, or takes the place of a bad one."""
+
+    def distrust_snapshots(self) -> None:
+        """Set the snapshots aside that may have been taken of a bad image."""
+
+
 class Voter(Protocol):
     """What the quorum's parts need of a ``fencepost.quorum.replica.Replica``."""
 
@@ -23,6 +37,10 @@ class Voter(Protocol):
     journal: Journal
     archiver: Archiver
     raft: RaftLog
+
+    @property
+    def watch(self) -> Watch:
+        """Whether the image is bad."""
 
     @property
     def applied(self) -> tuple[LogIndex, Term]:

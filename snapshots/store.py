@@ -208,6 +208,12 @@ class Store:
         self.dirty = True
         self._must_seal = self._must_seal or name not in NOT_SEALED
 
+    def meta_delete(self, name: str) -> None:
+        """Remove a small named value."""
+        self.txn.delete(name.encode(), db=self.meta_db)
+        self.dirty = True
+        self._must_seal = self._must_seal or name not in NOT_SEALED
+
     def _meta_int(self, name: str, default: int) -> int:
         raw = self.meta_get(name)
         try:

@@ -164,9 +164,9 @@ LEVELS: Final = (
     Mutant(
         "image-above-the-node",
         "a node whose image is above its level says so, and goes no further",
-        "quorum/replica.py",
-        "        if level > self.config.log_level_max:\n",
-        "        if False:\n",
+        "quorum/log_levels.py",
+        "    if level > config.log_level_max:\n",
+        "    if False:\n",
         (
             VOTERS + "test_the_level_record_itself_stops_a_node_that_does_not_read_it",
             VOTERS + "test_an_image_above_the_software_is_said_at_the_start",

@@ -26,6 +26,7 @@ import fencepost.quorum.journal
 import fencepost.quorum.proposer
 import fencepost.quorum.snapshot_receiver
 import fencepost.quorum.snapshotter
+import fencepost.snapshots.digests
 from fencepost.quorum.raft_log import use_clock
 from fencepost.records.types import BrokerId, NodeId
 from fencepost.snapshots.image import image_digest
@@ -48,6 +49,8 @@ SMALL: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (  # each at least 
     (fencepost.quorum.snapshot_receiver, "ROWS_PER_SLICE", 1, 3),
     (fencepost.quorum.draft, "DECISIONS_MAX", 1, 6),
     (fencepost.quorum.journal, "SLICE_MAX", 2, 9),
+    (fencepost.snapshots.digests, "DIGEST_EVERY", 1, 6),
+    (fencepost.snapshots.digests, "ROWS_MAX", 1, 40),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take

@@ -1,0 +1,277 @@
+"""Whether this node's image is the one that the others have; and what it does when it is not.
+
+Found     a majority of voters, this node not counted, has one other digest at one version; or this node's own
+          checksums differ; or a committed record cannot apply to it. The first two end nothing but answers:
+          its journal is sound, so it goes on acknowledging and voting. After the third it does neither, for a
+          leader whose own image is at fault must not have its acknowledgement.
+Until     a snapshot of a node whose last digest a majority confirmed is the image, it applies nothing, does
+          not campaign, answer, or take and send snapshots. The leader is requested to send, in acks. The mark
+          in the store's meta outlives a restart.
+Split     where digests differ and none is a majority's, no one stops: it is logged, and an operator decides
+          (``fencepost storage repair --trust NODE``).
+Way       each ack has the follower's last report; entries have the leader's and those that it knows of.
+          Earlier versions ignore both and report nothing.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from fencepost.controller.replay import apply
+from fencepost.controller.view import ImageHeader, Overlay
+from fencepost.quorum.electorate import Electorate
+from fencepost.quorum.journal import NO_OP
+from fencepost.quorum.messages import (
+    Ack,
+    AppendEntries,
+    Behind,
+    Message,
+    RequestVote,
+    SnapshotBegin,
+    TimeoutNow,
+)
+from fencepost.quorum.proposer import Proposer
+from fencepost.quorum.reports import Reports
+from fencepost.quorum.voter import Voter
+from fencepost.records.entry import decode_entry, decode_records
+from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import LogIndex, NodeId
+from fencepost.snapshots.digests import ChangedRows
+from fencepost.wire.limited_log import LimitedLog
+
+BAD: Final = "image.bad"  # in meta, while the image is bad: a Mark
+TRUST: Final = "image.trust"  # in meta: the node whose image an operator trusts
+SPLIT_S: Final = 2.0  # from two digests that differ to the log, unless a majority agrees by then
+REMEDY: Final = "if no majority of nodes agrees, stop this one: fencepost storage repair --trust NODE"
+
+
+class Mark(NamedTuple):
+    """What is known of a bad image."""
+
+    reason: str
+    version: int  # a node is confirmed by a digest at this version or a later one
+    may_ack: bool
+
+
+class Snapshots(Protocol):
+    """What is needed of a ``fencepost.quorum.snapshotter.Snapshotter``."""
+
+    @property
+    def installing(self) -> bool:
+        """A snapshot's rows are being put."""
+
+    def send_fresh(self, peer: NodeId, from_index: LogIndex) -> None:
+        """Send a snapshot of ``from_index`` or a later one."""
+
+    def distrust(self, version: int) -> None:
+        """Set aside what was taken after ``version``."""
+
+
+class ImageWatch:
+    """See the module. One of a replica."""
+
+    snapshots: Snapshots  # they need each other
+
+    def __init__(
+        self,
+        voter: Voter,
+        proposer: Proposer,
+        electorate: Electorate,
+        clock: Callable[[], float],
+    ) -> None:
+        config, store, log = voter.config, voter.store, voter.log
+        self._node_id = config.node_id
+        self._voter = voter
+        self._store = store
+        self._raft = voter.raft
+        self._proposer = proposer
+        self._electorate = electorate
+        self._log = log
+        self._limited = LimitedLog(log, clock)
+        self._reports = Reports(config.node_id, config.voter_ids)
+        self._clock = clock
+        self._split: tuple[int, float] | None = None  # a version at which no majority agrees, and since when
+        self._sent: dict[NodeId, int] = {}  # to each peer, so many of what was heard
+        self._heard = 0
+        self._sound_at = 0  # the last version at which a majority had this node's digest
+        self._changed = ChangedRows()
+        self._changed.begin(store.image.header.version)
+        raw, trusted = store.meta_get(BAD), store.meta_get(TRUST)
+        self._mark = None if raw is None else msgspec.msgpack.decode(raw, type=Mark)
+        self._trusted = None if trusted is None else NodeId(msgspec.msgpack.decode(trusted, type=int))
+        self.must_stop = False  # the image was found bad, and the leader's duties are not ended yet
+        if self._mark is not None and not self._mark.may_ack and self._applies_now():
+            self._mark = None
+            store.meta_delete(BAD)
+        voter.raft.is_frozen = self.is_bad
+        if self._mark is not None:
+            log.error("image_bad", reason=self._mark.reason, trusted=self._trusted, next=REMEDY)
+
+    @property
+    def is_bad(self) -> bool:
+        """Nothing is applied or answered until a snapshot takes the image's place."""
+        return self._mark is not None
+
+    def lacks(self, index: LogIndex) -> bool:
+        """A snapshot of ``index`` is newer than the image, or takes the place of a bad one."""
+        return index >= self._wanted_from() if self.is_bad else index > self._voter.applied[0]
+
+    # -- this node's image --------------------------------------------------------------------------
+
+    def applying(self, written: Overlay) -> None:
+        """An entry's rows, before they are in the image."""
+        self._changed.note(written)
+
+    def has_applied(self) -> None:
+        """An entry is in the image: report its digest if its version has one."""
+        digest = self._changed.take(self._store.image)
+        if digest is not None:
+            self._heard_of(self._node_id, self._store.image.header.version, digest)
+
+    def cannot_apply(self, error: Exception) -> None:
+        """A committed record does not apply: this image is at fault, or the leader's. The process ends."""
+        version = self._store.image.header.version
+        self._put_mark(Mark(f"a committed record does not apply: {error}", version + 1, may_ack=False))
+
+    def _applies_now(self) -> bool:
+        """The record that did not apply does so, by this version: a bug was fixed."""
+        found = self._voter.journal.entry_at(self._voter.applied[0] + 1)
+        if found is None or found[0][:1] == NO_OP:
+            return False
+        entry = decode_entry(found[0][1:])
+        try:
+            apply(Overlay(self._store.image), entry, decode_records(entry))
+        except InvariantViolation:
+            return False
+        return True
+
+    def differs(self, reason: str) -> None:
+        """The image is not what this node wrote, by its own checksums."""
+        self._condemn(Mark(reason, 0, may_ack=True))
+
+    def installed(self, header: ImageHeader) -> None:
+        """A snapshot is the image now."""
+        self._changed.begin(header.version)
+        if self._mark is None:
+            return
+        self._log.warning("image_restored", version=header.version, was=self._mark.reason)
+        self._mark, self._trusted, self.must_stop = None, None, False
+        self._raft.is_frozen = False
+        for name in (BAD, TRUST):
+            self._store.meta_delete(name)
+
+    def stop_answering(self) -> None:
+        """End what a leader does, without draining: see ``must_stop``. The journal is flushed next."""
+        self.must_stop = False
+        self._proposer.give_up()
+        self._raft.resign(0.0)
+        self.distrust_snapshots()
+
+    def distrust_snapshots(self) -> None:
+        """Set the snapshots aside that may have been taken of a bad image."""
+        self.snapshots.distrust(self._sound_at)
+
+    def _condemn(self, mark: Mark) -> None:
+        if self.is_bad:
+            return
+        self.must_stop = self._raft.is_frozen = True
+        self._reports.forget(self._node_id)
+        self._put_mark(mark)
+        self._log.error(
+            "image_bad",
+            reason=mark.reason,
+            version=self._store.image.header.version,
+            sound_at=self._sound_at,
+            next=f"does not answer until a snapshot of a confirmed node is installed; {REMEDY}",
+        )
+
+    def _put_mark(self, mark: Mark) -> None:
+        self._mark = mark
+        self._store.meta_put(BAD, msgspec.msgpack.encode(mark))
+
+    # -- the others ---------------------------------------------------------------------------------
+
+    def heard(self, peer: NodeId, message: Message) -> Message | None:
+        """What a peer says of images; None if this node must not follow the message now."""
+        if isinstance(message, Ack):
+            if message.report is not None and self._electorate.counts(peer):
+                self._heard_of(peer, *message.report)
+            if message.wants_from is not None and self._raft.is_leader and not self.is_bad:
+                self.snapshots.send_fresh(peer, LogIndex(message.wants_from))
+        elif isinstance(message, AppendEntries):
+            for node, version, digest in message.reports:
+                if node != self._node_id:
+                    self._heard_of(NodeId(node), version, digest)
+        return message if self._mark is None else self._followed(peer, message, self._mark)
+
+    def on_ack(self, peer: NodeId, ack: Ack) -> Ack:
+        """Implements ``transport.Said``."""
+        report = self._reports.last(self._node_id)
+        wants_from = self._wanted_from() if self.is_bad and self._may_give(peer) else None
+        if report is None and wants_from is None:
+            return ack
+        return Ack(ack.term, ack.next_index, ack.reset, ack.success, report, wants_from)
+
+    def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
+        """Implements ``transport.Said``. Repeated with each message without entries: one may be lost."""
+        if not self._heard or (entries.entries and self._sent.get(peer) == self._heard):
+            return entries
+        self._sent[peer] = self._heard
+        return msgspec.structs.replace(entries, reports=self._reports.newest())
+
+    def forget(self, peer: NodeId) -> None:
+        """It has another directory than before."""
+        self._reports.forget(peer)
+
+    def _heard_of(self, node: NodeId, version: int, digest: bytes) -> None:
+        if not self._reports.add(node, version, digest):
+            return
+        self._heard += 1
+        own = self._reports.at(version).get(self._node_id)
+        if own is None:
+            return
+        if self._reports.majority_at(version) == own:
+            self._sound_at = max(self._sound_at, version)
+        if self._reports.refutes(version):
+            self._condemn(Mark(f"a majority has another digest at version {version}", version, may_ack=True))
+        elif self._reports.is_split(version):
+            self._split = self._split or (version, self._clock())
+        else:
+            others = [each for each, digest in self._reports.at(version).items() if digest != own]
+            if others:
+                self._limited.error("image_of_peer_differs", version=version, nodes=others)
+
+    def maintain(self) -> None:
+        """Every few milliseconds: say what stays split, for the third voter's report may be on its way."""
+        self._limited.flush()
+        if self._split is None or self._clock() - self._split[1] < SPLIT_S:
+            return
+        (version, _), self._split = self._split, None
+        if self._reports.is_split(version):
+            digests = {str(each): digest.hex() for each, digest in self._reports.at(version).items()}
+            self._limited.error("images_differ", version=version, digests=digests, next=REMEDY)
+
+    def _followed(self, peer: NodeId, message: Message, mark: Mark) -> Message | None:
+        """A message as a node with a bad image takes it."""
+        if isinstance(message, TimeoutNow):
+            return None
+        if isinstance(message, SnapshotBegin):
+            return message if self._may_give(peer) else None
+        if mark.may_ack:
+            return message
+        if isinstance(message, RequestVote):
+            return None
+        return Behind(message.term, 0) if isinstance(message, AppendEntries) else message
+
+    def _may_give(self, peer: NodeId) -> bool:
+        """Its snapshot may take the bad image's place."""
+        if self._mark is None or self.snapshots.installing or peer != self._raft.leader_id:
+            return False
+        confirmed_at = self._reports.confirmed(peer)
+        is_confirmed = confirmed_at is not None and confirmed_at >= self._mark.version
+        return is_confirmed or peer == self._trusted
+
+    def _wanted_from(self) -> LogIndex:
+        refused = self._mark is not None and not self._mark.may_ack
+        return LogIndex(self._voter.applied[0] + (1 if refused else 0))

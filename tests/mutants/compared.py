@@ -1,0 +1,134 @@
+"""What is broken on purpose in how nodes compare their images, and in what a bad one leaves undone."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+TESTS: Final = "tests/quorum/test_image_watch.py::"
+WATCH: Final = "quorum/image_watch.py"
+REPORTS: Final = "quorum/reports.py"
+FOLLOWER: Final = TESTS + "test_a_follower_that_differs_stops_and_comes_back_by_a_snapshot"
+LEADER: Final = TESTS + "test_a_leader_that_differs_steps_down_and_answers_nothing_of_its_image"
+
+COMPARED: Final = (
+    Mutant(
+        "compared-majority-ignored",
+        "who differs from a majority stops",
+        REPORTS,
+        "        return own is not None and self.majority_at(version) not in (None, own)\n",
+        "        return False\n",
+        (FOLLOWER, LEADER),
+    ),
+    Mutant(
+        "compared-two-of-three-are-no-majority",
+        "without a majority no one stops",
+        REPORTS,
+        "        self._majority = len(voters) // 2 + 1\n",
+        "        self._majority = 1\n",
+        (TESTS + "test_without_a_majority_no_one_stops_and_it_is_logged",),
+    ),
+    Mutant(
+        "compared-split-not-logged",
+        "that digests differ without a majority is logged",
+        WATCH,
+        '            self._limited.error("images_differ", version=version, digests=digests, next=REMEDY)\n',
+        "            pass\n",
+        (TESTS + "test_without_a_majority_no_one_stops_and_it_is_logged",),
+    ),
+    Mutant(
+        "compared-rows-not-read-again",
+        "a digest is of the rows as the image has them",
+        "snapshots/digests.py",
+        "                now = None if value is DELETED else image.get(table, key)\n",
+        "                now = None if value is DELETED else value\n",
+        (FOLLOWER,),
+    ),
+    Mutant(
+        "compared-bad-leader-answers",
+        "what is in flight at a leader with a bad image stays unknown",
+        WATCH,
+        "        self._proposer.give_up()\n",
+        "",
+        (TESTS + "test_what_waits_at_a_leader_that_differs_is_unknown",),
+    ),
+    Mutant(
+        "compared-bad-leader-stays",
+        "a leader with a bad image steps down",
+        WATCH,
+        "        self._raft.resign(0.0)\n",
+        "",
+        (LEADER,),
+    ),
+    Mutant(
+        "compared-bad-node-campaigns",
+        "a node with a bad image does not campaign",
+        "quorum/replica.py",
+        "        return not self.watch.is_bad and self.electorate.may_vote\n",
+        "        return self.electorate.may_vote\n",
+        (TESTS + "test_a_node_with_a_bad_image_votes_and_does_not_campaign",),
+    ),
+    Mutant(
+        "compared-bad-node-takes-over",
+        "a node with a bad image does not take leadership over",
+        WATCH,
+        "        if isinstance(message, TimeoutNow):\n            return None\n",
+        "",
+        (TESTS + "test_a_node_with_a_bad_image_votes_and_does_not_campaign",),
+    ),
+    Mutant(
+        "compared-bad-image-applied-to",
+        "nothing is applied to a bad image",
+        WATCH,
+        "        self.must_stop = self._raft.is_frozen = True\n",
+        "        self.must_stop = True\n",
+        (FOLLOWER,),
+    ),
+    Mutant(
+        "compared-bad-image-forgotten",
+        "a bad image stays bad over a restart",
+        WATCH,
+        "        self._store.meta_put(BAD, msgspec.msgpack.encode(mark))\n",
+        "",
+        (TESTS + "test_a_bad_image_stays_bad_over_a_restart",),
+    ),
+    Mutant(
+        "compared-mark-kept",
+        "an image that was restored is sound at the next start, too",
+        WATCH,
+        "            self._store.meta_delete(name)\n",
+        "            pass\n",
+        (TESTS + "test_a_bad_image_stays_bad_over_a_restart",),
+    ),
+    Mutant(
+        "compared-own-snapshots-believed",
+        "snapshots of a bad image are set aside",
+        "quorum/snapshotter.py",
+        "            if manifest.version > version:\n",
+        "            if manifest.version < 0:\n",
+        (TESTS + "test_snapshots_of_a_bad_image_are_set_aside",),
+    ),
+    Mutant(
+        "compared-any-snapshot-taken",
+        "the snapshot that heals is of a node that a majority confirmed",
+        WATCH,
+        "        return is_confirmed or peer == self._trusted\n",
+        "        return True\n",
+        (TESTS + "test_a_snapshot_of_a_node_that_no_majority_confirms_is_not_taken",),
+    ),
+    Mutant(
+        "compared-doubtful-node-acknowledges",
+        "a node to which a record does not apply acknowledges nothing",
+        WATCH,
+        "        return Behind(message.term, 0) if isinstance(message, AppendEntries) else message\n",
+        "        return message\n",
+        (TESTS + "test_a_node_to_which_a_record_does_not_apply_ends_and_comes_back_by_a_snapshot",),
+    ),
+    Mutant(
+        "compared-doubt-without-end",
+        "a record that applies by now ends the doubt",
+        WATCH,
+        "not self._mark.may_ack and self._applies_now():\n",
+        "not self._mark.may_ack and False:\n",
+        (TESTS + "test_a_record_that_applies_by_now_ends_the_doubt",),
+    ),
+)
