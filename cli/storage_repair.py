@@ -1,4 +1,4 @@
-"""``fencepost storage repair``: what is wrong with a partition's log on a stopped node, and the cut."""
+"""``fencepost storage repair``: a stopped node's partition log, or whose image it is to go on with."""
 
 import sys
 from dataclasses import asdict
@@ -13,7 +13,10 @@ from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage
 from fencepost.cluster.local_cluster import open_cluster
+from fencepost.quorum import image_marks
+from fencepost.records.types import NodeId
 from fencepost.settings.config import NodeConfig
+from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
 DAMAGED = 1  # the exit status while a damage is there
 
@@ -22,8 +25,9 @@ DAMAGED = 1  # the exit status while a damage is there
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="One node's node.properties.")
 @dir_option
 @click.option("--node", "node_id", type=int, help="A node of --dir.")
+@click.option("--partition", "name", metavar="TOPIC-PARTITION", help="As logs name it: orders-0.")
 @click.option(
-    "--partition", "name", metavar="TOPIC-PARTITION", required=True, help="As logs name it: orders-0."
+    "--trust", type=int, metavar="NODE", help="Go on with the image of that voter, or with this node's own."
 )
 @click.option(
     "--accept-data-loss", is_flag=True, help="Cut: give up what lies at and behind the damage, for good."
@@ -33,7 +37,8 @@ def repair(
     file: Path | None,
     directory: Path,
     node_id: int | None,
-    name: str,
+    name: str | None,
+    trust: int | None,
     accept_data_loss: bool,
     output_format: str,
 ) -> None:
@@ -42,9 +47,46 @@ def repair(
     The node must be stopped. Nothing is changed without --accept-data-loss; copy the folder first, if it may
     still be of use. An end that a crash tore is no damage: the next start cuts it.
 
+    With --trust NODE: images of the voters differ, no majority agrees, and you say which one is right. Give
+    the word to each other voter; then NODE has to lead, and sends them its image. A voter that is given its
+    own number goes on with what it has. What the others answered from their images may not be in NODE's.
+
     Exit status: 0 sound or repaired, 1 damaged, 2 wrong usage, 3 could not be read.
     """
-    root = _config(file, directory, node_id).directory
+    config = _config(file, directory, node_id)
+    if (name is None) == (trust is None):
+        raise WrongUsage("name what to repair: --partition TOPIC-PARTITION, or --trust NODE")
+    if name is not None:
+        _repair_partition(config.directory, name, accept_data_loss, output_format)
+    elif trust is not None:
+        _trust(config, NodeId(trust), output_format)
+
+
+def _trust(config: NodeConfig, node: NodeId, output_format: str) -> None:
+    """See ``repair``. Raises WrongUsage, Failed, Unreadable."""
+    if not config.is_controller or node not in {voter.node_id for voter in config.voters}:
+        raise WrongUsage(f"node {config.node_id} and the trusted one must be voters; {node} or it is none")
+    if not (config.directory / "store" / "data.mdb").is_file():
+        raise Unreadable(f"{config.directory} holds no store: node {config.node_id} never started")
+    try:
+        image_marks.trust(config.directory, node, config.node_id)
+    except StoreInUse as error:
+        raise Failed(str(error)) from error
+    except STORE_FAILURES as error:
+        raise Unreadable(f"{config.directory}: {error}") from error
+    if output_format == JSON:
+        echo_json({"node_id": config.node_id, "trusts": node})
+    elif node == config.node_id:
+        click.echo(f"Node {node} goes on with its own image. Start it again.")
+    else:
+        click.echo(
+            f"Node {config.node_id} gives up its image, and takes that of node {node} once that one leads. "
+            "Start it again."
+        )
+
+
+def _repair_partition(root: Path, name: str, accept_data_loss: bool, output_format: str) -> None:
+    """See ``repair``. Raises WrongUsage, Failed, Unreadable."""
     folder = root / name
     if Path(name).name != name or not (folder / "partition.metadata").is_file():
         raise WrongUsage(f"there is no partition {name} in {root}: expected a folder with partition.metadata")

@@ -14,13 +14,14 @@ Way       each ack has the follower's last report; entries have the leader's and
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from fencepost.controller.replay import apply
 from fencepost.controller.view import ImageHeader, Overlay
 from fencepost.quorum.electorate import Electorate
+from fencepost.quorum.image_marks import BAD, TRUST, Mark
 from fencepost.quorum.journal import NO_OP
 from fencepost.quorum.messages import (
     Ack,
@@ -29,7 +30,6 @@ from fencepost.quorum.messages import (
     Message,
     RequestVote,
     SnapshotBegin,
-    TimeoutNow,
 )
 from fencepost.quorum.proposer import Proposer
 from fencepost.quorum.reports import Reports
@@ -40,18 +40,8 @@ from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots.digests import ChangedRows
 from fencepost.wire.limited_log import LimitedLog
 
-BAD: Final = "image.bad"  # in meta, while the image is bad: a Mark
-TRUST: Final = "image.trust"  # in meta: the node whose image an operator trusts
 SPLIT_S: Final = 2.0  # from two digests that differ to the log, unless a majority agrees by then
 REMEDY: Final = "if no majority of nodes agrees, stop this one: fencepost storage repair --trust NODE"
-
-
-class Mark(NamedTuple):
-    """What is known of a bad image."""
-
-    reason: str
-    version: int  # a node is confirmed by a digest at this version or a later one
-    may_ack: bool
 
 
 class Snapshots(Protocol):
@@ -254,8 +244,6 @@ class ImageWatch:
 
     def _followed(self, peer: NodeId, message: Message, mark: Mark) -> Message | None:
         """A message as a node with a bad image takes it."""
-        if isinstance(message, TimeoutNow):
-            return None
         if isinstance(message, SnapshotBegin):
             return message if self._may_give(peer) else None
         if mark.may_ack:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from fencepost.quorum.image_marks import BAD, TRUST
 from fencepost.quorum.journal import Journal
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import APPLIED
@@ -26,6 +27,8 @@ def open_store(directory: Path, *, sync: bool, log: FilteringBoundLogger) -> Sto
         log.error("image_lost", store=str(directory / "store"))
     elif store.verify_image() is Verdict.DAMAGED:
         store.forget_image()
+        if store.meta_get(TRUST) is None:
+            store.meta_delete(BAD)  # it is gone, and what follows is made of the journal
         log.error(
             "image_damaged", store=str(directory / "store"), next="made again from snapshot and journal"
         )

@@ -109,16 +109,9 @@ class Replica:
         self._activated = on_active
         self.watch = self._transport.said = ImageWatch(self, self.proposer, self.electorate, clock)
         self.quarantine = Quarantine(clock, self.proposer.now_ms)
-        self.snapshotter = Snapshotter(self, background, clock)
+        self.snapshotter = self.watch.snapshots = Snapshotter(self, background, clock)
         self._transport.on_behind = self.snapshotter.send_to
-        self.watch.snapshots = self.snapshotter
-        self.snapshotter.recover()
-        try:
-            require_image(config.directory, self._applied[0], self.journal)
-        except ImageLost:
-            self.archiver.close()
-            self.store.abandon()
-            raise
+        self._recover()
         self._named_levels: dict[NodeId, int] = {}  # by each peer's last Hello
         self._readmission = Readmission(
             self.peers, self.proposer, self.electorate, self.firewall, self.raft,
@@ -128,6 +121,16 @@ class Replica:
         self._answers_deferred = False  # until the entry that the last turn proposed has left
         self._save_is_due = False  # more than ROWS_UNSAVED_MAX rows are unsaved
         self._rest_is_left = False  # the last turn had no time for its last steps
+
+    def _recover(self) -> None:
+        """Raises ImageLost, everything closed."""
+        self.snapshotter.recover()
+        try:
+            require_image(self.config.directory, self._applied[0], self.journal)
+        except ImageLost:
+            self.archiver.close()
+            self.store.abandon()
+            raise
 
     def _made_raft(self) -> RaftLog:
         return RaftLog(

@@ -9,6 +9,9 @@ import pytest
 from fencepost.broker.log.log_directory import LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
+from fencepost.quorum.image_marks import BAD
+from fencepost.snapshots.reader import read_store
+from fencepost.snapshots.store import Store
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
 from tests.harness.command import here
 
@@ -76,3 +79,28 @@ def test_refusals(cluster: LocalCluster, capsys: Capture) -> None:
         assert (said.status, "expected a folder with partition.metadata" in said.stderr) == (2, True), name
     unnamed = here(capsys, "storage", "repair", "--dir", cluster.directory, "--partition", "orders-0")
     assert (unnamed.status, "--node N of --dir, or --config FILE" in unnamed.stderr) == (2, True)
+
+
+def test_whose_image_is_right_is_said_to_a_stopped_voter(tmp_path: Path, capsys: Capture) -> None:
+    cluster = create_cluster(tmp_path / "three", 3, 9092)
+    shared = ["storage", "repair", "--dir", cluster.directory, "--node", 1]
+    assert here(capsys, *shared, "--trust", 2).status == 3, "it never started"
+    root = cluster.node(1).config.directory
+    store = Store.open(root / "store")
+    in_use = here(capsys, *shared, "--trust", 2)
+    assert in_use.status == 1
+    assert "open in another process" in in_use.stderr
+    store.close()
+    said = here(capsys, *shared, "--trust", 2)
+    assert (said.status, "takes that of node 2" in said.stdout) == (0, True)
+    with read_store(root / "store") as reader:
+        assert reader.meta_get(BAD) is not None
+    assert json.loads(here(capsys, *shared, "--trust", 1, "--format", "json").stdout) == {
+        "node_id": 1,
+        "trusts": 1,
+    }
+    with read_store(root / "store") as reader:
+        assert reader.meta_get(BAD) is None
+    assert here(capsys, *shared, "--trust", 9).status == 2
+    assert here(capsys, *shared, "--trust", 2, "--partition", "orders-0").status == 2
+    assert here(capsys, *shared).status == 2

@@ -68,14 +68,6 @@ COMPARED: Final = (
         (TESTS + "test_a_node_with_a_bad_image_votes_and_does_not_campaign",),
     ),
     Mutant(
-        "compared-bad-node-takes-over",
-        "a node with a bad image does not take leadership over",
-        WATCH,
-        "        if isinstance(message, TimeoutNow):\n            return None\n",
-        "",
-        (TESTS + "test_a_node_with_a_bad_image_votes_and_does_not_campaign",),
-    ),
-    Mutant(
         "compared-bad-image-applied-to",
         "nothing is applied to a bad image",
         WATCH,

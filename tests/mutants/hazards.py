@@ -15,8 +15,8 @@ HAZARDS: Final = (
         "old-snapshot-installed",
         "a snapshot that is older than the image is not installed (H5)",
         "quorum/snapshot_receiver.py",
-        "        if manifest.raft_index <= self._voter.applied[0]:",
-        "        if False:",
+        "        if not self._voter.watch.lacks(manifest.raft_index):\n            self._answer(",
+        "        if False:\n            self._answer(",
         (SNAPSHOTS + "test_h5_a_snapshot_older_than_the_image_is_not_installed",),
     ),
     Mutant(

@@ -11,6 +11,7 @@ import fencepost.snapshots.digests
 from fencepost.controller import producer_ids
 from fencepost.controller.errors import RequestTimedOut
 from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.quorum.image_marks import trust
 from fencepost.quorum.messages import Ack, AppendEntries, TimeoutNow, decode, encode
 from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import NodeId, ProducerId
@@ -293,6 +294,37 @@ def test_a_record_that_applies_by_now_ends_the_doubt(rig: Rig, monkeypatch: pyte
     rig.close()
     for node in (1, 2, 3):
         rig.start(node)
+    assert not bad(rig)
+
+
+def test_an_operator_says_whose_image_is_right(rig: Rig) -> None:
+    """All three differ; two are given the word, the third leads and sends its image."""
+    to_before_a_digest(rig)
+    advance(rig, 1)
+    change(rig, 2, by=-1)
+    change(rig, 3, by=-2)
+    read(rig, 1)
+    assert not bad(rig)
+    for node in (2, 3):
+        rig.flush(node)
+        rig.crash(node)
+        trust(rig.root / f"node-{node}", NodeId(1), NodeId(node))
+    for node in (2, 3):
+        rig.start(node)
+        rig.connect(node)
+    assert bad(rig) == {2, 3}
+    rig.settle()
+    assert isinstance(advance(rig, 1).all[0], producer_ids.ProducerIdBlock), "they acknowledge meanwhile"
+    heal(rig)
+    assert not bad(rig)
+    assert same_images(rig)
+
+
+def test_an_operator_trusts_a_nodes_own_image(rig: Rig) -> None:
+    differ(rig, 3)
+    rig.crash(3)
+    trust(rig.root / "node-3", NodeId(3), NodeId(3))
+    rig.start(3)
     assert not bad(rig)
 
 
