@@ -5,7 +5,6 @@ Stop    who waits is answered, then the logs are flushed and closed.
 """
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from random import Random
 from typing import Any
@@ -31,6 +30,7 @@ from fencepost.broker.verification import Verifier
 from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
+from fencepost.settings.node_clock import NodeClock
 from fencepost.wire.dispatch import Service, served
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
@@ -51,6 +51,7 @@ class DataPlane:
         config: NodeConfig,
         acls: Acls,
         clients: ControllerClients,
+        clock: NodeClock,
         *,
         rng: Random,
         log: FilteringBoundLogger,
@@ -59,7 +60,7 @@ class DataPlane:
     ) -> None:
         self.acls = acls
         self._partitions = Partitions(
-            config.directory, BrokerId(config.node_id), log_config(config), clock_ms=_wall_ms, log=log
+            config.directory, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
         )
         self.topics = TopicCache(clients.topics, self._partitions, rng=rng, log=log)
         self._unknown = UnknownPartitions(self._partitions, self.topics)
@@ -71,7 +72,8 @@ class DataPlane:
             self._flusher,
             config.log_retention_check_ms,
             config.producer_id_expiration_check_ms,
-            clock_ms=_wall_ms,
+            clock_ms=clock.now_ms,
+            may_delete=clock.may_delete,
             log=log,
         )
         self._checks = Checks(stalls)
@@ -81,7 +83,7 @@ class DataPlane:
             self._verifier,
             self._checks,
             self._flusher,
-            clock_ms=_wall_ms,
+            clock_ms=clock.now_ms,
         )
         self._fetch = FetchEndpoint(self._partitions, self._unknown, memory.reply_room, stalls=stalls)
         self._offsets = OffsetsEndpoint(self._partitions, self._unknown, stalls=stalls)
@@ -92,7 +94,7 @@ class DataPlane:
             self._foreign,
             self.acls,
             stalls=stalls,
-            clock_ms=_wall_ms,
+            clock_ms=clock.now_ms,
         )
         self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
@@ -142,10 +144,6 @@ class DataPlane:
     def release(self) -> None:
         """Answer the fetches that wait, so that their connections can close."""
         self._fetch.stop()
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 async def after(first: Coroutine[Any, Any, None], then: Coroutine[Any, Any, None]) -> None:

@@ -3,6 +3,7 @@
 Retention   segments past ``retention.ms`` or ``retention.bytes``, every ``log.retention.check.interval.ms``.
 Producers   without a batch for ``producer.id.expiration.ms`` are forgotten, PRODUCERS_MAX at a time, every
             ``producer.id.expiration.check.interval.ms``.
+Clock       while it has jumped (controller/clocks.py) nothing is too old.
 Flush       of full segments and of producer snapshots, within FLUSH_S, off the loop.
 Source      Kafka LogManager, ProducerStateManager.removeExpiredProducers.
 """
@@ -17,6 +18,7 @@ from fencepost.broker.flushing import Flusher
 from fencepost.broker.partitions import Partition, Partitions
 
 FLUSH_S: Final = 2.0
+BEFORE_ALL_MS: Final = 0  # by this time no record is too old
 PRODUCERS_MAX: Final = 2_000  # looked at in one turn of the loop: about a millisecond
 
 
@@ -31,6 +33,7 @@ class LogMaintenance:
         expiration_check_ms: int,
         *,
         clock_ms: Callable[[], int],
+        may_delete: Callable[[], bool],
         log: FilteringBoundLogger,
     ) -> None:
         self._partitions = partitions
@@ -38,6 +41,7 @@ class LogMaintenance:
         self._retention_check_s = retention_check_ms / 1000
         self._expiration_check_s = expiration_check_ms / 1000
         self._clock_ms = clock_ms
+        self._may_delete = may_delete
         self._log = log
 
     async def retain(self) -> None:
@@ -57,7 +61,7 @@ class LogMaintenance:
     async def expire_once(self) -> None:
         """Look at every producer of every partition."""
         for partition in self._partitions:
-            has_more = True
+            has_more = self._may_delete()
             while has_more and partition.is_open:
                 has_more = partition.log.expire_producers(self._clock_ms(), PRODUCERS_MAX)
                 await asyncio.sleep(0)
@@ -74,7 +78,7 @@ class LogMaintenance:
         if not partition.is_open:
             return
         try:
-            deleted = partition.log.retain(self._clock_ms())
+            deleted = partition.log.retain(self._clock_ms() if self._may_delete() else BEFORE_ALL_MS)
         except OSError as error:
             self._partitions.fail(partition, error, doing="retain")
             return

@@ -32,6 +32,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.records.types import BrokerId, ProducerId
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.credentials import Credentials
+from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.dispatch import Service
@@ -67,6 +68,7 @@ class Broker:
         stalls: Stalls | None = None,
         memory: RequestMemory | None = None,
         count_failed: Callable[[str], None] = lambda _request: None,
+        clock: NodeClock | None = None,
     ) -> None:
         if config.client_listener is None:
             raise InvariantViolation("a broker without a client listener")
@@ -77,13 +79,21 @@ class Broker:
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
-        self._stalls = stalls or Stalls()
+        self._stalls = stalls = stalls or Stalls()
         self._tasks: list[asyncio.Task[None]] = []
         self._clients = ControllerClients.of(
             config.controller_bootstrap, sasl=sasl, secret=secret, rng=rng, stalls=self._stalls
         )
+        self._clock = clock or NodeClock(config.directory, log)
         self._data = DataPlane(
-            config, credentials.acls, self._clients, rng=rng, log=log, stalls=self._stalls, memory=memory
+            config,
+            credentials.acls,
+            self._clients,
+            self._clock,
+            rng=rng,
+            log=log,
+            stalls=stalls,
+            memory=memory,
         )
         itself = ClusterNode(broker_id, self._host, self._port)
         self._cache = MetadataCache(
@@ -186,6 +196,8 @@ class Broker:
         await self._clients.close()
 
     def _on_heartbeat(self) -> None:
+        if self._registration.agreed_ms >= 0:
+            self._clock.agree(self._registration.agreed_ms)
         self._cache.refresh()
         self._data.topics.heartbeat_answered(self._registration.cluster_version)
 

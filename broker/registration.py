@@ -49,6 +49,7 @@ class Registration:
     ) -> None:
         self.is_fenced = True
         self.cluster_version = -1  # by the last heartbeat
+        self.agreed_ms = -1  # likewise: what time a majority of voters has
         self._controllers = controllers
         self._request = request
         self._membership = membership
@@ -147,7 +148,7 @@ class Registration:
             if epoch != self._epoch:
                 return  # it went stale while this answer travelled
             self._note_fenced(status.is_fenced)
-            self.cluster_version = status.cluster_version
+            self.cluster_version, self.agreed_ms = status.cluster_version, status.agreed_ms
             self._on_heartbeat()
             pause_ms = HEARTBEAT_MS_WHILE_FENCED if status.is_fenced else self._heartbeat_interval_ms
             await self._pause(min(pause_ms, self._heartbeat_interval_ms) / 1000)

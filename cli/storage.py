@@ -16,6 +16,7 @@ import click
 from fencepost.cli.images import read_image
 from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.storage_clock import accept_clock
 from fencepost.cli.storage_repair import repair
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
 from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
@@ -44,6 +45,7 @@ def storage() -> None:
 
 
 storage.add_command(repair)
+storage.add_command(accept_clock)
 
 
 @storage.command("random-uuid")

@@ -1,4 +1,10 @@
-"""Clocks: what a leader concludes from times that other leaders wrote.
+"""Clocks: whether this node's may be believed, and what a leader concludes from times that others wrote.
+
+Jumps       within one boot of the machine the wall clock and the boot-time clock go on together; one that
+            has left the other by over ``JUMP_MS`` has jumped. Across boots only going back shows
+            (``TrustedClock``). Meanwhile nothing is deleted or expired, and time goes on as before the jump.
+            It ends when the clock is back, when a majority of voters that did not jump agrees with it
+            (``agreed_ms``: voters that jumped together have no say), or by an operator's word.
 
 Each leadership stamps with a clock of its own: a wall clock at its activation and monotonic time since. No
 two of them are known to agree, so a stamp of an earlier leadership is clamped before it is compared.
@@ -19,7 +25,94 @@ Limits      - a node sees no clock while it is down: the time between the last e
             - stamps of a leadership that no running node saw count as if its clock agreed with the others'.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+JUMP_MS: Final = 3_600_000
+"""By more than this a clock has jumped. What NTP sets right at a start is less."""
+
+
+class Reading(NamedTuple):
+    """The clocks of the machine, at one moment."""
+
+    boot_id: str  # "": not known, so each start counts as one in another boot
+    boottime_ms: int  # since the machine started, times of suspension included
+    wall_ms: int  # since the Unix epoch
+
+
+class KeptClock(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node keeps of its clocks on its disk."""
+
+    boot_id: str
+    ahead_ms: int  # of the trusted time before the boot-time clock
+    trusted_ms: int  # when this was kept
+    wall_ms: int  # the wall clock at that moment: another time if it had jumped
+
+    @property
+    def jumped_ahead(self) -> bool:
+        """Its node did not believe the wall clock, which was ahead."""
+        return self.wall_ms - self.trusted_ms > JUMP_MS
+
+
+class TrustedClock:
+    """One node's wall clock, believed as long as it follows the boot-time clock."""
+
+    def __init__(self, kept: KeptClock | None, now: Reading) -> None:
+        """``kept``: by the last process of this node; None: this is the first one."""
+        self._ahead_ms = now.wall_ms - now.boottime_ms
+        if kept is None:
+            return
+        if now.boot_id and kept.boot_id == now.boot_id:
+            self._ahead_ms = kept.ahead_ms
+            return
+        went_back = now.wall_ms < kept.trusted_ms - JUMP_MS
+        still_ahead = kept.jumped_ahead and now.wall_ms >= kept.wall_ms - JUMP_MS
+        if went_back or still_ahead:
+            self._ahead_ms = kept.trusted_ms - now.boottime_ms
+
+    def jump_ms(self, now: Reading) -> int:
+        """How far the wall clock is from where it should be; 0 if that is no jump."""
+        off_ms = now.wall_ms - now.boottime_ms - self._ahead_ms
+        return off_ms if abs(off_ms) > JUMP_MS else 0
+
+    def now_ms(self, now: Reading) -> int:
+        """The wall clock; after a jump the time that it would show without."""
+        return now.boottime_ms + self._ahead_ms if self.jump_ms(now) else now.wall_ms
+
+    def accept(self, now: Reading) -> None:
+        """An operator says that the wall clock is right."""
+        self._ahead_ms = now.wall_ms - now.boottime_ms
+
+    def agree(self, now: Reading, majority_ms: int) -> bool:
+        """Believe a clock that jumped to where the majority's is (``agreed_ms``). Returns whether it did."""
+        agrees = self.jump_ms(now) != 0 and abs(now.wall_ms - majority_ms) <= JUMP_MS
+        if agrees:
+            self.accept(now)
+        return agrees
+
+    def kept(self, now: Reading) -> KeptClock:
+        """For the next process."""
+        return KeptClock(
+            boot_id=now.boot_id,
+            ahead_ms=self._ahead_ms,
+            trusted_ms=self.now_ms(now),
+            wall_ms=now.wall_ms,
+        )
+
+
+def agreed_ms(unjumped_ms: Iterable[int], voter_count: int) -> int | None:
+    """The time by a majority of all voters; None if no majority has clocks that are believed and agree.
+
+    ``unjumped_ms``   the time by each voter whose clock has not jumped.
+    """
+    times = sorted(unjumped_ms)
+    majority = voter_count // 2 + 1
+    for first in range(len(times) - majority + 1):
+        if times[first + majority - 1] - times[first] <= JUMP_MS:
+            return times[first + majority // 2]
+    return None
 
 
 def began_ms(stamp_ms: int, activated_ms: int, *, inherited: bool) -> int:

@@ -95,6 +95,7 @@ class TransactionServer:
         call_later: CallLater,
         background: Background,
         clock: Callable[[], float],
+        may_expire: Callable[[], bool] = lambda: True,
         serves_two_phase: bool = False,
         log: FilteringBoundLogger,
     ) -> None:
@@ -131,6 +132,7 @@ class TransactionServer:
             quarantine=replica.quarantine,
             clock=clock,
             slowest_ms=replica.slowest_ms,
+            may_expire=may_expire,
             counts=self.counts,
             markers=self.markers,
             log=log,

@@ -65,6 +65,7 @@ class TransactionTimers:
         quarantine: Quarantine,
         clock: Callable[[], float],
         slowest_ms: Callable[[], int | None],
+        may_expire: Callable[[], bool],
         counts: TransactionCounts,
         markers: MarkerSender,
         log: FilteringBoundLogger,
@@ -76,6 +77,7 @@ class TransactionTimers:
         self._call_later = call_later
         self._clock = clock
         self._slowest_ms = slowest_ms
+        self._may_expire = may_expire
         self._counts = counts
         self._markers = markers
         self._log = log
@@ -174,6 +176,9 @@ class TransactionTimers:
     def _forget(self, leadership: int, now_ms: int) -> None:
         """A slice: one entry. The next one follows when it is applied."""
         if leadership != self._leadership:
+            return
+        if not self._may_expire():
+            self._forgetting = False  # the next sweep comes
             return
         idle = self._idle(now_ms)
         found = expiry.decide_expire(self._image(), idle, passed_by=self._expiry.passed_by()).response

@@ -42,6 +42,7 @@ from fencepost.quorum.crash_points import Reach, reach_in
 from fencepost.quorum.handshake import LinkConfig
 from fencepost.quorum.link_events import Events
 from fencepost.quorum.links import Links
+from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, R, Reply, Task, Ts
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
@@ -49,6 +50,7 @@ from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import BrokerId, Log, NodeId
 from fencepost.settings.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
 from fencepost.settings.credentials import Credentials
+from fencepost.settings.node_clock import NodeClock
 from fencepost.settings.node_identity import Identity, StoreLost, remember_store
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.dispatch import Closing
@@ -76,11 +78,13 @@ class Controller:
         metrics: NodeMetrics | None = None,
         zookeeper: ZookeeperPort | None = None,
         memory: RequestMemory | None = None,
+        clock: NodeClock | None = None,
     ) -> None:
         self._config = config
         self._identity = identity
         self._log = log or structlog.get_logger()
         self._metrics = metrics or NodeMetrics()
+        self._clock = clock or NodeClock(config.directory, self._log)
         self._rng = random.Random()
         self._loop = asyncio.get_running_loop()
         self.fatal: asyncio.Future[ExitReason] = (
@@ -89,10 +93,11 @@ class Controller:
         self._jobs: set[asyncio.Future[None]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._may_end = asyncio.Event()  # a clean stop
-        self._controllers: dict[NodeId, tuple[str, int]] = self._configured_controllers()
+        self._controllers: dict[NodeId, tuple[str, int]] = config.controllers_at_first
         use_clock(time.monotonic, self._rng)
         self.driver = self._made_driver()
         self.replica = self.driver.replica
+        self.replica.firewall.clocks = PeerClocks(len(config.voters), time.monotonic, self._clock)
         self._require_own_store()
         self.server = ControllerServer(
             config,
@@ -141,7 +146,7 @@ class Controller:
             disk_free_bytes_min=config.disk_free_bytes_min,
             migrating=config.zookeeper_migration_enabled,
             clock=time.monotonic,
-            wall_ms=lambda: time.time_ns() // 1_000_000,
+            wall_ms=self._clock.now_ms,
             rng=self._rng,
             stalls=self._metrics.stalls,
             log=self._log,
@@ -158,6 +163,7 @@ class Controller:
             call_later=self._call_later,
             background=self._background,
             clock=time.monotonic,
+            may_expire=self._clock.may_delete,
             rng=self._rng,
             log=self._log,
         )
@@ -383,13 +389,6 @@ class Controller:
         if replica.proposer.last_commit_s:
             metrics.commit_latency_seconds(replica.proposer.last_commit_s)
             replica.proposer.last_commit_s = 0.0
-
-    def _configured_controllers(self) -> dict[NodeId, tuple[str, int]]:
-        """Where the others' controller listeners should be, until each says so itself."""
-        voters, servers = self._config.voters, self._config.controller_bootstrap
-        if len(voters) != len(servers):
-            return {}
-        return {v.node_id: (a.host, a.port) for v, a in zip(sorted(voters), servers, strict=True)}
 
 
 def _crash_points() -> Reach:

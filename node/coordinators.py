@@ -44,6 +44,7 @@ class Coordinators:
         call_later: CallLater,
         background: Background,
         clock: Callable[[], float],
+        may_expire: Callable[[], bool],
         rng: Random,
         log: FilteringBoundLogger,
     ) -> None:
@@ -57,6 +58,7 @@ class Coordinators:
             call_later=call_later,
             background=background,
             clock=clock,
+            may_expire=may_expire,
             serves_two_phase=config.two_phase,
             log=log,
         )
@@ -75,6 +77,7 @@ class Coordinators:
             clock=clock,
             now_ms=replica.proposer.now_ms,
             slowest_ms=replica.slowest_ms,
+            may_expire=may_expire,
             log=log,
         )
         self.groups = GroupServer(

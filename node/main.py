@@ -29,6 +29,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.log_file import keep_rotating
+from fencepost.settings.node_clock import NodeClock, watch_clock
 from fencepost.settings.node_identity import (
     Identity,
     StorageError,
@@ -193,11 +194,13 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             )
             await port.start(config.metrics_port)
             stack.push_async_callback(port.stop)
+        clock = NodeClock(config.directory, log)
+        stack.callback(watch_clock(loop, clock))
         parts: list[Part] = []
         controller: Controller | None = None
         if config.is_controller:
             zookeeper = await stack.enter_async_context(_zookeeper(config, log))
-            controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory)
+            controller = Controller(config, identity, credentials, log, metrics, zookeeper, memory, clock)
             parts.append(controller)
         if config.is_broker:
             coordinator = None if controller is None else controller.coordinators.client_service
@@ -211,6 +214,7 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
                 stalls=metrics.stalls,
                 memory=memory,
                 count_failed=metrics.requests_failed_total,
+                clock=clock,
             )
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block

@@ -229,7 +229,13 @@ class ControllerServer:
         def decide(view: View, now_ms: int) -> Decision[HeartbeatStatus]:
             decided = brokers.decide_heartbeat(view, request)
             self.heartbeats.record_heartbeat(request.broker_id, now_ms)
-            status = replace(decided.response, cluster_version=cluster_version.current(view))
+            clocks = self._replica.firewall.clocks
+            agreed_ms = None if clocks is None else clocks.agreed_ms()
+            status = replace(
+                decided.response,
+                cluster_version=cluster_version.current(view),
+                agreed_ms=-1 if agreed_ms is None else agreed_ms,
+            )
             return Decision(decided.records, status)
 
         self._submit(decide, reply, closing=reply)

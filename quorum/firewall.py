@@ -28,6 +28,7 @@ from fencepost.quorum.messages import (
     TimeoutNow,
     Vote,
 )
+from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.records.invariant import InvariantViolation, invariant
 from fencepost.records.types import LogIndex, NodeId, Term
 
@@ -104,6 +105,7 @@ class Firewall:
         self._raft = raft
         self._journal = journal
         self._counted = counted
+        self.clocks: PeerClocks | None = None  # None: nothing is told of clocks
         self._votes: set[tuple[int, NodeId]] = set()
         self._ack_next: int | None = None  # rewrites the success ack of the message being delivered
         self.learner_match: dict[NodeId, LogIndex] = {}  # how far uncounted followers are
@@ -140,13 +142,16 @@ class Firewall:
             message["prevLogIdx"],
             message["prevLogTerm"],
             message["entries"],
+            agreed_ms=None if self.clocks is None else self.clocks.agreed_ms(),
         )
 
     def _outgoing_ack(self, message: RaftMessage) -> Message:
         next_index = message["next_node_idx"]
         if message["success"] and self._ack_next is not None:
             next_index = self._ack_next
-        return Ack(self._raft.term, next_index, message["reset"], message["success"])
+        unjumped_ms = None if self.clocks is None else self.clocks.own_ms()
+        reset, success = message["reset"], message["success"]
+        return Ack(self._raft.term, next_index, reset, success, unjumped_ms=unjumped_ms)
 
     # -- from the network to pysyncobj ----------------------------------------------------------
 
@@ -159,6 +164,8 @@ class Firewall:
         ):
             return NewerTerm(raft.term)
         if isinstance(message, AppendEntries):
+            if self.clocks is not None:
+                self.clocks.agreed(message.agreed_ms)
             self._append(peer, message)
         elif isinstance(message, Ack):
             self._ack(peer, message)
@@ -282,6 +289,8 @@ class Firewall:
             return  # H2: an ack of another term says nothing about this term's log
         if message.next_index < 1 or message.next_index > self._journal.last_index + 1:
             return
+        if self.clocks is not None and self._counted.counts(peer):
+            self.clocks.said(peer, message.unjumped_ms)
         success = message.success
         if message.reset and message.next_index <= raft.match_index(peer):
             return  # H4: late; it would go back below what the follower has

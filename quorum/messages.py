@@ -45,6 +45,7 @@ class AppendEntries(msgspec.Struct, frozen=True, array_like=True, tag=1):
     prev_term: int
     entries: list[tuple[bytes, int, int]]
     reports: Annotated[list[Reported], msgspec.Meta(max_length=REPORTS_MAX)] = []  # the last of each voter
+    agreed_ms: Number | None = None  # what time a majority has; see peer_clocks.py
 
 
 class Behind(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -63,6 +64,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=3):
     success: bool  # the log matches the leader's below next_index
     report: Report | None = None  # the last of this follower
     wants_from: Number | None = None  # its image is bad: it requests a snapshot of this index or a later one
+    unjumped_ms: Number | None = None  # what time the follower has; see peer_clocks.py
 
 
 class RequestVote(msgspec.Struct, frozen=True, array_like=True, tag=4):

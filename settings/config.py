@@ -242,6 +242,14 @@ class NodeConfig(TransactionConfig):
         return next((each for each in self.listeners if each.name != CONTROLLER_LISTENER), None)
 
     @property
+    def controllers_at_first(self) -> dict[NodeId, tuple[str, int]]:
+        """Where the voters' controller listeners should be, until each says so itself; {}: not known."""
+        voters, servers = self.voters, self.controller_bootstrap
+        if len(voters) != len(servers):
+            return {}
+        return {v.node_id: (a.host, a.port) for v, a in zip(sorted(voters), servers, strict=True)}
+
+    @property
     def raft_address(self) -> Address | None:
         """This node's own Raft address; None if it is no voter."""
         return next((each.address for each in self.voters if each.node_id == self.node_id), None)

@@ -1,7 +1,8 @@
 """BrokerHeartbeat, API key 63, versions 0-1: a broker says that it lives and what it wants.
 
-Ours        tagged field 1000 of the answer, ``cluster_version``: whether topics or brokers have changed.
-            Kafka's brokers skip a tag they do not know (KIP-482).
+Ours        tagged fields of the answer: 1000, ``cluster_version``: whether topics or brokers have changed;
+            1002, ``agreed_ms``: what time a majority of voters has, whose clocks did not jump.
+            Kafka's brokers skip a tag that they do not know (KIP-482).
 1   offline_log_dirs (tag 0), read and left aside: a broker here has one directory and dies with it
 """
 
@@ -18,9 +19,11 @@ from fencepost.wire.request_limits import SMALL
 from fencepost.wire.schema import Buffer, Message
 
 CLUSTER_VERSION_TAG: Final = 1000
+AGREED_TAG: Final = 1002
 _TAGS_AT: Final = 9  # after the throttle time, the error code and three booleans
-_OUR_TAG: Final = bytes((1, 0xE8, 0x07, 8))  # one tagged field, 1000, of eight bytes
-_TAGS: Final = {CLUSTER_VERSION_TAG: Reader.int64}
+_VERSION_TAG: Final = bytes((0xE8, 0x07, 8))  # 1000, of eight bytes
+_AGREED_TAG: Final = bytes((0xEA, 0x07, 8))
+_TAGS: Final = {CLUSTER_VERSION_TAG: Reader.int64, AGREED_TAG: Reader.int64}
 
 _REQUEST: Final = Message(63, "request")
 _RESPONSE: Final = Message(63, "response")
@@ -61,10 +64,13 @@ def _encode_response(version: int, status: HeartbeatStatus, throttle_ms: int) ->
             "should_shut_down": status.should_shut_down,
         },
     )
-    if status.cluster_version < 0:
-        return body
+    tags = [
+        tag + value.to_bytes(8, "big")
+        for tag, value in ((_VERSION_TAG, status.cluster_version), (_AGREED_TAG, status.agreed_ms))
+        if value >= 0
+    ]
     invariant(len(body) == _TAGS_AT + 1, "the heartbeat's answer is not laid out as it was", body=body)
-    return body[:_TAGS_AT] + _OUR_TAG + status.cluster_version.to_bytes(8, "big")
+    return body[:_TAGS_AT] + bytes((len(tags),)) + b"".join(tags)
 
 
 def _refusal(version: int, request: Heartbeat | None, error: ApiError, throttle_ms: int) -> bytes:
@@ -83,6 +89,7 @@ def _decode_response(version: int, body: Buffer) -> HeartbeatStatus:
         message["is_fenced"],
         message["should_shut_down"],
         tags.get(CLUSTER_VERSION_TAG, -1),
+        tags.get(AGREED_TAG, -1),
     )
 
 

@@ -62,10 +62,12 @@ class OffsetTimers:
         clock: Callable[[], float],
         now_ms: Callable[[], int],
         slowest_ms: Callable[[], int | None],
+        may_expire: Callable[[], bool] = lambda: True,
         log: FilteringBoundLogger,
     ) -> None:
         self._times = times
         self._slowest_ms = slowest_ms
+        self._may_expire = may_expire
         self._activated_ms = 0
         self._image = image
         self.forgotten = 0  # offsets, for metrics
@@ -113,11 +115,15 @@ class OffsetTimers:
     def _due_by_time(
         self, view: View, now_ms: int, after: TimedKey | None
     ) -> tuple[tuple[OffsetKey, ...], TimedKey | None]:
+        if not self._may_expire():
+            return (), None
         return offset_expiry.due_by_time(view, self._retention(now_ms), after)
 
     def _due_by_client(
         self, view: View, now_ms: int, after: TimedKey | None
     ) -> tuple[tuple[OffsetKey, ...], TimedKey | None]:
+        if not self._may_expire():
+            return (), None
         return offset_expiry.due_by_client(view, self._retention(now_ms), after)
 
     def _decide_expire(self, view: View, now_ms: int, keys: tuple[OffsetKey, ...]) -> Decision[Forgotten]:

@@ -7,11 +7,13 @@ import pytest
 
 from fencepost.broker import log_maintenance
 from fencepost.broker.partitions import Partition
+from fencepost.settings.node_clock import accept
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced
 from tests.broker.fake_controller import play
 from tests.broker.whole_broker import Stage
 
+DAY_MS = 24 * 3_600_000
 SEGMENT_BYTES = 14  # Kafka's least: every batch has a segment of its own
 
 
@@ -68,5 +70,40 @@ def test_producers_are_forgotten_in_slices(tmp_path: Path, monkeypatch: pytest.M
             counting.cancel()
             assert not hosted(on).log.producers()
             assert turns >= 3
+
+    play(story)
+
+
+def test_a_clock_that_jumped_deletes_and_forgets_nothing_but_for_want_of_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_maintenance, "FLUSH_S", 0.02)
+
+    async def story() -> None:
+        async with hosting(tmp_path, HERE, log_segment_bytes=SEGMENT_BYTES, log_retention_ms=DAY_MS) as on:
+            for sequence in range(4):
+                records = batch(b"x" * 50, producer_id=7, producer_epoch=0, base_sequence=sequence)
+                await produced(on, produce(records))
+            partition, clock, maintenance = (
+                hosted(on),
+                on.broker._clock,
+                on.broker._data._maintenance,
+            )
+            while partition.log.flush_wanted or partition.flushing:
+                await asyncio.sleep(0.005)
+            right = clock._read()
+            clock._read = lambda: right._replace(wall_ms=right.wall_ms + 8 * DAY_MS)
+            maintenance._retain(partition)
+            await maintenance.expire_once()
+            assert partition.log.start == 0
+            assert [each.producer_id for each in partition.log.producers()] == [7]
+            await produced(on, produce(batch(b"y", producer_id=8, producer_epoch=0, base_sequence=0)))
+            late = {int(each.producer_id): each.last_timestamp_ms for each in partition.log.producers()}
+            assert abs(late[8] - right.wall_ms) < DAY_MS, "stamped by the time that it would be"
+            accept(tmp_path)
+            clock.look()
+            maintenance._retain(partition)
+            assert partition.log.start >= 3
+            assert len(on.events("clock_jumped")) == 1
 
     play(story)

@@ -242,3 +242,13 @@ def test_the_walks_that_are_due_begin_one_after_the_other(
         assert len(looked) == count
     offsets.timers.maintain(0)
     assert sorted(looked) == sorted(names)
+
+
+def test_a_leader_whose_clock_jumped_forgets_no_offset_until_it_is_believed(offsets: Offsets) -> None:
+    offsets.commit(0)
+    offsets.timers._may_expire = lambda: False
+    offsets.bench.wait(3 * 3600, step_s=30.0)
+    assert offsets.kept() == 1
+    offsets.timers._may_expire = lambda: True
+    offsets.bench.wait(120, step_s=30.0)
+    assert offsets.kept() == 0

@@ -69,3 +69,17 @@ def test_a_leader_whose_clock_jumped_ahead_forgets_no_id_and_later_forgets_what_
     assert all(states.get(bench.replica.image, f"id-{number}") for number in range(5))
     bench.wait(7 * DAY_MS / 1000 + 3600, step_s=600.0)
     assert not any(states.get(bench.replica.image, f"id-{number}") for number in range(5))
+
+
+def test_a_leader_whose_clock_jumped_forgets_nothing_until_it_is_believed(make_stage: MakeStage) -> None:
+    bench = Bench(make_stage(), TransactionTimes(expiration_ms=7 * DAY_MS, expiry_interval_ms=3_600_000))
+    bench.elect()
+    bench.register(1)
+    bench.init("idle")
+    bench.settle()
+    bench.server._timers._may_expire = lambda: False
+    bench.wait(15 * DAY_S, step_s=600.0)
+    assert states.get(bench.replica.image, "idle")
+    bench.server._timers._may_expire = lambda: True
+    bench.wait(2 * 3600, step_s=600.0)
+    assert not states.get(bench.replica.image, "idle")

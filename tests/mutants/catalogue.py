@@ -13,6 +13,7 @@ from tests.mutants.audit_tables import AUDIT_TABLES
 from tests.mutants.audit_walks import AUDIT_WALKS
 from tests.mutants.benches import BENCHES
 from tests.mutants.broker_lists import BROKER_LISTS
+from tests.mutants.clocks import CLOCKS
 from tests.mutants.compared import COMPARED
 from tests.mutants.controller_clients import CONTROLLER_CLIENTS
 from tests.mutants.coordinator import COORDINATOR
@@ -356,6 +357,7 @@ MUTANTS: Final = (
     *AUDIT_WALKS,
     *AUDIT_TABLES,
     *NAMES,
+    *CLOCKS,
     *CONTROLLER_CLIENTS,
     *BENCHES,
     *BROKER_LISTS,

@@ -1,10 +1,21 @@
-"""The monotonic clocks of the processes: each goes at its own rate.
+"""The clocks of the processes: monotonic ones, each at its own rate, and wall clocks, which jump.
 
 pysyncobj reads one clock for all that run in a Python process (``use_clock``): here that of the simulated
 process whose event it is.
 """
 
+from typing import Final
+
+from fencepost.controller.clocks import Reading
 from tests.simulation.agenda import Agenda
+
+WALL_MS: Final = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
+
+
+def reading(agenda: Agenda, skew_ms: int) -> Reading:
+    """What a process reads of its machine, which never reboots."""
+    now_ms = int(agenda.now * 1000)
+    return Reading("the boot", now_ms, WALL_MS + now_ms + skew_ms)
 
 
 class Clocks:

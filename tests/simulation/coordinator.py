@@ -60,6 +60,7 @@ class Coordinator(Process):
             call_later=lambda seconds, call: self._carry_out(driver.call_later(seconds, call)),
             background=lambda work, done: self._carry_out(driver.background(work, done)),
             clock=self.clock,
+            may_expire=self.wall.may_delete,
             log=self._log,
             serves_two_phase=True,
         )

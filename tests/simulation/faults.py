@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
 CLOCK_JUMP_S = 3.0
+JUMP_DAYS = 8
+DAY_MS = 24 * 3_600_000
 
 
 class Faults:
@@ -25,10 +27,10 @@ class Faults:
         self._sim = sim
         self._on = True
         self._blocks: list[list[tuple[NodeId, NodeId]]] = []
-        for kind in ("cut", "partition", "crash", "stop", "wipe", "flip", "hand_over", "fill"):
+        for kind in ("cut", "partition", "crash", "stop", "wipe", "flip", "hand_over", "fill", "jump"):
             self._schedule(kind)
         if sim.weather.skew_ms:
-            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
+            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._set_clock)
 
     def end(self) -> None:
         """No further fault, and those that last end now."""
@@ -48,6 +50,7 @@ class Faults:
             "flip": weather.flips,
             "hand_over": weather.hand_overs,
             "fill": weather.fills,
+            "jump": weather.jumps,
         }
         return rates[kind]
 
@@ -185,9 +188,24 @@ class Faults:
         victim.free_bytes = self._sim.rng.randint(0, 2 * DISK_FREE_MIN - 1)
         self._sim.said(f"{victim.node_id} has {victim.free_bytes} bytes left")
 
-    def _jump(self) -> None:
+    def _set_clock(self) -> None:
         """A wall clock is set, by hand or by NTP."""
         sim = self._sim
         if self._on:
-            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._jump)
+            sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._set_clock)
             self._victim().skew_ms = sim.rng.randint(-sim.weather.skew_ms, sim.weather.skew_ms)
+
+    def _jump(self) -> None:
+        """By days, ahead or back, or to where it was; of one node, or of all together. Most start again."""
+        sim = self._sim
+        skew_ms = sim.rng.choice((0, JUMP_DAYS, -JUMP_DAYS)) * DAY_MS
+        jumping = list(sim.processes.values()) if sim.rng.random() < 0.4 else [self._victim()]
+        for process in jumping:
+            process.skew_ms = skew_ms
+        if sim.rng.random() < 0.7:
+            for process in jumping:
+                if process.up:
+                    process.kill()
+                    self.restart_later(process)
+        sim.said(f"clocks of {[each.node_id for each in jumping]} are {skew_ms} ms ahead")
+        sim.ledger.count("jumps")

@@ -37,14 +37,16 @@ from fencepost.node.driver import (
 from fencepost.node.metrics import NodeMetrics
 from fencepost.node.server import ControllerServer
 from fencepost.quorum.messages import Vote, decode
+from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, Reply, Task
 from fencepost.quorum.replica import Replica
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
+from fencepost.settings.node_clock import NodeClock
 from fencepost.snapshots.sums import StoreDamaged
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
-from tests.simulation.clocks import Clocks
+from tests.simulation.clocks import Clocks, reading
 from tests.simulation.config import CLUSTER, DISK_FREE_MIN, config_of, replica_config_of
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
@@ -53,13 +55,12 @@ from tests.simulation.thread import Killed, Thread
 from tests.simulation.trace_log import Log
 from tests.simulation.watch import Watcher, require_no_failure, watch
 
-WALL_MS = 1_790_000_000_000  # what wall clocks show at virtual time 0, but for their skew
-
 
 class Process:
     """See the module. ``trace`` gets one line per event."""
 
     controller: ControllerServer  # of this life
+    wall: NodeClock  # likewise
     migrating = False  # its cluster was made for the upgrade from ZooKeeper
 
     def __init__(
@@ -130,8 +131,7 @@ class Process:
         """Start the process, unless it runs."""
         if self.up:
             return
-        self.life += 1
-        life = self.life
+        life = self.life = self.life + 1
         self.doomed = self.full = False
         self._thread = Thread(self._agenda, self._event, partial(self._lives, life))
         self._clocks.rate = self.clock_rate
@@ -145,6 +145,7 @@ class Process:
             self.driver = self._made_driver()
         self.is_damaged = False
         self.replica = self.driver.replica
+        self.replica.firewall.clocks = PeerClocks(len(self._voter_ids), self.clock, self.wall)
         watch(self.replica, self._ledger, self._at_flush)
         self.disk.watch(self.replica)
         self.driver.services = self._services(life)
@@ -157,6 +158,7 @@ class Process:
             self.network.started(self.node_id)
 
     def _made_driver(self) -> Driver:
+        self.wall = NodeClock(self.directory, self._log, read=lambda: reading(self._agenda, self.skew_ms))
         return Driver(
             replica_config_of(
                 node_id=self.node_id,
@@ -170,7 +172,7 @@ class Process:
             disk_free_bytes_min=DISK_FREE_MIN,
             migrating=self.migrating,
             clock=self.clock,
-            wall_ms=lambda: WALL_MS + int(self._agenda.now * 1000) + self.skew_ms,
+            wall_ms=self.wall.now_ms,
             rng=self._rng,
             log=self._log,
         )
@@ -196,11 +198,10 @@ class Process:
             self.run(self.driver.hand_over)
 
     def _end(self) -> None:
-        driver = self.driver
-        if driver is None:
+        if self.driver is None:
             return
-        driver.stop()
-        driver.close()
+        self.driver.stop()
+        self.driver.close()
         self.driver = self.replica = None
         self._trace(f"{self.node_id} ended")
         if self.network is not None:
@@ -325,6 +326,7 @@ class Process:
 
     def _sweep(self) -> Obligations:
         self.full = self.free_bytes < DISK_FREE_MIN
+        self.wall.look()
         return self.driver.sweep(self.free_bytes) if self.driver is not None else ()
 
     def _weather(self) -> Any:
@@ -332,8 +334,7 @@ class Process:
         return self.network.weather
 
     def _send(self, peer: NodeId, frame: bytes, held_s: float) -> None:
-        if self.network is None:
-            return
+        assert self.network is not None
         if self.doomed or self._rng.random() < self._weather().crash_in_send:
             raise Killed
         message = decode(frame)
@@ -346,14 +347,13 @@ class Process:
         life = self.life
 
         def execute() -> None:
-            if not self._lives(life):
-                return
-            try:
-                self.disk.work()
-                task.run()
-            except OSError as error:
-                task.fail(error)
-            self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
+            if self._lives(life):
+                try:
+                    self.disk.work()
+                    task.run()
+                except OSError as error:
+                    task.fail(error)
+                self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
 
         def finish() -> None:
             if self.driver is not None:

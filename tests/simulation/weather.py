@@ -34,6 +34,7 @@ class Weather:
     hand_overs: float = 0.0  # clean stop of a leader: it asks a successor to campaign
     # clocks and disks
     skew_ms: int = 0  # every wall clock is off by up to so much, and jumps again and again
+    jumps: float = 0.0  # a wall clock, or all of them by as much, jump by days
     drift: float = 0.0  # each monotonic clock is fast or slow by up to so much, as a share of it
     flush_s: tuple[float, float] = (0.0002, 0.002)
     slow_flush: float = 0.0  # share of flushes that take up to ``slow_flush_s``
@@ -66,6 +67,7 @@ class Weather:
             stops=0.0,
             wipes=0.0,
             flips=0.0,
+            jumps=0.0,
             hand_overs=0.0,
             slow_flush=0.0,
             fills=0.0,
@@ -159,6 +161,7 @@ EVERYTHING: Final = Weather(
 FLIPS: Final = Weather(
     flips=0.6, crashes=0.2, hand_overs=0.1, cuts=0.2, downtime_s=(0.02, 0.8), power_loss=0.3, skew_ms=HOUR_MS
 )
+JUMPS: Final = Weather(jumps=0.6, crashes=0.1, hand_overs=1.0, cuts=0.2, downtime_s=(0.02, 0.4), drift=0.05)
 FULL: Final = Weather(fills=2.0, crashes=0.2, hand_overs=0.2, cuts=0.2, slow=0.01, skew_ms=HOUR_MS)
 BAD_DISKS: Final = Weather(bad_flush=0.01, bad_write=0.003, bad_work=0.3, downtime_s=(0.02, 0.5), cuts=0.1)
 
