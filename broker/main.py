@@ -75,7 +75,7 @@ class Broker:
         rng, memory = rng or Random(), memory or RequestMemory()
         self._listener_name, (self._host, self._port) = config.client_listener
         broker_id = BrokerId(config.node_id)
-        sasl, secret = credentials.own, credentials.secret
+        sasl, secret, acls = credentials.own, credentials.secret, credentials.acls
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         self._log = log
@@ -86,14 +86,7 @@ class Broker:
         )
         self._clock = clock or NodeClock(config.directory, log)
         self._data = DataPlane(
-            config,
-            credentials.acls,
-            self._clients,
-            self._clock,
-            rng=rng,
-            log=log,
-            stalls=stalls,
-            memory=memory,
+            config, acls, self._clients, self._clock, rng=rng, log=log, stalls=stalls, memory=memory
         )
         itself = ClusterNode(broker_id, self._host, self._port)
         self._cache = MetadataCache(

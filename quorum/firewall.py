@@ -105,7 +105,7 @@ class Firewall:
         self._raft = raft
         self._journal = journal
         self._counted = counted
-        self.clocks: PeerClocks | None = None  # None: nothing is told of clocks
+        self.clocks: PeerClocks | None = None  # None: no voter says what time it has
         self._votes: set[tuple[int, NodeId]] = set()
         self._ack_next: int | None = None  # rewrites the success ack of the message being delivered
         self.learner_match: dict[NodeId, LogIndex] = {}  # how far uncounted followers are
