@@ -201,7 +201,7 @@ class ImageWatch:
         wants_from = self._wanted_from() if self.is_bad and self._may_give(peer) else None
         if report is None and wants_from is None:
             return ack
-        return Ack(ack.term, ack.next_index, ack.reset, ack.success, report, wants_from)
+        return msgspec.structs.replace(ack, report=report, wants_from=wants_from)
 
     def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
         """Implements ``transport.Said``. Repeated with each message without entries: one may be lost."""
