@@ -1,19 +1,19 @@
-"""``fencepost audit`` as others run it: in processes of their own, on either engine; its exit statuses."""
+"""``fencepost audit`` as others run it, in processes of their own; its exit statuses.
+
+On Spark: ``spark/source/test_java.py``.
+"""
 
 import json
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.audit.faults import cluster
-from tests.harness.command import command, environment, fencepost, in_process
+from tests.harness.command import command, environment, in_process
 
-needs_spark = pytest.mark.skipif(find_spec("pyspark") is None, reason="needs the extra spark")
-ON_SPARK = ("--engine", "spark", "--master", "local[2]", "--memory", "1g")
 NO_SPARK = """
 import subprocess, sys
 sys.modules["pyspark"] = None
@@ -34,15 +34,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs") / "payments-0"
     segment.parent.rename(folder)
     return folder.parent
-
-
-@pytest.mark.slow
-@pytest.mark.row("card.8")
-@needs_spark
-def test_a_check_on_spark(logs: Path) -> None:
-    said = fencepost("audit", "check", logs, "--check", "integrity", *ON_SPARK)
-    assert said.status == 0, said.stderr
-    assert said.stdout.startswith("integrity  passed")
 
 
 @pytest.mark.parametrize("engine", ["auto", "embedded"])

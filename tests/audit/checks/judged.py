@@ -5,29 +5,33 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.audit.jobs.check import judge
 from tests.audit.checks.cases import CASES
-from tests.audit.checks.rows import IDS, Story, relations
+from tests.audit.checks.rows import IDS, Story
 
 if TYPE_CHECKING:
-    from fencepost.audit.engine.protocol import Engine
+    from fencepost.audit.jobs.relations import Relations
 
 Rules = dict[int | None, list[str]]
 NAMES = list(CASES)
 _LOGS = ("__cluster_metadata", "__transaction_state", "__consumer_offsets")
 
 
-def rules_of(engine: "Engine", *, apart: bool) -> Rules:
-    """Of each story that is kept ``apart`` or not, "check.rule" of its findings; after a "?" of what is
-    unknown."""
-    stories = []
+def stories(*, apart: bool) -> list[Story]:
+    """Those that are kept ``apart`` or not, and one that gives all their ids out."""
+    told = []
     for number, (tell, _, alone) in enumerate(CASES.values()):
         if alone == apart:
             story = Story(number)
             tell(story)
-            stories.append(story)
+            told.append(story)
     ids = Story(len(CASES))
     ids.block((len(CASES) + 1) * IDS)
+    return [*told, ids]
+
+
+def rules_of(made: "Relations") -> Rules:
+    """Of each story, "check.rule" of its findings; after a "?" of what is unknown."""
     found = defaultdict(list)
-    for outcome in judge(relations(engine, [*stories, ids]), (), lambda _: None).outcomes:
+    for outcome in judge(made, (), lambda _: None).outcomes:
         for finding in outcome.findings:
             if finding.cause is None:
                 found[_number(finding)].append(f"{finding.check}.{finding.rule}")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.audit.checks.cases import CASES
-from tests.audit.checks.judged import NAMES, Rules, expected_of, rules_of
+from tests.audit.checks.judged import NAMES, Rules, expected_of, rules_of, stories
+from tests.audit.checks.rows import relations
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def _rules(folder: Path, *, apart: bool) -> Rules:
 
     engine = EmbeddedEngine(str(folder))
     try:
-        return rules_of(engine, apart=apart)
+        return rules_of(relations(engine, stories(apart=apart)))
     finally:
         engine.close()
 

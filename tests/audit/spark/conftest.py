@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.audit.faults.engine import quick
+from tests.audit.short_lived import short_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +25,10 @@ def spark() -> "Iterator[SparkSession]":
     """local[2], UTC, loopback, no UI. Whatever a test caches or sets, it undoes."""
     from fencepost.audit.source.session import session
 
-    running = session("fencepost tests", master="local[2]", memory="1g", settings=_SMALL)
-    yield running
-    running.stop()
+    with short_lived():
+        running = session("fencepost tests", master="local[2]", memory="1g", settings=_SMALL)
+        yield running
+        running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""Every relation has the same rows on both engines: texts are read alike, walks are fed alike."""
+"""Cases of the checks by hand, on Spark: what is found is what they say, and every relation has the rows that
+the embedded engine has: texts are read alike, walks are fed alike."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,12 +9,13 @@ import pytest
 
 from fencepost.audit.jobs.source import RELATIONS
 from tests.audit.checks.cases import CASES
-from tests.audit.checks.rows import IDS, Row, Story, relations
+from tests.audit.checks.judged import NAMES, expected_of, rules_of, stories
+from tests.audit.checks.rows import Row, relations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from fencepost.audit.engine.protocol import Engine
+    from fencepost.audit.jobs.relations import Relations
 
 pytestmark = pytest.mark.slow
 
@@ -21,23 +23,28 @@ ORDINALS = {"turn"}
 """Columns that number rows that are alike in what is ordered."""
 
 
-def test_every_relation_has_the_same_rows(few: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_findings_and_every_relation_are_the_same(few: "SparkSession", tmp_path: Path, apart: bool) -> None:
     from fencepost.audit.engine.embedded import EmbeddedEngine
     from fencepost.audit.engine.spark import SparkEngine
 
-    stories = [Story(number) for number in range(len(CASES))]
-    for story, (tell, _, _) in zip(stories, CASES.values(), strict=True):
-        tell(story)
-    stories[-1].block((len(stories) + 1) * IDS)
+    told = stories(apart=apart)
+    there = relations(SparkEngine(few), told)
+    found = rules_of(there)
+    mine = [number for number, name in enumerate(NAMES) if CASES[name][2] == apart]
+    assert {NAMES[each]: found.get(each, []) for each in mine} == {
+        NAMES[each]: expected_of(each) for each in mine
+    }
     embedded = EmbeddedEngine(str(tmp_path))
-    here, there = (_rows(each, stories) for each in (embedded, SparkEngine(few)))
-    assert {name for name in RELATIONS if here[name] != there[name]} == set()
-    assert sum(1 for name in RELATIONS if here[name]) > len(RELATIONS) * 3 // 4, "most have rows"
+    here_rows, there_rows = (_rows(each) for each in (relations(embedded, told), there))
     embedded.close()
+    assert {name for name in RELATIONS if here_rows[name] != there_rows[name]} == set()
+    assert apart or sum(1 for name in RELATIONS if here_rows[name]) > len(RELATIONS) * 3 // 4, (
+        "most have rows"
+    )
 
 
-def _rows(engine: "Engine", stories: list[Story]) -> dict[str, Counter[str]]:
-    made = relations(engine, stories)
+def _rows(made: "Relations") -> dict[str, Counter[str]]:
     return {name: Counter(map(_text, made.rows(f"SELECT * FROM {name}"))) for name in RELATIONS}
 
 

@@ -53,7 +53,7 @@ def test_each_task_has_a_partition_of_its_own(spark: SparkSession) -> None:
 
 def test_killed_while_workers_write(spark: SparkSession, tmp_path: Path) -> None:
     logs, tables = tmp_path / "logs", tmp_path / "tables"
-    write_segments(logs, 120_000_000)
+    write_segments(logs, 70_000_000)
     command = [sys.executable, "-m", "tests.audit.spark.ingest.killed", str(logs), str(tables), "2"]
     assert subprocess.run(command, check=False).returncode == -SIGKILL
     report = ingest(SparkEngine(spark), [str(logs)], str(tables))

