@@ -5,11 +5,13 @@ seen what came later: a marker that is not older, a newer epoch. What is not hos
 so is all that comes on a connection without a proof of the cluster's secret: then the partition verifies.
 """
 
+from collections.abc import Sequence
+
 from fencepost.broker.partitions import Partitions
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.records.types import ImageVersion, ProducerId
 from fencepost.wire.dispatch import Context, Reply
-from fencepost.wire.k20024_announce_partitions import AnnouncePartitions
+from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 
 
 class AnnouncementsEndpoint:
@@ -22,11 +24,16 @@ class AnnouncementsEndpoint:
     def announce(self, request: AnnouncePartitions, context: Context, reply: Reply[None]) -> None:
         """Serve AnnouncePartitions. Raises ClusterAuthorizationFailed."""
         self._acls.require(context.principal, Operation.CLUSTER_ACTION)
-        for each in request.announcements if context.proved else ():
+        if context.proved:
+            self.take(request.announcements)
+        reply(None)
+
+    def take(self, announcements: Sequence[Announcement]) -> None:
+        """Of a coordinator that is one: of a proved connection, or of this process."""
+        for each in announcements:
             whose, version = ProducerId(each.producer_id), ImageVersion(each.image_version)
             for topic, indexes in each.topics:
                 for index in indexes:
                     partition = self._partitions.find(topic, index)
                     if partition is not None and partition.is_open:
                         partition.log.announce(whose, each.producer_epoch, version)
-        reply(None)

@@ -96,7 +96,7 @@ class DataPlane:
             stalls=stalls,
             clock_ms=clock.now_ms,
         )
-        self._announcements = AnnouncementsEndpoint(self._partitions, self.acls)
+        self.announcements = AnnouncementsEndpoint(self._partitions, self.acls)
         self._describe_producers = DescribeProducersEndpoint(self._partitions, self._unknown, stalls=stalls)
 
     def service(self) -> Service:
@@ -108,7 +108,7 @@ class DataPlane:
                 served(LIST_OFFSETS, self._offsets.list_offsets),
                 served(OFFSET_FOR_LEADER_EPOCH, self._offsets.offset_for_leader_epoch),
                 served(WRITE_TXN_MARKERS, self._markers.write),
-                served(ANNOUNCE_PARTITIONS, self._announcements.announce),
+                served(ANNOUNCE_PARTITIONS, self.announcements.announce),
                 served(DESCRIBE_PRODUCERS, self._describe_producers.describe),
             )
         )

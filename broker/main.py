@@ -11,7 +11,7 @@ End       ``fatal`` gets a reason when the cluster refuses this broker, or when 
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Final
 
@@ -37,6 +37,7 @@ from fencepost.settings.node_identity import Identity
 from fencepost.snapshots.store import STORE_FAILURES
 from fencepost.wire.dispatch import Service
 from fencepost.wire.k60_describe_cluster import ClusterNode
+from fencepost.wire.k20024_announce_partitions import Announcement
 from fencepost.wire.listener import Listener
 from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.stalls import Stalls
@@ -170,6 +171,10 @@ class Broker:
     async def ready(self) -> None:
         """Waits until the broker is registered and not fenced."""
         await self._registration.unfenced()
+
+    def take_announcements(self, announcements: Sequence[Announcement]) -> None:
+        """What the coordinator of this node announces."""
+        self._data.announcements.take(announcements)
 
     def allocate_producer_id(self) -> ProducerId:
         """One of this broker's ids, for the node's own coordinator. Raises CoordinatorLoadInProgress."""

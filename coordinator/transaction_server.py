@@ -104,7 +104,7 @@ class TransactionServer:
         self._replica = replica
         self._submit = submit
         self._acls = acls
-        self._announcer = Announcer(self._image, send_announcements)
+        self.announcer = Announcer(self._image, send_announcements, call_later)
         self._errors = CoordinatorErrors(replica)
         self._lists = TransactionLists(replica, call_later, background)
         self.allocate_producer_id: Callable[[], ProducerId] = _no_producer_id
@@ -221,8 +221,9 @@ class TransactionServer:
 
             def announced(outcome: Outcome[AddPartitionsToTxnAnswer], throttle_ms: int) -> None:
                 if isinstance(outcome, AddPartitionsToTxnAnswer):
-                    self._announcer.announce(adding.announcement())
-                reply(outcome, throttle_ms)
+                    self.announcer.announce_and_reply(adding.announcement(), reply, outcome, throttle_ms)
+                else:
+                    reply(outcome, throttle_ms)
 
             then = Then(announced, reply)
             self.requests.begin(transaction.transactional_id, adding, then, PARK_S_MAX)

@@ -22,10 +22,12 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.exit_reason import ExitReason
 from fencepost.broker.main import Broker
+from fencepost.coordinator.announcer import Here
 from fencepost.node.active_controller import EXIT_HALTED, Controller
 from fencepost.node.metrics import NodeMetrics, watch_loop
 from fencepost.node.metrics_port import MetricsPort
 from fencepost.records.invariant import InvariantViolation
+from fencepost.records.types import BrokerId
 from fencepost.settings.config import ConfigError, NodeConfig
 from fencepost.settings.credentials import read_credentials
 from fencepost.settings.log_file import keep_rotating
@@ -219,6 +221,9 @@ async def _run(config: NodeConfig, identity: Identity, log: FilteringBoundLogger
             parts.append(broker)
             if controller is not None:  # clients meet the coordinator here, and its ids are of our block
                 controller.transactions.allocate_producer_id = broker.allocate_producer_id
+                controller.transactions.announcer.here = Here(
+                    BrokerId(config.node_id), broker.take_announcements
+                )
         for part in parts:
             part.fatal.add_done_callback(lambda reason: _fail(ended, reason.result(), log))
             stack.push_async_callback(_stop, part, log)

@@ -4,11 +4,14 @@ import pytest
 
 import fencepost.coordinator.announcer
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
+from fencepost.coordinator.announcer import Here
+from fencepost.records.invariant import InvariantViolation
 from fencepost.records.transaction_log import TopicPartitions
-from fencepost.records.types import ProducerId
+from fencepost.records.types import BrokerId, ProducerId
 from fencepost.wire.k20024_announce_partitions import Announcement
 from tests.coordinator.bench import TOPIC, Bench
 from tests.coordinator.coordinator_node import CLIENT
+from tests.node.stage import ONE
 from tests.wire.answering import Answering
 
 
@@ -36,6 +39,57 @@ def test_it_is_sent_before_the_producer_is_answered(bench: Bench) -> None:
     )
     bench.settle()
     assert before == [2]
+
+
+def pair_of(bench: Bench, whose: str) -> tuple[int, int]:
+    """Of a producer without a transaction."""
+    answer = bench.init(whose)
+    bench.settle()
+    return answer.answered().producer_id, answer.answered().producer_epoch
+
+
+def test_those_of_one_entry_are_announced_together(bench: Bench) -> None:
+    pairs = {whose: pair_of(bench, whose) for whose in ("alice", "bob", "carol")}
+    for whose, pair in pairs.items():
+        bench.add(whose, pair, 0)
+    bench.settle()
+    (together,) = bench.announced
+    assert [each.producer_id for each in together.request.announcements] == [id_ for id_, _ in pairs.values()]
+
+
+def test_to_the_broker_of_this_process_it_is_a_call(bench: Bench) -> None:
+    here: list[Announcement] = []
+    bench.server.announcer.here = Here(BrokerId(1), here.extend)
+    pair = bench.begun("alice", 0, 1)
+    assert [(each.producer_id, each.topics) for each in here] == [(pair[0], ((TOPIC, (0,)),))]
+    assert [each.broker_id for each in bench.announced] == [2]
+
+
+@pytest.mark.parametrize("bound", ["TOGETHER_MAX", "ANSWERS_MAX"])
+def test_many_are_announced_in_several_requests(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(fencepost.coordinator.announcer, bound, 2)
+    for whose, pair in [(each, pair_of(bench, each)) for each in ("alice", "bob", "carol")]:
+        bench.add(whose, pair, 0)
+    bench.settle()
+    assert [len(each.request.announcements) for each in bench.announced] == [2, 1]
+
+
+def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other(bench: Bench) -> None:
+    def fail(*_: object) -> None:
+        raise InvariantViolation("a bug of ours")
+
+    given: list[object] = []
+    failing, other = Answering(fail), Answering(lambda outcome, _: given.append(outcome))
+    pairs = {"alice": (pair_of(bench, "alice"), failing), "bob": (pair_of(bench, "bob"), other)}
+    for whose, (pair, reply) in pairs.items():
+        request = AddPartitions(whose, ProducerId(pair[0]), pair[1], (TopicPartitions(TOPIC, (0,)),))
+        bench.server.add_partitions(AddPartitionsToTxn((request,), batched=False), CLIENT, reply)
+    bench.stage.rest()
+    assert "service_failed" in bench.stage.lines[ONE].events
+    assert failing.closed
+    assert len(given) == 1
 
 
 @pytest.mark.parametrize(("most", "announced"), [(2, 2), (1, 0)])

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 TOPICS: Final = (
     "tests/controller/test_topics.py::test_topics_partitions_and_settings_of_a_request_are_bounded_together"
 )
+ANNOUNCER: Final = "tests/coordinator/test_announcer.py::"
 SERVER: Final = "tests/coordinator/test_transaction_server.py::"
 
 STALLS_BOUNDS: Final = (
@@ -27,11 +28,35 @@ STALLS_BOUNDS: Final = (
         (TOPICS + "[a-partition-more]",),
     ),
     Mutant(
+        "announced-after-answers",
+        "an announcement is sent before its producer is answered",
+        "coordinator/announcer.py",
+        "            self._announce()\n        finally:\n            self._answer()\n",
+        "            self._answer()\n        finally:\n            self._announce()\n",
+        ("tests/coordinator/test_announcer.py::test_it_is_sent_before_the_producer_is_answered",),
+    ),
+    Mutant(
+        "answers-behind-a-failure",
+        "an answer that cannot be given costs no other producer its own",
+        "coordinator/announcer.py",
+        "                    self._flush_soon()\n",
+        "                    pass\n",
+        (ANNOUNCER + "test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other",),
+    ),
+    Mutant(
+        "answers-without-bound",
+        "so many answers are collected, and no more",
+        "coordinator/announcer.py",
+        " or len(self._answers) >= ANSWERS_MAX",
+        "",
+        ("tests/coordinator/test_announcer.py::test_many_are_announced_in_several_requests[ANSWERS_MAX]",),
+    ),
+    Mutant(
         "announces-all",
         "a wide transaction is not announced: looking up its leaders would stall the loop",
         "coordinator/announcer.py",
-        "> ANNOUNCED_MAX:",
-        "> 10**9:",
+        "<= ANNOUNCED_MAX:",
+        "<= 10**9:",
         ("tests/coordinator/test_announcer.py::test_a_wide_transaction_is_not_announced[1-0]",),
     ),
     Mutant(
