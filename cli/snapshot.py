@@ -1,7 +1,8 @@
 """``fencepost snapshot``: take one beside a running node, and say what one holds.
 
 ``create`` reads the node's store in its own reader transaction and writes the directory as the node does, so
-a running node is not disturbed and gets no request; it is published by rename.
+a running node is not disturbed and gets no request; it is published by rename, in a folder of its own: the
+node reads, sends and removes only those that it took itself. The folder keeps the ``KEPT_MAX`` newest.
 """
 
 import shutil
@@ -25,7 +26,8 @@ from fencepost.snapshots import snapshot as directories
 from fencepost.snapshots.reader import Reader
 from fencepost.snapshots.snapshot import CorruptSnapshot
 
-ASIDE: Final = "snapshots.new"  # beside the node's own, which tidies its folder up as it likes
+BY_HAND: Final = "snapshots.by-hand"
+KEPT_MAX: Final = 5  # by hand, of each node
 
 node_option = click.option("--node", "node_id", type=int, help="Only this node.  [default: every node]")
 
@@ -42,13 +44,15 @@ def snapshot() -> None:
 def create(directory: Path, node_id: int | None, output_format: str) -> None:
     """Write a snapshot of a node's image as of its last flush, whether the node runs or not.
 
-    A sound one of the same offset and epoch is kept: it holds the same records.
+    It is taken now, and named by the ends of all logs. Of those made by hand a node keeps the newest 5; copy
+    elsewhere what is to stay.
     """
-    made = []
+    made: list[dict[str, Any]] = []
     for node in _nodes(directory, node_id):
         path = _create(node)
         if path is not None:
-            made.append({"node_id": node.node_id, "snapshot": str(path)})
+            removed = [str(each) for each in _tidied(path.parent, path)]
+            made.append({"node_id": node.node_id, "snapshot": str(path), "removed": removed})
     if not made:
         raise Unreadable(f"no node of {directory} has ever started")
     if output_format == JSON:
@@ -56,6 +60,8 @@ def create(directory: Path, node_id: int | None, output_format: str) -> None:
         return
     for each in made:
         click.echo(f"node {each['node_id']}: {each['snapshot']}")
+        for old in each["removed"]:
+            click.echo(f"node {each['node_id']}: {old} was removed, {KEPT_MAX} newer ones are kept")
 
 
 def _create(node: LocalNode) -> Path | None:
@@ -67,14 +73,10 @@ def _create(node: LocalNode) -> Path | None:
             return None
         now_ms = time.time_ns() // 1_000_000
         aside = directories.write(
-            reader, home / ASIDE, cluster_id=identity.cluster_id, raft=reader.applied(), now_ms=now_ms
+            reader, home / BY_HAND, cluster_id=identity.cluster_id, raft=reader.applied(), now_ms=now_ms
         )
-        final = home / SNAPSHOTS / aside.name
-        if final.exists() and _is_sound(final):
-            shutil.rmtree(aside)  # the node may be sending this very one: its bytes must not change
-        else:
-            final.parent.mkdir(exist_ok=True)
-            directories.publish(aside, final)
+        final = aside.with_name(directories.read_manifest(aside).full_name)
+        directories.publish(aside, final)
         return final
 
     try:
@@ -83,12 +85,24 @@ def _create(node: LocalNode) -> Path | None:
         raise Failed(f"node {node.node_id}: no snapshot could be written: {error}") from error
 
 
-def _is_sound(path: Path) -> bool:
+def _tidied(root: Path, taken: Path) -> list[Path]:
+    """Remove all but the newest KEPT_MAX, ``taken`` among them; returns which. Raises Failed."""
+    older = sorted((each for each in directories.listed(root) if each != taken), key=_taken_ms, reverse=True)
+    gone = older[KEPT_MAX - 1 :]
     try:
-        directories.verify(path)
+        for each in gone:
+            shutil.rmtree(each)
+    except OSError as error:
+        raise Failed(f"{taken} was written; an older one could not be removed: {error}") from error
+    return gone
+
+
+def _taken_ms(path: Path) -> int:
+    """When a snapshot was taken; a corrupt one counts as the oldest."""
+    try:
+        return directories.read_manifest(path).timestamp_ms
     except CorruptSnapshot:
-        return False
-    return True
+        return -1
 
 
 @snapshot.command()
@@ -104,7 +118,9 @@ def describe(paths: tuple[Path, ...], directory: Path, node_id: int | None, outp
     found = [path if path.is_dir() else path.parent for path in paths]
     if not found:
         for node in _nodes(directory, node_id):
-            found.extend(directories.listed(node.config.directory / SNAPSHOTS)[:1])
+            folders = (node.config.directory / SNAPSHOTS, node.config.directory / BY_HAND)
+            taken = [each for folder in folders for each in directories.listed(folder)]
+            found.extend(sorted(taken, key=_taken_ms, reverse=True)[:1])
     if not found:
         raise Unreadable(f"there is no snapshot in {directory} yet; type: fencepost snapshot create")
     described = []

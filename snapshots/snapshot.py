@@ -78,6 +78,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.log_ends[Log.METADATA]:020d}-{self.controller_epoch:010d}"
 
     @property
+    def full_name(self) -> str:
+        """The ends of all logs, the metadata log's with the epoch first: no two states have the same one.
+
+        But for entries without a record: they move no log's end.
+        """
+        others = [
+            f"{end:020d}" for log, end in zip(Log, self.log_ends, strict=True) if log is not Log.METADATA
+        ]
+        return "-".join((self.name, *others))
+
+    @property
     def header(self) -> ImageHeader:
         """The header of the snapshot's image."""
         return ImageHeader(self.version, self.controller_epoch, self.leader_id, self.log_ends)
@@ -175,7 +186,7 @@ def sync_directory(path: Path) -> None:
 def verify(directory: Path) -> Manifest:
     """Check every byte. Raises CorruptSnapshot naming the file."""
     manifest = read_manifest(directory)
-    if not directory.name.endswith(".part") and directory.name != manifest.name:
+    if not directory.name.endswith(".part") and directory.name not in (manifest.name, manifest.full_name):
         raise CorruptSnapshot(f"{directory}: the manifest is that of {manifest.name}")
     for name, (size, sha256) in manifest.files.items():
         try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from fencepost.cli.snapshot import BY_HAND, KEPT_MAX
 from fencepost.cluster.local_cluster import LocalCluster, LocalNode, create_cluster
 from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
 from fencepost.controller.view import ImageHeader
@@ -28,7 +30,7 @@ from fencepost.records.types import (
 )
 from fencepost.settings.node_identity import id_text, parse_id, read_identity
 from fencepost.snapshots.reader import APPLIED
-from fencepost.snapshots.snapshot import listed
+from fencepost.snapshots.snapshot import listed, read_manifest
 from fencepost.snapshots.store import Store
 from tests.harness.command import here
 from tests.records.strategies import batch_of
@@ -248,20 +250,60 @@ def test_a_snapshot_is_made_described_and_refused_once_a_byte_is_wrong(
     first = json.loads(described.stdout)[0]
     assert first["latest_block"] == {"broker_id": 1, "broker_epoch": 7, "end": 4000}
     assert (first["end_offset"], first["epoch"], first["producer_id_records"]) == (4, 1, 1)
-    (directory,) = listed(cluster.node(1).config.directory / "snapshots")
+    (directory,) = listed(cluster.node(1).config.directory / BY_HAND)
     state = directory / "state"
     state.write_bytes(bytes([state.read_bytes()[0] ^ 1]) + state.read_bytes()[1:])
     refused = here(capsys, "snapshot", "describe", directory)
     assert (refused.status, str(state) in refused.stderr) == (1, True)
 
 
-def test_a_sound_snapshot_is_not_replaced(cluster: LocalCluster, capsys: Capture) -> None:
-    words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1]
-    here(capsys, *words)
-    (directory,) = listed(cluster.node(1).config.directory / "snapshots")
-    before = (directory / "manifest").read_bytes()
-    assert here(capsys, *words).status == 0
-    assert (directory / "manifest").read_bytes() == before
+def test_a_snapshot_is_of_now_though_only_another_log_has_moved(
+    cluster: LocalCluster, capsys: Capture
+) -> None:
+    """Its name is the ends of all logs: one of the same metadata offset and epoch is another snapshot."""
+    home = cluster.node(1).config.directory
+    words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
+    first = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    store = Store.open(home / "store")
+    header = store.image.header
+    ends = (header.log_ends[0], header.log_ends[1] + 7, header.log_ends[2])
+    version = ImageVersion(header.version + 1)
+    store.image.header = msgspec.structs.replace(header, log_ends=ends, version=version)
+    store.meta_put(APPLIED, msgspec.msgpack.encode((LogIndex(version), Term(1))))
+    store.flush()
+    store.close()
+    second = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    assert first != second
+    assert second.name.startswith(f"{ends[0]:020d}-{header.controller_epoch:010d}-{ends[1]:020d}")
+    described = json.loads(here(capsys, "snapshot", "describe", second, "--format", "json").stdout)[0]
+    assert described["image_version"] == header.version + 1
+    newest = here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--node", 1).stdout
+    assert str(second) in newest
+
+
+def test_a_snapshot_of_the_same_state_is_taken_again(cluster: LocalCluster, capsys: Capture) -> None:
+    words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
+    taken = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    before = read_manifest(taken).timestamp_ms
+    assert json.loads(here(capsys, *words).stdout)[0]["snapshot"] == str(taken)
+    assert read_manifest(taken).timestamp_ms > before
+
+
+def test_snapshots_by_hand_have_a_bound_and_the_nodes_own_stay(
+    cluster: LocalCluster, capsys: Capture
+) -> None:
+    home = cluster.node(1).config.directory
+    words = ["snapshot", "create", "--dir", cluster.directory, "--node", 1, "--format", "json"]
+    taken = Path(json.loads(here(capsys, *words).stdout)[0]["snapshot"])
+    own = home / "snapshots" / read_manifest(taken).name
+    shutil.copytree(taken, own)
+    for number in range(1, KEPT_MAX + 2):
+        shutil.copytree(taken, taken.with_name(f"{100 + number:020d}-0000000001"))
+    answer = json.loads(here(capsys, *words).stdout)[0]
+    assert len(answer["removed"]) == 2
+    assert len(listed(taken.parent)) == KEPT_MAX
+    assert taken in listed(taken.parent)
+    assert own.exists()
 
 
 def test_ps_of_a_cluster_that_is_down(cluster: LocalCluster, capsys: Capture) -> None:

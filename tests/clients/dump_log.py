@@ -51,7 +51,7 @@ def reads_to_the_end(tool: Tool, cluster: Nodes) -> str:
     leaders: set[str] = set()
     for node_id in cluster.node_ids:
         home = cluster.directory / "nodes" / str(node_id) / "data"
-        files = [*sorted((home / LOG).glob("*.log")), *sorted(home.glob("snapshots/*/*.checkpoint"))]
+        files = [*sorted((home / LOG).glob("*.log")), *sorted(home.glob("snapshots*/*/*.checkpoint"))]
         expect("kinds of files", {file.suffix for file in files}, {".log", ".checkpoint"})
         for file in files:
             lines = _dumped(tool, jars, file)
