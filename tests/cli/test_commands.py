@@ -277,8 +277,7 @@ def test_a_snapshot_is_of_now_though_only_another_log_has_moved(
     assert second.name.startswith(f"{ends[0]:020d}-{header.controller_epoch:010d}-{ends[1]:020d}")
     described = json.loads(here(capsys, "snapshot", "describe", second, "--format", "json").stdout)[0]
     assert described["image_version"] == header.version + 1
-    newest = here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--node", 1).stdout
-    assert str(second) in newest
+    assert str(second) in here(capsys, "snapshot", "describe", "--dir", cluster.directory, "--node", 1).stdout
 
 
 def test_a_snapshot_of_the_same_state_is_taken_again(cluster: LocalCluster, capsys: Capture) -> None:
@@ -300,8 +299,7 @@ def test_snapshots_by_hand_have_a_bound_and_the_nodes_own_stay(
     for number in range(1, KEPT_MAX + 2):
         shutil.copytree(taken, taken.with_name(f"{100 + number:020d}-0000000001"))
     answer = json.loads(here(capsys, *words).stdout)[0]
-    assert len(answer["removed"]) == 2
-    assert len(listed(taken.parent)) == KEPT_MAX
+    assert (len(answer["removed"]), len(listed(taken.parent))) == (2, KEPT_MAX)
     assert taken in listed(taken.parent)
     assert own.exists()
 

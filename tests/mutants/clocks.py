@@ -66,7 +66,7 @@ CLOCKS: Final = (
         "        return now.wall_ms\n",
         (
             TRUSTED + "test_a_jump_is_over_an_hour_off_the_boot_time_clock",
-            MAINTENANCE,
+            NODE + "test_one_warning_for_a_jump_whoever_asks_and_how_often",
         ),
     ),
     Mutant(
