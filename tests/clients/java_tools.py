@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from fencepost.cli.transaction_output import BEYOND_KAFKA
+from fencepost.cli.transaction_output import BEYOND_KAFKA, LISTED, LISTED_TWO_PHASE
 from tests.clients.hanging import HANGING_PRODUCER_ID, leave_hanging
 from tests.clients.players import FETCHED, HERE, copied, need
 from tests.clients.stories import WAIT_SECONDS_MAX, StoryFailed, expect
@@ -21,6 +21,9 @@ TOOL_SECONDS_MAX: Final = 60.0
 CLOCK: Final = frozenset(
     {"TransactionDurationMs"}
 )  # told in milliseconds, by two commands one after the other
+APART: Final = BEYOND_KAFKA | CLOCK | {*LISTED_TWO_PHASE} - {*LISTED}
+"""Columns that only our command has, and the clock's."""
+
 OPEN: Final = "tool-open"
 OPEN_MS: Final = 900_000  # Kafka's longest: a dozen JVMs begin and end meanwhile
 STATES: Final = {"tool-ended": "CompleteCommit", OPEN: "Ongoing", "tool-empty": "Empty"}
@@ -141,7 +144,7 @@ def _printed(value: Any) -> str:
 
 def _timeless(rows: Any) -> Rows:
     """Without the columns that only our command has, and the clock; in one order."""
-    kept = ({name: row[name] for name in row if name not in BEYOND_KAFKA | CLOCK} for row in rows)
+    kept = ({name: row[name] for name in row if name not in APART} for row in rows)
     return sorted(kept, key=lambda row: sorted(row.items()))
 
 

@@ -95,9 +95,14 @@ class Stage:
 
 
 def expect(what: str, found: object, expected: object) -> None:
-    """Raises StoryFailed."""
-    if found != expected:
-        raise StoryFailed(f"{what}: {found}, expected {expected}")
+    """Raises StoryFailed, which shows of two lists what only one of them has."""
+    if found == expected:
+        return
+    if isinstance(found, list) and isinstance(expected, list):
+        more = [each for each in found if each not in expected]
+        less = [each for each in expected if each not in found]
+        raise StoryFailed(f"{what}: {len(found)} with {more}; expected {len(expected)} with {less}")
+    raise StoryFailed(f"{what}: {found}, expected {expected}")
 
 
 def commit_and_abort(stage: Stage) -> str:
