@@ -18,6 +18,7 @@ from fencepost.cli.node_config import read_config
 from fencepost.cli.output import JSON, dir_option, echo_json, format_option
 from fencepost.cli.storage_clock import accept_clock
 from fencepost.cli.storage_repair import repair
+from fencepost.cli.storage_verify import verify
 from fencepost.cluster.console import Failed, Unreadable, WrongUsage, lines
 from fencepost.cluster.local_cluster import SECRET_BYTES, open_cluster
 from fencepost.controller import levels
@@ -46,6 +47,7 @@ def storage() -> None:
 
 storage.add_command(repair)
 storage.add_command(accept_clock)
+storage.add_command(verify)
 
 
 @storage.command("random-uuid")

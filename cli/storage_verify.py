@@ -1,0 +1,224 @@
+"""``fencepost storage verify``: read a stopped node's directory whole, and say what is not as it was written.
+
+Parts       identity, clock, store (image and journal), archive, snapshots, the logs of partitions.
+Changes     nothing: what the store's checks would put right is not committed.
+Store       is read in a process of its own: a broken page ends the process that reads it, which is a finding.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.repair import inspect
+from fencepost.cli.images import SNAPSHOTS, STORE
+from fencepost.cli.node_config import read_config
+from fencepost.cli.output import JSON, dir_option, echo_json, format_option
+from fencepost.cli.snapshot import BY_HAND
+from fencepost.cluster.console import Failed, Unreadable
+from fencepost.cluster.local_cluster import open_cluster
+from fencepost.quorum.journal import Journal
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.records.levels import LevelTooHigh
+from fencepost.records.types import Log
+from fencepost.settings.node_clock import CLOCK, read_kept
+from fencepost.settings.node_identity import META_PROPERTIES, StorageError, read_identity
+from fencepost.snapshots import snapshot
+from fencepost.snapshots.segments import ArchiveReader
+from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
+from fencepost.snapshots.sums import StoreDamaged, Verdict
+
+FINDINGS: Final = 1  # the exit status while something is damaged
+ARCHIVE: Final = "archive"
+PARTITION_FILE: Final = "partition.metadata"
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a directory. ``reason``: why it is damaged, what a start will cut off, or ""."""
+
+    part: str
+    path: str
+    sound: bool
+    holds: str
+    reason: str = ""
+
+
+Look = Callable[[], tuple[str, str]]
+"""What a part holds, and what is to be said of it though it is sound. Raises what it is damaged by."""
+
+_DAMAGE: Final = (CorruptData, StoreDamaged, StorageError, InvariantViolation, ValueError, *STORE_FAILURES)
+
+
+@click.command()
+@click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="One node's node.properties.")
+@dir_option
+@click.option("--node", "node_id", type=int, help="Only this node of --dir.")
+@format_option
+def verify(file: Path | None, directory: Path, node_id: int | None, output_format: str) -> None:
+    """Read every byte of a stopped node's directory: store, journal, archive, snapshots and partition logs.
+
+    Nothing is changed.
+
+    Exit status: 0 sound, 1 something is damaged (says what), 2 wrong usage, 3 could not be read.
+    """
+    if file is not None:
+        configs = [read_config(file)]
+    else:
+        cluster = open_cluster(directory)
+        configs = [node.config for node in (cluster.nodes if node_id is None else (cluster.node(node_id),))]
+    found = {config.node_id: list(parts_of(config.directory)) for config in configs}
+    if output_format == JSON:
+        echo_json({"nodes": [_document(node, parts) for node, parts in found.items()]})
+    else:
+        click.echo("\n".join(line for node, parts in found.items() for line in _lines(node, parts)))
+    if not all(part.sound for parts in found.values() for part in parts):
+        sys.exit(FINDINGS)
+
+
+def parts_of(root: Path) -> Iterator[Part]:
+    """Every part of a node's directory, in a fixed order. Raises Failed while its node runs, Unreadable."""
+    if not (root / META_PROPERTIES).exists():
+        raise Unreadable(f"{root} is not formatted (no {META_PROPERTIES})")
+    try:
+        lock = LogDirectory(root) if (root / LOCK_FILE).exists() else None
+    except LogDirectoryInUse as error:
+        raise Failed(str(error)) from error
+    try:
+        went_down = lock is None or lock.machine_went_down
+        yield _looked("identity", root / META_PROPERTIES, partial(_identity, root))
+        if (root / CLOCK).exists():
+            yield _looked("clock", root / CLOCK, partial(_clock, root))
+        if (root / STORE / "data.mdb").exists():
+            yield _in_a_child("store", root / STORE, partial(_store, root / STORE))
+        for log in Log:
+            folder = root / ARCHIVE / log.directory
+            if folder.exists():
+                yield _looked("archive", folder, partial(_archive, folder))
+        for folder in (root / SNAPSHOTS, root / BY_HAND):
+            for each in snapshot.listed(folder):
+                yield _looked("snapshot", each, partial(_snapshot, each))
+        for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
+            yield _looked("partition", folder, partial(_partition, folder, went_down))
+    except OSError as error:
+        raise Unreadable(f"{root}: {error}") from error
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _identity(root: Path) -> tuple[str, str]:
+    """Raises StorageError."""
+    identity = read_identity(root)
+    return f"node {identity.node_id} of cluster {identity.cluster_id}", ""
+
+
+def _clock(root: Path) -> tuple[str, str]:
+    """Raises DamagedClock."""
+    kept = read_kept(root)
+    return "none" if kept is None else f"kept at {kept.trusted_ms} ms", ""
+
+
+def _looked(part: str, path: Path, look: Look) -> Part:
+    try:
+        holds, said = look()
+    except LevelTooHigh as error:
+        return Part(part=part, path=str(path), sound=True, holds=str(error))
+    except _DAMAGE as error:
+        return Part(part=part, path=str(path), sound=False, holds="", reason=str(error))
+    return Part(part=part, path=str(path), sound=True, holds=holds, reason=said)
+
+
+def _in_a_child(part: str, path: Path, look: Look) -> Part:
+    """See ``_looked``. Raises Failed if a node has the store open."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reads)
+            try:
+                found = msgspec.json.encode(_looked(part, path, look))
+            except StoreInUse as error:
+                found = msgspec.json.encode(str(error))
+            with os.fdopen(writes, "wb") as stream:
+                stream.write(found)
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as stream:
+        raw = stream.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        reason = (
+            f"the process that read it died by signal {os.WTERMSIG(status)}: a page of the file is broken"
+        )
+        return Part(part=part, path=str(path), sound=False, holds="", reason=reason)
+    if not raw:
+        raise Unreadable(f"{path}: the process that read it ended without a word")
+    answer = msgspec.json.decode(raw, type=Part | str)
+    if isinstance(answer, str):
+        raise Failed(answer)
+    return answer
+
+
+def _store(folder: Path) -> tuple[str, str]:
+    """Raises StoreDamaged, StoreInUse, lmdb.Error."""
+    store = Store.open(folder)
+    try:
+        verdict = store.verify_image()
+        if verdict is Verdict.DAMAGED:
+            raise StoreDamaged(
+                "the image's rows are not those that were written: their sum is not the sealed one"
+            )
+        journal = Journal(store)
+        seal = "not sealed yet" if verdict is Verdict.UNSEALED else "its sum is the sealed one"
+        entries = f"journal of entries {journal.first_index} to {journal.last_index}"
+        return f"image version {store.image.header.version}, {seal}; {entries}", ""
+    finally:
+        store.abandon()
+
+
+def _archive(folder: Path) -> tuple[str, str]:
+    """Raises CorruptData."""
+    reader = ArchiveReader(folder)
+    batches, end = 0, reader.start
+    for stored in reader.read():
+        batches, end = batches + 1, stored.header.end
+    return f"offsets {reader.start} to {end - 1}, {batches} batches, {len(reader.holes)} holes", ""
+
+
+def _snapshot(folder: Path) -> tuple[str, str]:
+    """Raises CorruptSnapshot."""
+    manifest, rows = snapshot.load(folder)
+    return f"image version {manifest.version}, {len(rows)} rows", ""
+
+
+def _partition(folder: Path, went_down: bool) -> tuple[str, str]:
+    """Raises CorruptData, OSError."""
+    found = inspect(folder, machine_went_down=went_down)
+    if found.damage is not None:
+        raise CorruptData(str(found.damage))
+    torn = "" if found.torn is None else f"torn by a crash, cut at the next start: {found.torn}"
+    return f"offsets {found.start} to {found.end - 1} in {found.segments} segments", torn
+
+
+def _document(node_id: int, parts: list[Part]) -> dict[str, Any]:
+    return {
+        "node_id": node_id,
+        "sound": all(part.sound for part in parts),
+        "parts": [msgspec.structs.asdict(part) for part in parts],
+    }
+
+
+def _lines(node_id: int, parts: list[Part]) -> Iterator[str]:
+    damaged = sum(not part.sound for part in parts)
+    yield f"node {node_id}: {len(parts)} parts, {'all sound' if not damaged else f'{damaged} damaged'}"
+    for part in parts:
+        state = "sound" if part.sound else "DAMAGED"
+        said = "; ".join(each for each in (part.holds, part.reason) if each)
+        yield f"  {state:8}{part.part:10}{part.path}: {said}"

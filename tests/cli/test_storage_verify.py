@@ -1,0 +1,146 @@
+"""``storage verify``: a directory of every part, sound; then one byte of each part is another."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.cli import storage_verify
+from fencepost.cluster.local_cluster import LocalCluster, create_cluster
+from fencepost.controller.producer_ids import PRODUCER_IDS, ProducerIds
+from fencepost.controller.view import ImageHeader
+from fencepost.quorum.journal import REGULAR, Journal
+from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
+from fencepost.settings.node_clock import NodeClock
+from fencepost.snapshots.reader import APPLIED
+from fencepost.snapshots.store import Store
+from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
+from tests.harness.command import here
+from tests.snapshots.archives import filled
+
+Capture = pytest.CaptureFixture[str]
+COMMAND = b"an entry that is in no image"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, capsys: Capture) -> LocalCluster:
+    """One node, stopped, of which every part is there."""
+    made = create_cluster(tmp_path / "c", 1, 9092)
+    home = made.node(1).config.directory
+    store = Store.open(home / "store")
+    store.verify_image()
+    journal = Journal(store)
+    journal.add(REGULAR + COMMAND, 2, 1)
+    block = ProducerIds(BrokerId(1), BrokerEpoch(7), ProducerId(0x3A98), ProducerId(0x3E80))
+    store.image.put(PRODUCER_IDS, 0, block)
+    store.image.header = ImageHeader(ImageVersion(8), Term(1), NodeId(1), (4, 0, 0))
+    store.meta_put(APPLIED, msgspec.msgpack.encode((LogIndex(1), Term(0))))
+    store.flush()
+    store.close()
+    filled(home / "archive", 4).close()
+    NodeClock(home).look()
+    log = PartitionLog.open(home / "orders-0", UNVERIFIED, NOW_MS, UUID(int=7))
+    append(log, *(batch(7, number) for number in range(5)))
+    log.close()
+    assert here(capsys, "snapshot", "create", "--dir", made.directory).status == 0
+    return made
+
+
+def report(cluster: LocalCluster, capsys: Capture, status: int) -> dict[str, Any]:
+    said = here(capsys, "storage", "verify", "--dir", cluster.directory, "--format", "json")
+    assert said.status == status, said
+    (node,) = json.loads(said.stdout)["nodes"]
+    return dict(node)
+
+
+def test_every_part_of_a_sound_directory_is_named(cluster: LocalCluster, capsys: Capture) -> None:
+    home = cluster.node(1).config.directory
+    before = {
+        file: file.read_bytes() for file in home.rglob("*") if file.is_file() and file.name != "lock.mdb"
+    }
+    node = report(cluster, capsys, 0)
+    assert node["sound"]
+    parts = [part["part"] for part in node["parts"]]
+    assert parts == ["identity", "clock", "store", "archive", "snapshot", "partition"]
+    assert all(before.get(file, raw) == file.read_bytes() for file, raw in before.items()), (
+        "nothing is changed"
+    )
+    text = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1).stdout
+    assert text.startswith("node 1: 6 parts, all sound\n")
+    assert "journal of entries 1 to 2" in text
+
+
+def flip(file: Path, found: bytes) -> None:
+    raw = bytearray(file.read_bytes())
+    assert found in raw
+    place = -1
+    while (place := raw.find(found, place + 1)) >= 0:  # LMDB keeps old pages, too
+        raw[place] ^= 1
+    file.write_bytes(raw)
+
+
+def in_the_middle(file: Path) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+
+
+def first(home: Path, pattern: str) -> Path:
+    return min(home.glob(pattern))
+
+
+DAMAGES = [
+    pytest.param(lambda home: flip(home / "clock.json", b'ahead_ms":'), "clock", id="clock"),
+    pytest.param(
+        lambda home: flip(home / "store/data.mdb", b"\xcd\x3e\x80"), "store", id="a-row-of-the-image"
+    ),
+    pytest.param(lambda home: flip(home / "store/data.mdb", COMMAND), "store", id="an-entry-of-the-journal"),
+    pytest.param(lambda home: in_the_middle(first(home, "archive/*/*.log")), "archive", id="archive"),
+    pytest.param(lambda home: in_the_middle(first(home, "snapshots.*/*/state")), "snapshot", id="snapshot"),
+    pytest.param(lambda home: in_the_middle(first(home, "orders-0/*.log")), "partition", id="partition"),
+]
+
+
+@pytest.mark.parametrize(("damage", "part"), DAMAGES)
+def test_a_byte_that_changed_is_found_in_its_part(
+    cluster: LocalCluster, capsys: Capture, damage: Callable[[Path], None], part: str
+) -> None:
+    home = cluster.node(1).config.directory
+    for file in home.rglob("*.log"):
+        file.chmod(0o644)
+    damage(home)
+    node = report(cluster, capsys, 1)
+    assert [each["part"] for each in node["parts"] if not each["sound"]] == [part]
+    assert not node["sound"]
+    text = here(capsys, "storage", "verify", "--dir", cluster.directory)
+    assert (text.status, "1 damaged" in text.stdout) == (1, True)
+
+
+def test_a_process_that_dies_of_a_broken_page_is_a_finding(
+    cluster: LocalCluster, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_verify, "_store", lambda _folder: os.kill(os.getpid(), signal.SIGKILL))
+    node = report(cluster, capsys, 1)
+    (damaged,) = [each for each in node["parts"] if not each["sound"]]
+    assert f"died by signal {int(signal.SIGKILL)}" in damaged["reason"]
+
+
+def test_a_running_node_is_refused(cluster: LocalCluster, capsys: Capture) -> None:
+    store = Store.open(cluster.node(1).config.directory / "store")
+    said = here(capsys, "storage", "verify", "--dir", cluster.directory)
+    store.close()
+    assert (said.status, "open in another process" in said.stderr) == (1, True)
+
+
+def test_a_directory_that_is_not_formatted_is_named(cluster: LocalCluster, capsys: Capture) -> None:
+    home = cluster.node(1).config.directory
+    (home / "meta.properties").unlink()
+    said = here(capsys, "storage", "verify", "--dir", cluster.directory)
+    assert (said.status, str(home) in said.stderr) == (3, True)
