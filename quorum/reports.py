@@ -64,6 +64,9 @@ class Reports:
         return len(set(self.at(version).values())) > 1 and self.majority_at(version) is None
 
     def confirmed(self, node: NodeId) -> int | None:
-        """The last version that a node reported, if a majority reported the same digest there."""
-        last = self.last(node)
-        return last[0] if last is not None and self.majority_at(last[0]) == last[1] else None
+        """The last version that a node reported and a majority agrees on, if it agrees with the node."""
+        for version, digest in reversed(self._of[node].items()):
+            agreed = self.majority_at(version)
+            if agreed is not None:
+                return version if agreed == digest else None
+        return None

@@ -21,6 +21,7 @@ from fencepost.quorum.voter import Voter
 from fencepost.records.types import LogIndex, NodeId
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.snapshot import CorruptSnapshot, Manifest
+from fencepost.snapshots.sums import SealBroken, require_sealed
 from fencepost.wire.limited_log import LimitedLog
 
 TAIL_ENTRIES: Final = 10_000  # kept behind the snapshot for followers that are a little behind
@@ -116,6 +117,7 @@ class Snapshotter:
         def work() -> Path:
             voter.archiver.sync()
             with voter.store.reader() as reader:
+                require_sealed(reader)
                 return snapshot.write(
                     reader,
                     self.root,
@@ -127,7 +129,9 @@ class Snapshotter:
         def done(result: Path | BaseException) -> None:
             self._taking = False
             waiting, self._waiting = self._waiting, []
-            if isinstance(result, Path) and voter.watch.is_bad:
+            if isinstance(result, SealBroken):
+                voter.watch.differs(str(result))
+            elif isinstance(result, Path) and voter.watch.is_bad:
                 voter.watch.distrust_snapshots()  # its rows may be bad ones
             elif isinstance(result, Path):
                 voter.archiver.synced(index, header)

@@ -24,6 +24,9 @@ class Watch(Protocol):
     def lacks(self, index: LogIndex) -> bool:
         """A snapshot of ``index`` is newer than the image, or takes the place of a bad one."""
 
+    def differs(self, reason: str) -> None:
+        """The image is not what this node wrote. Raises CorruptData if it is alone."""
+
     def distrust_snapshots(self) -> None:
         """Set the snapshots aside that may have been taken of a bad image."""
 

@@ -21,6 +21,7 @@ from fencepost.snapshots.rows import (
     scan_rows,
     table_prefix,
 )
+from fencepost.snapshots.scrub import Scrub
 from fencepost.snapshots.sums import HEADER, MODULUS, row_hash
 
 K = TypeVar("K")
@@ -38,6 +39,7 @@ class RowStore(Protocol):
     image_db: Any
     generation: int
     rows_sum: int | None
+    scrub: Scrub
 
     @property
     def txn(self) -> Any:
@@ -103,11 +105,12 @@ class _Rows:
 
     def take(self, rows: dict[Table[Any, Any], dict[Any, Any]]) -> None:
         """Write what an overlay holds, in the order of tables and keys. Each key is encoded once."""
-        txn, db, changed = self._store.txn, self._store.image_db, 0
+        txn, db, changed, passed = self._store.txn, self._store.image_db, 0, 0
+        scrub = self._store.scrub
         for table in sorted(rows, key=attrgetter("name")):
             written, name, encode_value = rows[table], table.name, table.encode_value
             for at, key in sorted([(self._key(table, key), key) for key in written], key=itemgetter(0)):
-                value = written[key]
+                value, difference = written[key], 0
                 if value is DELETED:
                     before = txn.pop(at, db=db)
                     self._cache.pop((name, key), None)  # most are of indexes, and never looked for again
@@ -115,9 +118,13 @@ class _Rows:
                     encoded = encode_value(value)
                     before = txn.replace(at, encoded, db=db)
                     self._remember((name, key), value)
-                    changed += row_hash(at, encoded)
+                    difference += row_hash(at, encoded)
                 if before is not None:
-                    changed -= row_hash(at, bytes(before))
+                    difference -= row_hash(at, bytes(before))
+                changed += difference
+                if at <= scrub.cursor:
+                    passed += difference
+        scrub.sum = (scrub.sum + passed) % MODULUS
         if self._store.rows_sum is not None:
             self._store.rows_sum = (self._store.rows_sum + changed) % MODULUS
 

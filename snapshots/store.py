@@ -36,6 +36,7 @@ from fencepost.snapshots.rows import (
     row_key,
     scan_rows,
 )
+from fencepost.snapshots.scrub import Scrub
 from fencepost.snapshots.sums import (
     MODULUS,
     NOT_SEALED,
@@ -79,6 +80,7 @@ class Store:
         """Entered for each flush: who measures the loop takes the time of flushes apart."""
         self.sums_db = env.open_db(b"sums")
         self.rows_sum: int | None = None  # of the image as it was saved last; None: it was not verified
+        self.scrub = Scrub()
         self._filled_sum = 0  # of the generation that a snapshot fills
         self._must_seal = False
         self.generation = self._meta_int("generation", 0)
@@ -131,6 +133,11 @@ class Store:
         self._must_seal = seal is None or not self.sums_hold
         self.dirty = self.dirty or self._must_seal
         return verdict
+
+    def scrub_rows(self, rows_max: int) -> bool:
+        """Read some rows of the image again. False: all were read, and their sum is not the image's."""
+        whole = self.scrub.step(self.txn, self.image_db, self.generation, rows_max)
+        return whole is None or self.rows_sum is None or whole == self.rows_sum
 
     def _meta(self) -> dict[str, bytes]:
         found = {bytes(key).decode("latin-1"): bytes(raw) for key, raw in self.txn.cursor(db=self.meta_db)}

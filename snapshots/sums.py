@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 import msgspec
 from crc32c import crc32c
 
-from fencepost.records.invariant import InvariantViolation
-from fencepost.snapshots.reader import APPLIED
-from fencepost.snapshots.rows import decode_header
+from fencepost.records.invariant import CorruptData, InvariantViolation
+from fencepost.snapshots.reader import APPLIED, Reader
+from fencepost.snapshots.rows import decode_header, row_key
 
 SEAL: Final = "image.seal"
 BALLOT: Final = "raft.ballot"
@@ -36,6 +36,10 @@ GENERATION_BYTES: Final = 4
 
 class StoreDamaged(Exception):
     """A store is not what was written, and cannot be made so here: the votes given with it are forgotten."""
+
+
+class SealBroken(CorruptData):
+    """The rows of an image that is to be copied are not those that were sealed."""
 
 
 class Verdict(enum.Enum):
@@ -93,6 +97,16 @@ def row_hash(key: bytes, value: bytes) -> int:
 def sum_of(rows: Iterable[tuple[bytes, bytes]]) -> int:
     """Of rows by their keys in the store."""
     return sum(row_hash(key, value) for key, value in rows) % MODULUS
+
+
+def require_sealed(reader: Reader) -> None:
+    """Read every row of a store as of its last flush. Raises SealBroken."""
+    seal = read_seal(reader.meta_get(SEAL))
+    if seal is None:
+        return  # nothing was verified at the start, either
+    found = sum(row_hash(row_key(0, name, key), value) for name, key, value in reader.rows())
+    if found % MODULUS != seal.rows:
+        raise SealBroken("a copy of its rows does not have the checksum that they were written with")
 
 
 def entry_sum(key: bytes, value: bytes) -> bytes:

@@ -8,6 +8,12 @@ TESTS: Final = "tests/quorum/test_image_watch.py::"
 WATCH: Final = "quorum/image_watch.py"
 REPORTS: Final = "quorum/reports.py"
 FOLLOWER: Final = TESTS + "test_a_follower_that_differs_stops_and_comes_back_by_a_snapshot"
+SCRUBBED: Final = "tests/quorum/test_scrubbed_images.py::"
+ROWS: Final = "tests/snapshots/test_scrub.py"
+CONFIRMED: Final = "::test_confirmed_is_who_agrees_with_a_majority_at_the_last_version_that_has_one"
+STORMS: Final = (
+    "tests/simulation/test_change_storms.py::test_images_that_change_in_running_nodes_give_no_wrong_answer"
+)
 LEADER: Final = TESTS + "test_a_leader_that_differs_steps_down_and_answers_nothing_of_its_image"
 
 COMPARED: Final = (
@@ -122,5 +128,45 @@ COMPARED: Final = (
         "not self._mark.may_ack and self._applies_now():\n",
         "not self._mark.may_ack and False:\n",
         (TESTS + "test_a_record_that_applies_by_now_ends_the_doubt",),
+    ),
+    Mutant(
+        "compared-last-digest-needs-everyone",
+        "who agreed with a majority at the last version that has one is confirmed",
+        REPORTS,
+        "            if agreed is not None:\n                return version if agreed == digest else None\n",
+        "            return version if agreed == digest else None\n",
+        ("tests/quorum/test_reports.py" + CONFIRMED,),
+    ),
+    Mutant(
+        "scrub-never-begins",
+        "rows that change in a running node's store are found",
+        WATCH,
+        "        if not self.is_bad and not self._store.scrub_rows(SCRUB_ROWS):\n",
+        "        if False:\n",
+        (SCRUBBED + "test_a_row_that_changes_in_the_store_is_found_by_the_scrub", STORMS),
+    ),
+    Mutant(
+        "scrub-forgets-what-is-written-behind-it",
+        "a row that is written behind the scrub's cursor changes the scrub's sum",
+        "snapshots/image.py",
+        "                    passed += difference\n",
+        "                    pass\n",
+        (ROWS + "::test_rows_that_are_written_during_a_pass_are_no_damage", STORMS),
+    ),
+    Mutant(
+        "scrub-goes-on-in-another-image",
+        "an image of another generation is scrubbed from its first row",
+        "snapshots/scrub.py",
+        "        if self.cursor[:GENERATION_BYTES] != prefix:\n",
+        "        if False:\n",
+        (ROWS + "::test_an_image_of_another_generation_is_scrubbed_from_its_first_row",),
+    ),
+    Mutant(
+        "scrub-copies-unsealed-rows",
+        "a snapshot is of rows that have their checksum",
+        "quorum/snapshotter.py",
+        "                require_sealed(reader)\n",
+        "",
+        (SCRUBBED + "test_a_snapshot_is_not_made_of_rows_that_changed",),
     ),
 )

@@ -96,7 +96,7 @@ INTEGRITY: Final = (
         "integrity-old-row-stays-in-the-sum",
         "a row that is overwritten leaves the sum",
         "snapshots/image.py",
-        "                    changed -= row_hash(at, bytes(before))\n",
+        "                    difference -= row_hash(at, bytes(before))\n",
         "                    pass\n",
         ("tests/snapshots/test_sums.py::test_the_sum_is_that_of_the_rows_whatever_was_written",),
     ),

@@ -7,20 +7,29 @@ from typing import Any
 import msgspec
 import pytest
 
+import fencepost.quorum.image_watch
 import fencepost.snapshots.digests
 from fencepost.controller import producer_ids
 from fencepost.controller.errors import RequestTimedOut
-from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.quorum.image_marks import trust
 from fencepost.quorum.messages import Ack, AppendEntries, TimeoutNow, decode, encode
 from fencepost.records.invariant import InvariantViolation
-from fencepost.records.types import NodeId, ProducerId
-from fencepost.snapshots.image import image_digest
-from tests.quorum.clients import Answers, Silence
+from fencepost.records.types import NodeId
+from tests.quorum.clients import Silence
 from tests.quorum.conftest import MakeRig
+from tests.quorum.image_rig import (
+    EVERY,
+    advance,
+    bad,
+    change,
+    differ,
+    heal,
+    read,
+    same_images,
+    to_before_a_digest,
+    version_of,
+)
 from tests.quorum.rig import Rig
-
-EVERY = 4
 
 
 @pytest.fixture(autouse=True)
@@ -52,69 +61,6 @@ def rig(logs: object, make_rig: MakeRig) -> Rig:
     rig.register(1)
     advance(rig, 1)
     return rig
-
-
-def version_of(rig: Rig, node: int) -> int:
-    return int(rig[node].image.header.version)
-
-
-def advance(rig: Rig, node: int, entries: int = 1, *, among: tuple[int, ...] = ()) -> Answers:
-    """Allocate blocks, one in each entry."""
-    answers = Answers()
-    for _ in range(entries):
-        rig.submit(node, rig.decide_allocate(node), answers)
-        rig.turn(node)
-        rig.flow(*among)
-        rig.settle(*among)
-    return answers
-
-
-def to_before_a_digest(rig: Rig) -> None:
-    """The next entry but one has a version with a digest."""
-    while version_of(rig, 1) % EVERY != EVERY - 2:
-        advance(rig, 1)
-
-
-def change(rig: Rig, node: int, by: int = -1000) -> None:
-    """Bytes of a row change: the end of the producer ids."""
-    image = rig[node].store.image
-    row = image.get(PRODUCER_IDS, 0)
-    assert row is not None
-    image.put(PRODUCER_IDS, 0, msgspec.structs.replace(row, end=ProducerId(row.end + by)))
-
-
-def read(rig: Rig, node: int, *among: int) -> Answers:
-    """A linearizable read: an entry without a record."""
-    answers = rig.read(node)
-    rig.turn(node)
-    rig.flow(*among)
-    rig.settle(*among)
-    return answers
-
-
-def differ(rig: Rig, node: int, *among: int) -> Answers:
-    """The last row that an entry wrote changes on one node, before its digest is taken."""
-    to_before_a_digest(rig)
-    advance(rig, 1, among=among)
-    change(rig, node)
-    return read(rig, 1, *among)
-
-
-def heal(rig: Rig, *nodes: int) -> None:
-    """Time for snapshots to be taken, sent and installed, and for a few entries."""
-    for _ in range(12):
-        rig.settle()
-        rig.maintenance_tick()
-        rig.work()
-        rig.flow()
-
-
-def bad(rig: Rig) -> set[int]:
-    return {int(node) for node, replica in rig.replicas.items() if replica.watch.is_bad}
-
-
-def same_images(rig: Rig) -> bool:
-    return len({image_digest(replica.store) for replica in rig.replicas.values()}) == 1
 
 
 def test_sound_nodes_confirm_each_other(rig: Rig, logs: dict[int, Any]) -> None:

@@ -19,6 +19,7 @@ from tests.simulation.storms import (
     FAILOVERS_S_MAX,
     STORM_S,
     Storm,
+    weather_the_changes,
     weather_the_failovers,
     weather_the_flips,
     weather_the_storm,
@@ -38,6 +39,7 @@ from tests.simulation.upgrade import UpgradeSimulation
 @click.option("--mixed", is_flag=True, help="With --transactions: V1, V2 and two-phase commit.")
 @click.option("--groups", is_flag=True, help="Clusters with a group whose coordinator fails.")
 @click.option("--flips", is_flag=True, help="Stores are damaged while their process is down.")
+@click.option("--changes", is_flag=True, help="Rows of images change while their process runs.")
 @click.option("--quiet", is_flag=True, help="Only failures and the summary.")
 def main(
     seeds: int,
@@ -48,6 +50,7 @@ def main(
     mixed: bool,
     groups: bool,
     flips: bool,
+    changes: bool,
     quiet: bool,
 ) -> None:
     """Run seeded storms against the real Raft core under virtual time."""
@@ -57,6 +60,8 @@ def main(
         try:
             if groups:
                 sim: Simulation = weather_the_failovers(seed, seconds or FAILOVERS_S_MAX)
+            elif changes:
+                sim = weather_the_changes(seed, seconds or STORM_S)
             elif flips:
                 sim = weather_the_flips(seed, seconds or STORM_S)
             else:

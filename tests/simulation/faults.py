@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.records.types import NodeId
 from tests.simulation.config import DISK_FREE_MIN
-from tests.simulation.flips import flip
+from tests.simulation.flips import change_memory, change_store, flip
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -27,7 +27,18 @@ class Faults:
         self._sim = sim
         self._on = True
         self._blocks: list[list[tuple[NodeId, NodeId]]] = []
-        for kind in ("cut", "partition", "crash", "stop", "wipe", "flip", "hand_over", "fill", "jump"):
+        for kind in (
+            "cut",
+            "partition",
+            "crash",
+            "stop",
+            "wipe",
+            "flip",
+            "change",
+            "hand_over",
+            "fill",
+            "jump",
+        ):
             self._schedule(kind)
         if sim.weather.skew_ms:
             sim.agenda.after(sim.rng.expovariate(1 / CLOCK_JUMP_S), self._set_clock)
@@ -48,6 +59,7 @@ class Faults:
             "stop": weather.stops,
             "wipe": weather.wipes,
             "flip": weather.flips,
+            "change": weather.changes,
             "hand_over": weather.hand_overs,
             "fill": weather.fills,
             "jump": weather.jumps,
@@ -162,7 +174,9 @@ class Faults:
         sim = self._sim
         bound = sim.ledger.bound
         forgetful = [
-            p for p in sim.processes.values() if p.is_damaged or bound.get(p.node_id) != p.directory_id
+            p
+            for p in sim.processes.values()
+            if p.is_damaged or p.node_id in sim.ledger.changed or bound.get(p.node_id) != p.directory_id
         ]
         return bool(bound) and victim not in forgetful and len(forgetful) + 1 <= (len(sim.processes) - 1) // 2
 
@@ -177,6 +191,19 @@ class Faults:
             sim.said(f"{victim.node_id} damaged: {what}")
             sim.ledger.count("flips")
         self.restart_later(victim)
+
+    def _change(self) -> None:
+        """Bytes of a running process's image change."""
+        sim, victim = self._sim, self._victim()
+        if victim.replica is None or victim.stopped or not self._may_forget(victim):
+            return
+        kind = sim.rng.choice(("memory", "store"))
+        role = "leader" if victim.replica.raft.is_leader else "follower"
+        what = (change_memory if kind == "memory" else change_store)(victim.replica, sim.rng)
+        if what is not None:
+            sim.ledger.changed.add(victim.node_id)
+            sim.said(f"{victim.node_id} changed, {role}: {what}")
+            sim.ledger.count(f"{kind} of a {role}")
 
     def _hand_over(self) -> None:
         """A clean stop; started again later."""

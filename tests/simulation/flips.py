@@ -1,13 +1,24 @@
-"""A bit of a dead process's store flips: in a value of any table, or a value is another's, or is gone.
+"""Bytes change: in a dead process's store, and in a running one's image, in memory and in its store.
 
-Its archive and its snapshots have checksums of their own, which other tests flip.
+Dead      a bit of a value of any table, or a value is another's, or is gone. Its archive and its snapshots
+          have checksums of their own, which other tests flip.
+Running   a row of the image. In memory a cached one: what a leader answers between such a change and the
+          next digest is outside of what is promised, so no producer id changes there, and of a leader only
+          where a broker listens. In the store any row of which the node has a copy in memory.
 """
 
 import random
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import lmdb
+import msgspec
+
+from fencepost.controller.brokers import BROKERS
+from fencepost.controller.producer_ids import PRODUCER_IDS
+from fencepost.quorum.replica import Replica
+from fencepost.snapshots import rows as stored
+from fencepost.snapshots.rows import row_key
 
 TABLES: Final = (b"meta", b"image", b"journal", b"sums")
 
@@ -37,3 +48,66 @@ def flip(directory: Path, rng: random.Random) -> str | None:
         return f"{kind} of {table.decode()} {key.hex()}"
     finally:
         env.close()
+
+
+def change_memory(replica: Replica, rng: random.Random) -> str | None:
+    """Change a row of a running replica's image in memory; says what, None if none could be."""
+    cache = replica.store.image._stored._cache
+    rows = [at for at, value in cache.items() if value is not None and at[0] != PRODUCER_IDS.name]
+    if replica.raft.is_leader:
+        rows = [at for at in rows if at[0] == BROKERS.name]
+    if not rows:
+        return None
+    at = rng.choice(rows)
+    table, value = stored.TABLES[at[0]], cache[at]
+    changed = _moved(value) if at[0] == BROKERS.name else _flipped(table, value, rng)
+    if changed is None or changed == value:
+        return None
+    unsaved = replica.store.image._rows.get(table, {})
+    if at[1] in unsaved:
+        unsaved[at[1]] = changed
+    cache[at] = changed
+    return f"memory of {at}"
+
+
+def change_store(replica: Replica, rng: random.Random) -> str | None:
+    """Change a row of a running replica's store, of which it has a copy in memory."""
+    store = replica.store
+    rows = [at for at, value in store.image._stored._cache.items() if value is not None]
+    if not rows:
+        return None
+    name, key = rng.choice(rows)
+    at = row_key(store.generation, name, stored.TABLES[name].encode_key(key))
+    value = store.txn.get(at, db=store.image_db)
+    if value is None:
+        return None
+    if rng.random() < 0.3:
+        store.txn.delete(at, db=store.image_db)
+    else:
+        where = rng.randrange(len(value))
+        raw = bytes(value)
+        changed = raw[:where] + bytes((raw[where] ^ 1 << rng.randrange(8),)) + raw[where + 1 :]
+        store.txn.put(at, changed, db=store.image_db)
+    store.dirty = True
+    return f"store of {name} {key}"
+
+
+def _flipped(table: Any, value: Any, rng: random.Random) -> Any:
+    """Another value of a table's type, one bit away; None if there is none nearby."""
+    raw = table.encode_value(value)
+    for _ in range(8):
+        where = rng.randrange(len(raw))
+        try:
+            changed = raw[:where] + bytes((raw[where] ^ 1 << rng.randrange(8),)) + raw[where + 1 :]
+            return table.decode_value(changed)
+        except (ValueError, msgspec.DecodeError):
+            continue
+    return None
+
+
+def _moved(broker: Any) -> Any:
+    """A broker's row with another host."""
+    return msgspec.structs.replace(
+        broker,
+        endpoints=tuple(msgspec.structs.replace(each, host=f"{each.host}x") for each in broker.endpoints),
+    )

@@ -70,7 +70,7 @@ def what_was_told_is_committed(ledger: Ledger, news: News) -> None:
 
 def images_agree_at_a_version(ledger: Ledger, news: News) -> None:
     """I3. Same image version, same digest: applied, installed or found at a start."""
-    shown = [(seen.node, seen.after, seen.digest) for seen in news.seen if seen.entry is not None]
+    shown = [(seen.node, seen.after, seen.digest) for seen in news.seen if seen.digest]
     for node, header, digest in (*shown, *news.installed):
         known = ledger.digests.setdefault(header.version, digest)
         require(known == digest, "I3: images differ", node=node, version=header.version, header=header)

@@ -132,6 +132,7 @@ class Ledger:
     active_ms: dict[Term, int] = field(default_factory=dict)  # by the leader's clock
     fences_wanted: set[tuple[Term, BrokerId]] = field(default_factory=set)  # by the brokers themselves
     heartbeat_ms: dict[tuple[Term, BrokerId], int] = field(default_factory=dict)  # at least, by whom it led
+    changed: set[NodeId] = field(default_factory=set)  # their image changed while they ran
     counts: dict[str, int] = field(default_factory=dict)  # for the summary
 
     def count(self, what: str) -> None:
@@ -141,6 +142,9 @@ class Ledger:
     def started(self, node: NodeId, replica: Replica) -> None:
         """A process came up."""
         self.lives[node] = self.lives.get(node, 0) + 1
+        if replica.watch.is_bad:
+            return  # as its image was found
+        self.changed.discard(node)
         self.news.installed.append((node, replica.store.image.header, image_digest(replica.store)))
         self.bindings.update(replica.electorate.bound().items())
 
@@ -194,6 +198,9 @@ class Ledger:
     def installed(self, node: NodeId, store: Store) -> None:
         """A snapshot became the image."""
         self.count("snapshots installed")
+        if node in self.changed:
+            self.changed.discard(node)
+            self.count("images restored")
         self.news.installed.append((node, store.image.header, image_digest(store)))
 
     def applied(
@@ -237,7 +244,7 @@ class Ledger:
                 blocks.append((ids_end, each.producer_id_end))
                 marks.append(each.producer_id_end - ids_end)
             ids_end = each.producer_id_end
-        digest = image_digest(store)
+        digest = self._digest_of(node, store)
         self.news.seen.append(
             Seen(
                 node,
@@ -261,6 +268,10 @@ class Ledger:
                 tuple(r for r in records if isinstance(r, TransactionStateRecord | TransactionForgotten)),
             )
         )
+
+    def _digest_of(self, node: NodeId, store: Store) -> str:
+        """Empty of a changed image: what it says is judged by no one but its own cluster."""
+        return "" if node in self.changed else image_digest(store)
 
     def absorb(self) -> None:
         """Write down the part of the news that no invariant writes itself."""

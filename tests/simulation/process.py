@@ -43,7 +43,7 @@ from fencepost.quorum.replica import Replica
 from fencepost.records.levels import LEVEL_MAX
 from fencepost.records.types import NodeId, Term
 from fencepost.settings.node_clock import NodeClock
-from fencepost.snapshots.sums import StoreDamaged
+from fencepost.snapshots.sums import SealBroken, StoreDamaged
 from tests.simulation.agenda import Agenda
 from tests.simulation.bad_disk import BadDisk
 from tests.simulation.clocks import Clocks, reading
@@ -268,7 +268,7 @@ class Process:
             self.disk.require_halt(obligations)
             if self.replica is not None:
                 self._ledger.looked_at(self.replica)
-                require_no_failure(self.replica, self.planted)
+                require_no_failure(self.replica, self.planted, self.node_id in self._ledger.changed)
             self._carry_out(obligations, self._flush_s())
         except Killed:
             self.kill()
@@ -299,7 +299,7 @@ class Process:
         elif isinstance(obligation, End):
             self._agenda.after(held_s, self._run_in, self.life, self._end)
         elif isinstance(obligation, Halt):
-            if obligation.error is not self.disk.failure:
+            if obligation.error is not self.disk.failure and self.node_id not in self._ledger.changed:
                 raise obligation.error
             self._trace(f"{self.node_id} halts in {obligation.where}: {obligation.error}")
             self._ledger.count("halts")
@@ -351,7 +351,7 @@ class Process:
                 try:
                     self.disk.work()
                     task.run()
-                except OSError as error:
+                except (OSError, SealBroken) as error:
                     task.fail(error)
                 self._agenda.after(self._rng.uniform(0.0, 0.2), finish)
 

@@ -150,6 +150,15 @@ class Simulation:
                 process.go_on(process.life)
             process.start()
 
+    def restart_changed(self) -> None:
+        """Of what changed in memory and was not looked at again, a start is the end."""
+        for process in self.processes.values():
+            if process.node_id in self.ledger.changed and process.replica is not None:
+                if not process.replica.watch.is_bad:
+                    process.kill()
+                    process.start()
+                    self.ledger.changed.discard(process.node_id)
+
     def demand_progress(self) -> None:
         """Without faults: every client succeeds again, all images become one, every voter counts."""
         self._guarded(self._demand_progress)
@@ -250,6 +259,7 @@ class Simulation:
         return all(
             r is not None
             and r.electorate.may_vote
+            and not r.watch.is_bad
             and leader.electorate.counts(r.config.node_id)
             and leader.applied[0] - r.applied[0] < 20
             for r in replicas

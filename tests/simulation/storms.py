@@ -10,7 +10,7 @@ from tests.simulation.post import PostWeather
 from tests.simulation.simulation import Simulation
 from tests.simulation.transactions import PRODUCERS, TransactionSimulation
 from tests.simulation.upgrade import UpgradeSimulation
-from tests.simulation.weather import FLIPS, KINDS, Weather, weather_of
+from tests.simulation.weather import CHANGES, FLIPS, KINDS, Weather, weather_of
 
 STORM_S: Final = 10.0
 UPGRADE_S: Final = 12.0
@@ -56,6 +56,16 @@ def weather_the_flips(seed: int, storm_s: float = STORM_S) -> Simulation:
     with Simulation(seed, 5 if seed % 4 == 3 else 3, FLIPS) as sim:
         sim.run(storm_s)
         sim.heal()
+        sim.demand_progress()
+    return sim
+
+
+def weather_the_changes(seed: int, storm_s: float = STORM_S) -> Simulation:
+    """As ``weather_the_flips``, with rows of images that change while their process runs."""
+    with Simulation(seed, 5 if seed % 4 == 3 else 3, CHANGES) as sim:
+        sim.run(storm_s)
+        sim.heal()
+        sim.restart_changed()
         sim.demand_progress()
     return sim
 

@@ -29,11 +29,12 @@ class Watcher:
         """See node.driver.Service."""
 
 
-def require_no_failure(replica: Replica, planted: set[str]) -> None:
+def require_no_failure(replica: Replica, planted: set[str], is_changed: bool) -> None:
     """What the product isolates (quorum/draft.py) is a bug all the same, but for ``planted`` decisions."""
     proposer, node_id = replica.proposer, replica.config.node_id
     failed = {concern for concern in proposer.violations if concern not in planted}
     require(not failed, "a decision failed", node=node_id, which=failed)
+    require(not replica.watch.is_bad or is_changed, "a sound image is taken for a bad one", node=node_id)
     require(not proposer.answers_failed, "an answer failed", node=node_id)
 
 

@@ -44,6 +44,7 @@ class Weather:
     bad_write: float = 0.0  # likewise, of entries appended and of turns that write the archive
     bad_work: float = 0.0  # share of snapshots that cannot be written, for want of room
     power_loss: float = 0.0  # share of crashes that also take what of the archive was not synced
+    changes: float = 0.0  # a row of a running process's image changes, in memory or in its store (flips.py)
     flips: float = 0.0  # killed, and something of its store is not what was written (flips.py)
 
     def one_flush_s(self, rng: Random) -> float:
@@ -68,6 +69,7 @@ class Weather:
             wipes=0.0,
             flips=0.0,
             jumps=0.0,
+            changes=0.0,
             hand_overs=0.0,
             slow_flush=0.0,
             fills=0.0,
@@ -162,6 +164,7 @@ FLIPS: Final = Weather(
     flips=0.6, crashes=0.2, hand_overs=0.1, cuts=0.2, downtime_s=(0.02, 0.8), power_loss=0.3, skew_ms=HOUR_MS
 )
 JUMPS: Final = Weather(jumps=0.6, crashes=0.1, hand_overs=1.0, cuts=0.2, downtime_s=(0.02, 0.4), drift=0.05)
+CHANGES: Final = replace(FLIPS, flips=0.1, changes=1.0)
 FULL: Final = Weather(fills=2.0, crashes=0.2, hand_overs=0.2, cuts=0.2, slow=0.01, skew_ms=HOUR_MS)
 BAD_DISKS: Final = Weather(bad_flush=0.01, bad_write=0.003, bad_work=0.3, downtime_s=(0.02, 0.5), cuts=0.1)
 
