@@ -15,7 +15,7 @@ FAST_TESTS := $(PYTEST) -q -m "not slow" -n auto $(FILE_BY_FILE)
 # Else pytest compiles every test at each start, in each worker: six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
+.PHONY: help demo demo-upgrade demo-audit demo-late-endtxn audit-kafka audit-faults zookeeper up test test-clients test-upgrade test-audit test-audit-spark test-audit-embedded audit-spark bench-audit-cluster test-dual-write test-client-kafka test-client-faults test-rebalances check lint types imports fast bench bench-kafka bench-transactions-kafka simulate mutants rows clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,7 +29,7 @@ help:
 	@echo "make up         a cluster of three nodes in the foreground; Ctrl-C ends it"
 	@echo "make check      lint, types, import rules, fast tests: about 90 seconds"
 	@echo "make test       every test, real processes, clients and Spark included"
-	@echo "make test-audit  the audit's tests that run Spark; the extra 'spark' is installed, with a Java runtime"
+	@echo "make test-audit  the slow tests of the audit, those on Spark too; the extra 'spark' is installed, with a Java runtime"
 	@echo "make audit-spark  the audit on local[*], on a standalone cluster and through Spark Connect says the same"
 	@echo "make bench-audit-cluster  20 GB of logs on a standalone cluster; ARGS='--bytes 2e9' for less"
 	@echo "make test-clients  clients of five libraries commit, are fenced, time out, outlive the leader; their own tests; says what was NOT RUN"
@@ -108,7 +108,7 @@ UPGRADE_TESTS := tests/upgrade tests/bridge tests/zookeeper
 test: $(AUDIT_READY)
 	$(FAST_TESTS) $(ARGS)
 	$(PYTEST) -m slow -n 6 $(FILE_BY_FILE) $(addprefix --ignore=,$(UPGRADE_TESTS) tests/audit) $(ARGS)
-	$(PYTEST) -m slow tests/audit $(ARGS)
+	@$(MAKE) --no-print-directory test-audit
 
 # The audit on local[*], on a standalone cluster of two workers and through Spark Connect: the same answers.
 audit-spark: $(AUDIT_READY)
@@ -119,9 +119,15 @@ audit-spark: $(AUDIT_READY)
 bench-audit-cluster: $(AUDIT_READY)
 	@$(BIN)/python -m tests.audit.bench_cluster $(ARGS)
 
-# One process, for one Spark session: starting a second one costs more than it saves.
+# Spark's tests in one process, for one session: starting a second one costs more than it saves. The others beside them.
 test-audit: $(AUDIT_READY)
-	$(BIN)/pytest -m slow tests/audit $(ARGS)
+	@$(MAKE) --no-print-directory -j2 test-audit-spark test-audit-embedded
+
+test-audit-spark: $(AUDIT_READY)
+	$(PYTEST) -m slow tests/audit/spark $(ARGS)
+
+test-audit-embedded: $(AUDIT_READY)
+	$(PYTEST) -m slow tests/audit --ignore=tests/audit/spark $(ARGS)
 
 # Every library that this machine has or can get: npm, Maven, Go and pip fetch what is not installed, once. Then the
 # libraries' own tests. What cannot run is in the table at the end as NOT RUN, with the reason.

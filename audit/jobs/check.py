@@ -113,7 +113,8 @@ def _listed(relations: Relations, names: Sequence[str], place: str, most: int) -
     return relations.rows(f"""
         SELECT * FROM (
             SELECT f.*, count(*) OVER (PARTITION BY "check") AS many,
-                   row_number() OVER (PARTITION BY "check" ORDER BY path, {place}, rule, detail) AS turn
+                   row_number() OVER (PARTITION BY "check"
+                                      ORDER BY path, topic, "partition", {place}, rule, detail) AS turn
             FROM ({every}) AS f
         ) AS numbered WHERE turn <= {most} ORDER BY "check", turn
     """)

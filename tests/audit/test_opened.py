@@ -15,6 +15,7 @@ from fencepost.client.types import TopicPartition
 from fencepost.records.open_transactions import NO_TIMEOUT_MS, Holding
 from fencepost.records.transaction_log import TopicPartitions
 from tests.audit.built_logs import BILLING, NOW_MS, Built
+from tests.audit.conftest import Recorded
 from tests.audit.corpus import recording
 from tests.harness.command import here
 from tests.together import table
@@ -231,9 +232,9 @@ def test_an_id_by_its_partitions(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.row("beyond.7")
 @pytest.mark.parametrize("name", [each for each in recording.names() if "kafka-3" not in each])
-def test_nothing_hangs_in_clusters_that_lived(tmp_path: Path, name: str) -> None:
+def test_nothing_hangs_in_clusters_that_lived(recorded: Recorded, name: str) -> None:
     """Of the stopped ones, one transaction was left open; what was copied meanwhile may have more."""
-    root = str(recording.unpack(tmp_path, name))
+    root = str(recorded(name))
     explainer = LogExplainer([root])
     held = [
         (each, partition.topic, partition.partition)

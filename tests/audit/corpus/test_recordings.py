@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from fencepost.audit.decode import local
+from tests.audit.conftest import Recorded
 from tests.audit.corpus import recording
 
 KAFKA = [name for name in recording.names() if name.startswith("kafka-")]
@@ -26,9 +27,9 @@ class Opened(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=KAFKA)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def opened(request: pytest.FixtureRequest, recorded: Recorded) -> Opened:
     """Each recording of Apache Kafka, once."""
-    root = recording.unpack(tmp_path_factory.mktemp("corpus"), request.param)
+    root = recorded(request.param)
     return Opened(request.param, root, local.tables([str(root)]))
 
 
@@ -85,9 +86,8 @@ def test_leaders_have_changed_and_ends_are_unlike(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("name", STOPPED)
-def test_partitions_on_their_way_out_are_there(name: str, tmp_path: Path) -> None:
-    root = recording.unpack(tmp_path, name)
-    kinds = {each.name.rpartition("-")[2] for each in root.rglob("*.*") if each.is_dir()}
+def test_partitions_on_their_way_out_are_there(name: str, recorded: Recorded) -> None:
+    kinds = {each.name.rpartition("-")[2] for each in recorded(name).rglob("*.*") if each.is_dir()}
     assert {"stray", "delete"} & kinds
 
 

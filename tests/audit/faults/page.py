@@ -6,7 +6,8 @@ what the planter says. A test holds the page against the table, and each plantin
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -39,14 +40,18 @@ seeds as are wanted.
 Sources = Mapping[str, Path]
 
 
-def unpacked(home: Path) -> Sources:
-    """The logs that faults are planted in, in the order in which they are tried."""
+def unpacked(home: Path, recorded: Callable[[str], Path] | None = None) -> Sources:
+    """The logs that faults are planted in, in the order in which they are tried.
+
+    ``recorded``   opens a recording; None: in ``home``.
+    """
+    opened = recorded or partial(recording.unpack, home)
     stopped = [each for each in recording.names() if each.endswith("-stopped")]
     return {
         "fencepost": cluster.unpacked(home / "fencepost"),
         "groups": cluster.unpacked(home / "groups", cluster.GROUPS),
         "kafka": fixture.unpack(home / "kafka"),
-        **{name: recording.unpack(home, name) for name in stopped},
+        **{name: opened(name) for name in stopped},
     }
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.conftest import Recorded
 from tests.audit.faults import page
 from tests.audit.faults.kinds import ALL
 from tests.audit.faults.words import WORDS
@@ -13,9 +14,9 @@ IDS = [f"{kind}, {variant}".replace(" ", "-") for kind, variant in VARIANTS]
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> page.Sources:
+def sources(tmp_path_factory: pytest.TempPathFactory, recorded: Recorded) -> page.Sources:
     """Clean logs of each kind."""
-    return page.unpacked(tmp_path_factory.mktemp("sources"))
+    return page.unpacked(tmp_path_factory.mktemp("sources"), recorded)
 
 
 @pytest.fixture(scope="module")
