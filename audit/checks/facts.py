@@ -107,6 +107,27 @@ PARTITION_REPLICAS: Final = Text("""
     ) AS u
 """)
 
+LACKING: Final = Text(f"""
+    SELECT p.topic, p.partition_id AS partition, p.replica, CASE WHEN g.node IS NULL THEN 0 ELSE 1 END AS
+    given, CASE WHEN c.node IS NULL THEN 1 ELSE 0 END AS lacks
+    FROM partition_replicas p
+    ANTI JOIN gone_topics d ON d.topic = p.topic
+    LEFT JOIN (SELECT DISTINCT node FROM files WHERE node >= 0 AND topic <> '{METADATA}') AS g
+      ON g.node = p.replica
+    LEFT JOIN (SELECT DISTINCT topic, partition, node FROM log_copies) AS c
+      ON c.topic = p.topic AND c.partition = p.partition_id AND c.node = p.replica
+""")
+"""Replicas by the metadata log: whether a directory of their node was given, and whether it has no copy."""
+
+GONE_TOPICS: Final = Text("""
+    SELECT t.name AS topic FROM (
+        SELECT c.name, max(c."offset") AS created, max(d."offset") AS deleted FROM topics c
+        LEFT JOIN topics d ON d.event = 'deleted' AND (d.topic_id = c.topic_id OR d.name = c.name)
+        WHERE c.event = 'created' AND c.name IS NOT NULL GROUP BY c.name
+    ) AS t WHERE t.deleted > t.created
+""")
+"""Topics that were deleted, and not made again."""
+
 LATEST_VOTERS: Final = Text("""
     SELECT DISTINCT v.voter_id FROM voters v
     JOIN (SELECT max("offset") AS latest FROM voters) AS l ON v."offset" = l.latest
@@ -190,6 +211,8 @@ CATALOGUE: Final[Catalogue] = {
     "stopped_folders": STOPPED_FOLDERS,
     "partition_events": PARTITION_EVENTS,
     "partition_replicas": PARTITION_REPLICAS,
+    "gone_topics": GONE_TOPICS,
+    "lacking": LACKING,
     "latest_voters": LATEST_VOTERS,
     "copy_facts": COPY_FACTS,
 }

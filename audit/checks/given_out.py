@@ -64,13 +64,19 @@ CHAIN_ENDS: Final = Text(
 
 USED_IDS: Final = Text(f"""
     SELECT u.producer_id FROM (
-        SELECT producer_id, min(max_timestamp_ms) AS first_ms FROM record_batches
-        WHERE fault IS NULL AND producer_id >= 0 AND topic <> '{METADATA}' GROUP BY producer_id
+        SELECT producer_id, min(max_timestamp_ms) AS first_ms FROM (
+            SELECT producer_id, max_timestamp_ms FROM record_batches
+            WHERE fault IS NULL AND producer_id >= 0 AND topic <> '{METADATA}'
+            UNION ALL
+            SELECT producer_id, timestamp_ms AS max_timestamp_ms FROM transaction_states
+            WHERE producer_id >= 0
+        ) AS w GROUP BY producer_id
     ) AS u CROSS JOIN moments m CROSS JOIN extent e
     WHERE (m.settled_ms IS NULL OR u.first_ms <= m.settled_ms)
       AND (u.producer_id < e.known_first OR u.producer_id >= e.chain_end)
 """)
-"""Ids that are in no block of the chain. One whose every batch came after the sizes were taken is left out:
+"""Ids of batches and of transactional ids that are in no block of the chain. One whose every batch came after
+the sizes were taken is left out:
 its block may
 have come later, too."""
 

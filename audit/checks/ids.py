@@ -16,20 +16,30 @@ from fencepost.audit.walks.columns import FLAG_OPAQUE
 NAME: Final = "ids"
 _RULE: Final = "outside_blocks"
 
-FOREIGN_BATCHES: Final = Text(f"""
+WRITTEN: Final = Text(f"""
+    SELECT c.node, c.topic, c.partition, c.path, c.position, c.base_offset, c.producer_id, c.producer_epoch,
+           c.max_timestamp_ms, NULL AS transactional_id, 0 AS of_state
+    FROM canonical c WHERE (c.flags & {FLAG_OPAQUE}) = 0 AND c.producer_id >= 0
+    UNION ALL
+    SELECT s.node, s.topic, s.partition, s.path, s.position, s."offset" AS base_offset, s.producer_id,
+           s.producer_epoch, s.timestamp_ms AS max_timestamp_ms, s.transactional_id, 1 AS of_state
+    FROM transaction_states s JOIN canonical c ON c.path = s.path AND c.position = s.position
+    WHERE s.producer_id >= 0
+""")
+"""Where producer ids stand: in batches, and in records of transactional ids."""
+
+FOREIGN_BATCHES: Final = Text("""
     SELECT * FROM (
-        SELECT c.node, c.topic, c.partition, c.path, c.position, c.base_offset, c.producer_id,
-        c.producer_epoch,
-               c.max_timestamp_ms, e.ids_end,
+        SELECT w.*, e.ids_end,
                row_number() OVER (
-                   PARTITION BY c.producer_id ORDER BY c.topic, c.partition, c.base_offset, c.path, c.position
+                   PARTITION BY w.producer_id
+                   ORDER BY w.of_state, w.topic, w.partition, w.base_offset, w.path, w.position
                ) AS turn,
-               count(*) OVER (PARTITION BY c.producer_id) AS batch_count
-        FROM canonical c JOIN foreign_ids f ON f.producer_id = c.producer_id CROSS JOIN extent e
-        WHERE (c.flags & {FLAG_OPAQUE}) = 0
+               sum(1 - w.of_state) OVER (PARTITION BY w.producer_id) AS batch_count
+        FROM written_ids w JOIN foreign_ids f ON f.producer_id = w.producer_id CROSS JOIN extent e
     ) AS numbered WHERE turn = 1
 """)
-"""Of each foreign id its first batch, and how many it wrote."""
+"""Of each foreign id its first batch, else its first record, and how many batches it wrote."""
 
 UNDECIDED: Final = Text("""
     SELECT undecided, count(*) AS ids, min(producer_id) AS lowest, max(producer_id) AS highest
@@ -43,7 +53,7 @@ FINDINGS: Final = Text(
             NAME,
             _RULE,
             "foreign_batches",
-            "node topic partition path position producer_id producer_epoch",
+            "node topic partition path position producer_id producer_epoch transactional_id",
             offset="base_offset",
             at_ms="max_timestamp_ms",
             subject="producer id {producer_id}",
@@ -73,4 +83,4 @@ UNKNOWN: Final = Text(
     )
 )
 
-CATALOGUE: Final = {"foreign_batches": FOREIGN_BATCHES, "undecided_ids": UNDECIDED}
+CATALOGUE: Final = {"written_ids": WRITTEN, "foreign_batches": FOREIGN_BATCHES, "undecided_ids": UNDECIDED}

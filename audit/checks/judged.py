@@ -11,7 +11,7 @@ from typing import Final
 from fencepost.audit.checks.facts import METADATA, TRANSACTION_STATE
 from fencepost.audit.checks.relation import Catalogue, Text
 from fencepost.audit.checks.rows import findings, union, unknown
-from fencepost.audit.walks.columns import FLAG_OPAQUE, FOUND
+from fencepost.audit.walks.columns import FLAG_OPAQUE, FLAG_UNCOMMITTED, FOUND
 
 INTEGRITY: Final = "integrity"
 WALKED: Final = (
@@ -51,9 +51,74 @@ def judged_unknown(name: str) -> str:
     return unknown(name, None, source, has, first_offset='"offset"', detail="{detail}")
 
 
+MISSING_PARTITIONS: Final = Text("""
+    SELECT topic, partition, replica FROM lacking WHERE given = 1 AND lacks = 1
+""")
+"""Partitions of which a node has no copy, although directories of it were given and it is a replica."""
+
+NOT_GIVEN: Final = Text("""
+    SELECT count(*) AS many, min(topic) AS topic_first, max(topic) AS topic_last, min(first) AS node_first,
+           max(last) AS node_last
+    FROM (
+        SELECT topic, partition, min(replica) AS first, max(replica) AS last FROM lacking
+        GROUP BY topic, partition HAVING max(given) = 0
+    ) AS p HAVING count(*) > 0
+""")
+"""Partitions all of whose replicas are on nodes of which no directory was given, in one row."""
+
+_REPLICAS_UNKNOWN: Final = union(
+    unknown(
+        "replicas",
+        "missing",
+        "missing_partitions",
+        "topic partition",
+        detail="node {replica} is a replica of it by the metadata, and no directory of that node has it",
+    ),
+    unknown(
+        "replicas",
+        "not_given",
+        "not_given_partitions",
+        "",
+        detail="{many} partitions, of topics from {topic_first} to {topic_last}, are not given: their"
+        " replicas are on nodes {node_first} to {node_last}",
+    ),
+)
+
+EPOCHS_AHEAD: Final = Text(f"""
+    SELECT * FROM (
+        SELECT c.node, c.topic, c.partition, c.path, c.position, c.base_offset, c.max_timestamp_ms,
+               c.producer_id, c.producer_epoch, p.transactional_id, p.last_epoch,
+               row_number() OVER (
+                   PARTITION BY c.topic, c.partition, c.producer_id ORDER BY c.base_offset, c.path, c.position
+               ) AS turn
+        FROM canonical c
+        JOIN (
+            SELECT producer_id, min(transactional_id) AS transactional_id, max(last_epoch) AS last_epoch,
+                   min(partition) AS decided_by
+            FROM producers GROUP BY producer_id
+        ) AS p ON p.producer_id = c.producer_id AND c.producer_epoch > p.last_epoch
+        JOIN logs l ON l.topic = '{TRANSACTION_STATE}' AND l.partition = p.decided_by AND l.stopped
+        WHERE (c.flags & {FLAG_OPAQUE | FLAG_UNCOMMITTED}) = 0
+    ) AS numbered WHERE turn = 1
+""")
+"""Of each producer on each partition the first batch of an epoch that its transactional id never had."""
+
+_EPOCHS_AHEAD: Final = findings(
+    "epochs",
+    "ahead",
+    "epochs_ahead",
+    "node topic partition path position producer_id producer_epoch transactional_id",
+    offset="base_offset",
+    at_ms="max_timestamp_ms",
+    subject="producer {producer_id} epoch {producer_epoch}",
+    detail="epoch {producer_epoch} was never given: the coordinator's log ends with epoch {last_epoch}",
+)
+
 RECORDS_ONCE: Final = Text("""
     SELECT * FROM (
-        SELECT r.*, row_number() OVER (
+        SELECT r.*, CASE WHEN path LIKE '%.log' OR path LIKE '%.checkpoint' OR fault <> 'record' THEN 'record'
+                    ELSE 'side_file' END AS rule,
+               row_number() OVER (
             PARTITION BY topic, partition, "offset", fault ORDER BY node, path, position
         ) AS turn
         FROM record_faults r
@@ -61,7 +126,7 @@ RECORDS_ONCE: Final = Text("""
 """)
 
 _RECORD_FINDINGS: Final = findings(
-    INTEGRITY, "record", "records_once", f"{_PLACE} offset", subject="{fault}", detail="{reason}"
+    INTEGRITY, None, "records_once", f"{_PLACE} offset rule", subject="{fault}", detail="{reason}"
 )
 
 _OWN_UNKNOWN: Final = unknown(
@@ -75,9 +140,14 @@ _OWN_UNKNOWN: Final = unknown(
 
 CATALOGUE: Final[Catalogue] = {
     "named_rows": NAMED,
+    "epochs_ahead": EPOCHS_AHEAD,
+    "missing_partitions": MISSING_PARTITIONS,
+    "not_given_partitions": NOT_GIVEN,
     "records_once": RECORDS_ONCE,
     **{f"{name}_findings": Text(judged_findings(name)) for name in WALKED},
     **{f"{name}_unknown": Text(judged_unknown(name)) for name in WALKED},
+    "epochs_findings": Text(union(judged_findings("epochs"), _EPOCHS_AHEAD)),
+    "replicas_unknown": Text(union(judged_unknown("replicas"), _REPLICAS_UNKNOWN)),
     f"{INTEGRITY}_findings": Text(union(judged_findings(INTEGRITY), _RECORD_FINDINGS)),
     f"{INTEGRITY}_unknown": Text(union(judged_unknown(INTEGRITY), _OWN_UNKNOWN)),
 }

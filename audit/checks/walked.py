@@ -118,6 +118,7 @@ _TURN_COLUMNS: Final = (
 _OUTCOME_COLUMNS: Final = (
     *("producer_id", "producer_epoch", "node", "path", "position", "at_ms", "transactional_id", "outcome"),
     *("data_epoch", "completed_offset", "is_v2", "started_ms", "prepared_ms", "timeout_ms", "log_ms"),
+    *("first_coordinator_epoch", "last_coordinator_epoch"),
 )
 _PRODUCER_COLUMNS: Final = (
     *("node", "path", "position", "transactional_id", "first_epoch", "last_epoch", "is_whole"),

@@ -40,6 +40,9 @@ _VERSIONED: Final = {**_FIXED, 0: 2 * (_VERSIONED_BYTES - HEADER_BYTES - 1), 16:
     17 + at: byte for at, byte in enumerate(_NAMED)
 }
 
+MARKER_SIZES: Final = frozenset({_PLAIN_BYTES, _VERSIONED_BYTES})
+"""Bytes of a marker's batch: Kafka's and ours."""
+
 
 class Markers(NamedTuple):
     """Control batches: the ``rows`` that they are of the chunk, ascending, and what each says."""

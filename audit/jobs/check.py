@@ -75,6 +75,7 @@ def _outcomes(relations: Relations, names: Sequence[str]) -> dict[str, Outcome]:
     unknown = _listed(relations, [each.unknown for each in answers], "first_offset", UNKNOWN_MAX)
     counts = {row["check"]: row["many"] for row in findings}
     explained = grouped(map(_with_id, findings), relations.rows(_COORDINATOR_COPIES))
+    _name_transactions(relations, explained)
     outcomes = {}
     for name in names:
         mine = sorted((row for row in explained if row["check"] == name), key=_order)
@@ -87,6 +88,22 @@ def _outcomes(relations: Relations, names: Sequence[str]) -> dict[str, Outcome]:
             unknown_count=undecided[0]["many"] if undecided else 0,
         )
     return outcomes
+
+
+def _name_transactions(relations: Relations, findings: Sequence[Row]) -> None:
+    """A finding of a producer says of which transactional id it is, where a coordinator's log tells."""
+    unnamed = [row for row in findings if row["transactional_id"] is None and row["producer_id"] is not None]
+    ids = sorted({row["producer_id"] for row in unnamed})
+    if not ids:
+        return
+    named = relations.rows(f"""
+        SELECT producer_id, min(transactional_id) AS transactional_id FROM producers
+        WHERE producer_id IN ({", ".join(map(str, ids))}) AND transactional_id IS NOT NULL
+        GROUP BY producer_id HAVING count(DISTINCT transactional_id) = 1
+    """)
+    of = {row["producer_id"]: row["transactional_id"] for row in named}
+    for row in unnamed:
+        row["transactional_id"] = of.get(row["producer_id"])
 
 
 def _finding(row: Row) -> Finding:

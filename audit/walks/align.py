@@ -24,6 +24,7 @@ _COST: Final = {SAME: 0, WRONG: 350, UNENDED: 500, EXCHANGED: 550, MISSING: 500,
                 EXTRA: 250, BEFORE: 0, PENDING: 0}  # fmt: skip
 _SPLITS: Final = 70  # more for a marker that would end data of another transaction
 _UNTIMELY: Final = 12
+_BEFORE_IT: Final = 2  # of a time before its decision, by less than clocks differ
 _AT_THE_END: Final = 20  # less for what stands alone there: it is judged more mildly
 _SKEW_MS: Final = 1000
 _NEVER: Final = 10**9
@@ -178,7 +179,9 @@ def _untimely(sides: Sides, outcome: Row, turn: Row, at: int) -> int:
     early = turn["at_ms"] + _SKEW_MS < outcome["prepared_ms"]
     following = sides.outcomes[at + 1]["prepared_ms"] if at + 1 < len(sides.outcomes) else None
     late = following is not None and turn["at_ms"] > following + _SKEW_MS
-    return _UNTIMELY if early or late else 0
+    if early or late:
+        return _UNTIMELY
+    return _BEFORE_IT if turn["at_ms"] < outcome["prepared_ms"] else 0
 
 
 def _is_exchanged(sides: Sides, at: int, turn_at: int) -> bool:

@@ -19,9 +19,10 @@ PRODUCERS_MIN: Final = 2  # whose markers follow the end of a coordinator's log,
 
 _FIRST: Final = (
     "integrity.crc", "integrity.unreadable", "integrity.record", "integrity.count", "replicas.diverged",
-    "ids.outside_blocks", "ids.shared", "markers.exchanged", "markers.early", "fencing.zombie",
-    "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
-    "markers.without_transaction", "markers.not_transactional", "epochs.coordinator", "markers.missing",
+    "ids.outside_blocks", "ids.shared", "epochs.ahead", "markers.exchanged", "markers.early",
+    "fencing.zombie", "epochs.regressed", "epochs.reused", "markers.double", "markers.wrong_outcome",
+    "markers.without_transaction", "markers.control_type", "markers.control_bit",
+    "markers.not_transactional", "epochs.coordinator", "markers.missing",
     "sequences.gap", "sequences.duplicate", "integrity.leader_epoch", "offsets.overlap", "offsets.hole",
 )  # fmt: skip
 _OF_A_BATCH: Final = ("ids.outside_blocks", "fencing.zombie", "offsets.overlap", "markers.early",
@@ -45,6 +46,8 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
         row["cause"] = row["cause"] if row.get("cause") in {each["id"] for each in short} else None
     _by_place(findings)
     _by_decision(findings)
+    _by_coordinator_epoch(findings)
+    _by_index(findings)
     for link in _LINKS:
         _link(findings, link)
     by_id = {row["id"]: row for row in findings}
@@ -118,6 +121,28 @@ def _by_decision(findings: list[Found]) -> None:
         if _name(row) == "markers.wrong_outcome" and row["cause"] is None:
             cause = first.setdefault((row["transactional_id"], row["detail"]), row)
             row["cause"] = None if cause is row else cause["id"]
+
+
+def _by_coordinator_epoch(findings: list[Found]) -> None:
+    """A marker whose coordinator epoch is not its transaction's makes those beside it look odd."""
+    known: dict[tuple[Any, ...], Found] = {}
+    odd = [row for row in findings if _name(row) == "epochs.coordinator"]
+    for row in odd:
+        if row["transactional_id"] is not None:
+            known.setdefault((row["topic"], row["partition"], row["producer_id"]), row)
+    for row in odd:
+        cause = known.get((row["topic"], row["partition"], row["producer_id"]))
+        if cause is not None and row["transactional_id"] is None:
+            row["cause"], cause["cause"] = cause["id"], None
+
+
+def _by_index(findings: list[Found]) -> None:
+    """An entry of a transaction index that names another abort than there was leaves one unnamed."""
+    first: dict[tuple[Any, ...], Found] = {}
+    odd = [row for row in findings if _name(row) == "integrity.index" and row["cause"] is None]
+    for row in sorted(odd, key=lambda row: row["position"] is None):
+        cause = first.setdefault((row["path"], row["producer_id"]), row)
+        row["cause"] = None if cause is row else cause["id"]
 
 
 def _name(row: Found) -> str:
@@ -203,10 +228,12 @@ def _of_id(cause: Found, row: Found) -> bool:
 _PARTITION_AND_PRODUCER: Final = _same("topic", "partition", "producer_id")
 _LINKS: Final = (
     _Rule(("ids.outside_blocks",), (*_OF_PAIRS, *_BESIDE), _same("producer_id")),
+    _Rule(("epochs.ahead",), (*_OF_PAIRS, *_BESIDE), _PARTITION_AND_PRODUCER),
     _Rule(("ids.shared",), (*_OF_PAIRS, "states", *_BESIDE), _of_id),
     _Rule(("epochs.reused",), ("states",), _same("transactional_id")),
     _Rule(("replicas.diverged",), ("integrity.leader_epochs", "integrity.leader_epoch"), _within),
     _Rule(_OF_A_BATCH, ("sequences",), _between),
+    _Rule(("markers.control_type", "markers.control_bit"), ("markers", "sequences"), _PARTITION_AND_PRODUCER),
     _Rule(("sequences.none",), ("sequences.gap",), _between),
     _Rule(("markers.early", "markers.exchanged"), ("sequences", "fencing", "epochs"),
           _PARTITION_AND_PRODUCER),
@@ -217,15 +244,18 @@ _LINKS: Final = (
     _Rule(("epochs.regressed",), ("markers",), _PARTITION_AND_PRODUCER),
     _Rule(("markers.missing",), ("offsets.hole",), _is_the_hole),
     _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
+    _Rule(("integrity.record", "integrity.version"), ("states",), _between),
     _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing"),
           lambda cause, row: cause["topic"] == STATES_TOPIC
           and cause["partition"] == row.get("coordinator_partition")),
     _Rule(("replicas.short",), ("markers.missing",), _same("topic", "partition")),
-    _Rule(("states.missing",), ("markers", "hanging", "fencing"), _same("transactional_id")),
+    _Rule(("states.missing", "states.forgotten"), ("markers", "hanging", "fencing"),
+          _same("transactional_id")),
     _Rule(("markers.early", "markers.exchanged", "markers.wrong_outcome", "markers.missing", "markers.double",
-           "markers.without_transaction", "markers.not_transactional", "fencing.zombie", "epochs.regressed",
-           "sequences.duplicate"),
-          (*_BESIDE, "hanging"), _PARTITION_AND_PRODUCER),
+           "markers.without_transaction", "markers.not_transactional", "markers.control_type",
+           "markers.control_bit", "fencing.zombie", "epochs.regressed", "sequences.duplicate",
+           "sequences.gap", "sequences.none"),
+          (*_BESIDE, "hanging", "epochs.coordinator"), _PARTITION_AND_PRODUCER),
     _Rule(("offsets.hole", "offsets.overlap", "ids.outside_blocks", "integrity.crc", "integrity.unreadable",
            "integrity.count"), _BESIDE, _same("topic", "partition")),
 )  # fmt: skip

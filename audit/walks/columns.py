@@ -214,6 +214,10 @@ _OUTCOME: Final = [
     ("started_ms", pa.int64()),
     ("prepared_ms", pa.int64()),
     ("timeout_ms", pa.int32()),
+    # Its coordinator's leader epochs when it was decided and when its id went on (null: not yet): its marker
+    # says one of these or one between them.
+    ("first_coordinator_epoch", pa.int32()),
+    ("last_coordinator_epoch", pa.int32()),
     ("partitions", pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))),
     # kind "producer": one per producer id of a transactional id
     ("first_epoch", pa.int16()),  # that the log tells of

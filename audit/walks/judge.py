@@ -8,9 +8,10 @@ Double      our markers carry a version: one that was there before is a copy. Ka
 Known       what a coordinator does not tell of is a finding where its log is whole, else unknown.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from fencepost.audit.walks import align
+from fencepost.audit.walks import align, marker
 from fencepost.audit.walks.align import ABORT, COMMIT, Row, Sides, Step, kind_of
 from fencepost.audit.walks.columns import (
     AFTER_COORDINATOR,
@@ -31,11 +32,15 @@ _SKEW_MS: Final = 1000
 class Judge:
     """One producer id on one partition."""
 
-    def __init__(self, context: Context, facts: list[Row], outcomes: list[Row], turns: list[Row]) -> None:
+    def __init__(
+        self, context: Context, facts: list[Row], outcomes: list[Row], turns: list[Row],
+        indexed: Sequence[Row] = (),
+    ) -> None:  # fmt: skip
         self._context = context
         self._facts = facts
         self._outcomes = outcomes
         self._turns = turns
+        self._indexed = indexed  # entries of transaction indexes
         self._where = {name: context.row[name] for name in ("topic", "partition")}
 
     def look(self) -> None:
@@ -55,10 +60,13 @@ class Judge:
             Sides(self._outcomes, self._turns, fact["first_epoch"], bool(fact["is_whole"]),
                   self._context.kept_from)
         )  # fmt: skip
+        self._next_outcome = marker.followed_by(steps, self._outcomes)
         last_pair = max((at for at, each in enumerate(steps) if _is_pair(each)), default=-1)
         for each in steps:
             if _is_pair(each) and each.outcome is not None:
                 self._note_decided(self._outcomes[each.outcome])
+                if each.turn is not None:
+                    self._coordinator_epoch(self._outcomes[each.outcome], self._turns[each.turn])
         steps = self._exchanged_apart(steps)
         for at, step in enumerate(steps):
             self._step(step, at > last_pair, steps[at + 1] if at + 1 < len(steps) else None)
@@ -103,6 +111,12 @@ class Judge:
         elif step.what == align.PENDING and turn["control_type"] is not None:
             said = f"a {_NAMES[kind_of(turn)]} marker, and the coordinator has the transaction open"
             self._if_known_later("without_transaction", said, turn, outcome, self._is_coordinator_later(turn))
+
+    def _coordinator_epoch(self, outcome: Row, turn: Row) -> None:
+        said = marker.of_another_leader(self._outcomes, outcome, turn)
+        if said is not None:
+            row = self._finding("coordinator", said, turn, outcome, check="epochs")
+            self._context.found.append(row)
 
     def _add_exchanged(self, first: Row, second: Row, outcome: Row) -> None:
         said = (
@@ -166,7 +180,7 @@ class Judge:
             self._note(
                 "repeated", "the same marker again, without data between: written again by Kafka", turn
             )
-        elif step.what == align.OPERATOR and not is_last:
+        elif step.what == align.OPERATOR and not is_last and not self._is_amid(step, turn):
             self._note("operator", "an abort marker that ended data no transaction has: an operator's", turn)
         elif turn["control_type"] is None:
             self._hanging(turn)
@@ -176,6 +190,10 @@ class Judge:
                 self._if_known_later(rule, said, turn, None, self._is_coordinator_later(turn), is_last=True)
             else:
                 self._add(rule, said, turn, None)
+
+    def _is_amid(self, step: Step, turn: Row) -> bool:
+        at = step.turn or 0
+        return marker.is_amid(turn, self._turns[at - 1] if at else None, self._next_outcome.get(at))
 
     def _extra(self, step: Step, turn: Row) -> tuple[str, str]:
         before = self._turns[step.turn - 1] if step.turn else None
@@ -220,7 +238,13 @@ class Judge:
             following["control_type"] is None and step.outcome + 1 == len(self._outcomes)
         ):
             return
-        if not _is_empty_commit(turn) or following["data_ms"] is None or self._context.row["compacted"]:
+        if self._context.row["compacted"]:
+            return
+        if marker.is_within(turn, following, self._indexed):
+            said = f"data from offset {following['data_offset']} on came after the marker that ends it"
+            self._add("early", said, turn, outcome)
+            return
+        if not _is_empty_commit(turn) or following["data_ms"] is None:
             return
         if not step.turn and self._context.kept_from > 0:  # its data is what the log no longer has
             return

@@ -7,6 +7,9 @@ Sequences   of a producer's epoch go on where the last batch ended; 0 follows 2^
             is that hole's. Not of compacted logs, nor of __consumer_offsets.
 Zombie      data of an epoch below one that its producer had before. One finding for a run.
 Early       a commit marker without data, and then data of the epoch that it ended.
+Control     a producer's control batch is a marker: it ends a transaction and has no sequence. One of another
+            type, and one whose control bit was cleared, are findings, and ended a transaction in a way that
+            they do not say. A control batch with a sequence is data.
 Memory      one small row for each producer id of a log.
 """
 
@@ -15,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from fencepost.audit.decode.control import MARKER_SIZES
 from fencepost.audit.walks.columns import (
     FLAG_COMPACTED,
     FLAG_DISPLACED,
@@ -120,10 +124,16 @@ class _Log:
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
         place = (node, names[code], position)
-        if attributes & _CONTROL:
-            if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
-                marker = (epoch, base, time_ms, kind, coordinator_epoch, version, flags)
-                self._marker(producer, marker, place)
+        is_control = bool(attributes & _CONTROL)
+        odd = (
+            _odd_control(attributes, sequence, kind, size, flags) if is_control or self._in_sequence else None
+        )
+        if odd is not None and not flags & FLAG_UNCOMMITTED:
+            self._add("markers", *odd, producer, epoch, place, offset=base, end_offset=last + 1,
+                      at_ms=time_ms, since_offset=producer.marker_offset)  # fmt: skip
+        if (is_control or odd is not None) and (sequence < 0 or kind in _ENDS):
+            kind = _UNREADABLE if odd is not None else kind
+            self._marker(producer, (epoch, base, time_ms, kind, coordinator_epoch, version, flags), place)
         elif epoch < producer.epoch:
             self._stale(producer, (epoch, base, last, sequence, time_ms, flags), place)
         else:
@@ -272,6 +282,20 @@ class _Log:
                   position=position, topic=self._topic, partition=self._partition, producer_id=producer.id,
                   producer_epoch=epoch, **columns)
         )  # fmt: skip
+
+
+def _odd_control(attributes: int, sequence: int, kind: int, size: int, flags: int) -> tuple[str, str] | None:
+    """Rule and sentence of a batch of a producer whose control bit or type is not what was written."""
+    if not attributes & _CONTROL:
+        if sequence < 0 and attributes & _TRANSACTIONAL and size in MARKER_SIZES:
+            return "control_bit", "it has no control bit, and no sequence as data has: it was a marker"
+        return None
+    if sequence >= 0 and kind not in _ENDS:
+        return "control_bit", f"it has the control bit, and sequence {sequence}, which only data has"
+    if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):
+        return None
+    said = "that cannot be read" if kind == _UNREADABLE else f"of type {kind}"
+    return "control_type", f"a producer's control record {said}: 0 or 1 ends a transaction"
 
 
 def _turn_rows(topic: str, partition: int, named: dict[str, Any], count: int) -> pa.RecordBatch:

@@ -88,7 +88,9 @@ def _judge(context: Context, indexes: Indexes, rows: pa.RecordBatch) -> None:
             for _ in found_there[_OUTCOME]:
                 context.undecided("missing", NOT_READ, None)
             continue
-        Judge(context, found_there[_PRODUCER], found_there[_OUTCOME], found_there[_TURN]).look()
+        Judge(
+            context, found_there[_PRODUCER], found_there[_OUTCOME], found_there[_TURN], found_there[_INDEX]
+        ).look()
         indexes.look(context, found_there[_TURN], found_there[_INDEX], found_there[_SNAPSHOT])
 
 
@@ -122,6 +124,9 @@ def _odd(context: Context, rows: pa.RecordBatch, firsts: Ints) -> Bools:
     differs |= (ints("flags", turns) & ~FLAG_COMPACTED) != 0
     differs |= ints("plain_offset", turns) >= 0
     differs |= (ints("batches", turns) == 0) & (kinds == 1)
+    led, last = ints("coordinator_epoch", turns), ints("last_coordinator_epoch", outcomes)
+    differs |= (kinds != OPEN) & (led < ints("first_coordinator_epoch", outcomes))
+    differs |= (kinds != OPEN) & (last >= 0) & (led > last)
     versions, of = ints("marker_version", turns), group[turns]
     if len(turns) > 1:
         follows = (of[1:] == of[:-1]) & (versions[1:] >= 0) & (versions[:-1] >= 0)

@@ -24,9 +24,9 @@ _PREPARED: Final = {"PrepareAbort": ABORT, "PrepareCommit": COMMIT}
 _COMPLETE: Final = {"CompleteAbort": ABORT, "CompleteCommit": COMMIT}
 _ONGOING: Final = "Ongoing"
 _READ: Final = (
-    "node", "path", "position", "offset", "transactional_id", "forgotten", "state", "producer_id",
-    "producer_epoch", "timeout_ms", "updated_ms", "started_ms", "partitions", "flags", "unbroken_offset",
-    "log_ms", "stopped", "now_ms",
+    "node", "path", "position", "offset", "leader_epoch", "transactional_id", "forgotten", "state",
+    "producer_id", "producer_epoch", "timeout_ms", "updated_ms", "started_ms", "partitions", "flags",
+    "unbroken_offset", "log_ms", "stopped", "now_ms",
 )  # fmt: skip
 _ENDED: Final = ("Empty", *_COMPLETE)
 
@@ -91,7 +91,8 @@ class _Story:
             each = self._ids[name] = _Id(name)
             each.is_cleaned = bool(row["flags"] & FLAG_COMPACTED) and row["offset"] < row["unbroken_offset"]
         if row["forgotten"]:
-            self._complete(each, row["offset"])
+            self._forgotten(each, row)
+            self._complete(each, row)
             each.state, each.pair, each.open = None, None, {}
             return
         row = self._own(each, row)
@@ -103,6 +104,13 @@ class _Story:
         if not (state in _PREPARED and each.state == state and each.pair == pair):
             self._follow(each, row, pair)
         each.state, each.pair, each.row = state, pair, row
+
+    def _forgotten(self, each: _Id, row: Found) -> None:
+        """A coordinator forgets an id only after its last transaction has ended."""
+        if each.state == _ONGOING or each.outcome is not None:
+            last = {name: each.row[name] for name in ("producer_id", "producer_epoch", "updated_ms")}
+            said = f"it is forgotten while it is {each.state} (offset {each.row['offset']})"
+            self._add(row | last, "states", "forgotten", said, subject=each.name)
 
     def _follow(self, each: _Id, row: Found, pair: Pair) -> None:
         state, before = row["state"], each.state
@@ -120,7 +128,7 @@ class _Story:
             self._decided(each, each.row, UNDECIDED, row["producer_epoch"], each.row["producer_id"])
         elif before in _ENDED and (state == "PrepareCommit" or (state in _PREPARED and row["partitions"])):
             self._missing(each, row, "that the transaction began is missing")
-        self._complete(each, row["offset"])
+        self._complete(each, row)
         if state in _PREPARED:
             self._decided(each, row, _PREPARED[state], row["producer_epoch"], row["producer_id"])
         each.open = row if state == _ONGOING else {}
@@ -168,7 +176,8 @@ class _Story:
             "producer_epoch": epoch, "transactional_id": each.name, "offset": row["offset"],
             "data_epoch": opened["producer_epoch"], "is_v2": epoch > opened["producer_epoch"],
             "started_ms": row["started_ms"], "prepared_ms": row["updated_ms"],
-            "timeout_ms": row["timeout_ms"], "partitions": row["partitions"] or opened["partitions"] or [],
+            "timeout_ms": row["timeout_ms"], "first_coordinator_epoch": row["leader_epoch"],
+            "partitions": row["partitions"] or opened["partitions"] or [],
             "node": row["node"], "path": row["path"], "position": row["position"],
             "unbroken_offset": row["unbroken_offset"], "log_ms": row["log_ms"],
         }  # fmt: skip
@@ -179,7 +188,7 @@ class _Story:
         is_rotated = row["producer_id"] != before["producer_id"]
         epoch = before["producer_epoch"] + 1 if is_rotated else row["producer_epoch"]
         self._missing(each, row, f"its {'PrepareCommit' if outcome else 'PrepareAbort'} is missing")
-        given = {name: before[name] for name in ("partitions", "started_ms")}
+        given = {name: before[name] for name in ("partitions", "started_ms", "leader_epoch")}
         self._decided(each, row | given, outcome, epoch, before["producer_id"])
 
     def _missing(self, each: _Id, row: Found, why: str) -> None:
@@ -194,9 +203,10 @@ class _Story:
         self._add(row, "states", "replaced", said, subject=each.name, kind=NOTE)
         each.open, each.outcome = each.row, None
 
-    def _complete(self, each: _Id, offset: int) -> None:
+    def _complete(self, each: _Id, row: Found) -> None:
         if each.outcome is not None:
-            self._rows.append({**each.outcome, "completed_offset": offset})
+            last = {"completed_offset": row["offset"], "last_coordinator_epoch": row["leader_epoch"]}
+            self._rows.append({**each.outcome, **last})
             each.outcome = None
 
     def _regressed(self, each: _Id, row: Found, left: Pair) -> None:

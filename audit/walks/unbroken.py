@@ -54,6 +54,8 @@ class Unbroken:
         )
         segments = [copy.segment_last for copy in log.copies.values() if copy.segment_last is not None]
         self._active = max(segments, default=_NO_OFFSET)
+        self._is_displaced = False  # the batch before
+        self._displaced = 0  # offsets of those batches that stepped out of line together
         self._back_end = -1  # after the last batch whose leader epoch went back
         self.found: list[Found] = []
 
@@ -80,6 +82,7 @@ class Unbroken:
         )
         for at in np.flatnonzero(special).tolist():
             more[at] = self._one(rows, flags, at, int(base[at]), int(due[at]), int(ends[at]), int(before[at]))
+        self._is_displaced = bool(flags[-1] & FLAG_DISPLACED)
         self._is_opaque = bool(flags[-1] & FLAG_OPAQUE) or (self._is_opaque and bool(odd.all()))
         self._end = max(self._end, int(reached[-1]))
         self._server_ms = max(self._server_ms, int(server_ms.max()))
@@ -130,6 +133,7 @@ class Unbroken:
         was_opaque = (bool(flags[at - 1] & FLAG_OPAQUE) if at else self._is_opaque) or bool(
             flag & FLAG_AFTER_UNREAD
         )
+        was_displaced = bool(flags[at - 1] & FLAG_DISPLACED) if at else self._is_displaced
         if flag & FLAG_OPAQUE:
             self._break(base + 1, before_ms)
             return 0
@@ -142,9 +146,14 @@ class Unbroken:
             last = rows.column("last_offset")[at].as_py()
             said = f"the batch has offsets {own} to {last}, which are not those that are due at its place"
             self._add("offsets", "overlap", said, f"offset {own}", offset=own, **place)
+            self._displaced = max(last - own + 1, 0) + (self._displaced if was_displaced else 0)
             return 0
         if base > due:
-            more |= self._gap(base, due, was_opaque, before_ms, place)
+            if was_displaced and base - due <= self._displaced:  # the offsets that it should have
+                self._break(base, before_ms)
+                more |= FLAG_HOLE
+            else:
+                more |= self._gap(base, due, was_opaque, before_ms, place)
         elif was_opaque:
             flags[at] &= ~np.int32(FLAG_AFTER_UNREAD)
         if flag & FLAG_EMPTIED:

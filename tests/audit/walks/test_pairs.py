@@ -117,6 +117,8 @@ def an_abort_marker_is_written_again_twice_after_a_failover() -> Cluster:
     cluster.log.marker(0, 0, coordinator_epoch=6)
     cluster.transaction()
     cluster.markers()[-1]["coordinator_epoch"] = 6
+    for row in cluster.states.rows[-3:]:
+        row["leader_epoch"] = 6
     return cluster
 
 
@@ -195,6 +197,37 @@ def an_operator_ended_a_hanging_transaction() -> Cluster:
     cluster.log.data()
     cluster.log.marker(0, 0)
     cluster.transaction()
+    return cluster
+
+
+@case("markers.without_transaction")
+def an_abort_marker_in_the_middle_of_the_next_transaction_is_no_operators() -> Cluster:
+    cluster = kafka("Abort", "Commit")
+    cluster.begin(batches=2)
+    second = cluster.log.rows[-1]
+    cluster.log.rows.remove(second)
+    cluster.log.end = second["base_offset"]
+    cluster.log.marker(0, 0)
+    cluster.log.data()
+    cluster.log.rows[-1]["base_sequence"] = second["base_sequence"]
+    cluster.end()
+    for row in cluster.states.rows[-2:]:
+        row["started_ms"] = cluster.states.rows[-3]["started_ms"]
+    return cluster
+
+
+@case("epochs.coordinator")
+def the_only_marker_says_an_epoch_that_no_leader_had() -> Cluster:
+    cluster = kafka("Commit")
+    cluster.markers()[0]["coordinator_epoch"] = 1001
+    return cluster
+
+
+@case("epochs.coordinator")
+def a_marker_of_v2_says_an_epoch_below_its_decisions() -> Cluster:
+    cluster = Cluster()
+    cluster.transaction(0, bumps=True)
+    cluster.markers()[0]["coordinator_epoch"] = 4
     return cluster
 
 

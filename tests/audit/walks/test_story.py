@@ -33,7 +33,7 @@ class States:
         now_ms = self.clock_ms
         row = {
             "topic": "__transaction_state", "partition": 3, "node": 1, "path": "/n1/states/0.log",
-            "position": 100 * offset, "offset": offset, "leader_epoch": 1, "timestamp_ms": now_ms,
+            "position": 100 * offset, "offset": offset, "leader_epoch": 5, "timestamp_ms": now_ms,
             "transactional_id": name, "forgotten": state is None, "flags": 0, "unbroken_offset": 0,
             "stopped": False,
         }  # fmt: skip

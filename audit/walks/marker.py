@@ -1,0 +1,59 @@
+"""What one marker says beside its outcome: who led its coordinator, and whether it cut data in two.
+
+Leader      a marker carries the leader epoch of its coordinator. It was written between the decision and the
+            record that followed it, so its epoch is between those of the leaders that wrote these. Clients of
+            transactions V1 may have several transactions of one epoch, any of which may be the marker's:
+            theirs are held against the first and the last one that the coordinator tells of.
+"""
+
+from collections.abc import Sequence
+
+from fencepost.audit.walks.align import ABORT, COMMIT, Row, Step
+from fencepost.audit.walks.columns import FLAG_UNCOMMITTED
+
+
+def of_another_leader(outcomes: Sequence[Row], outcome: Row, turn: Row) -> str | None:
+    """What is wrong with the coordinator epoch of a marker that ``outcome`` explains; None: nothing."""
+    if turn["control_type"] not in (ABORT, COMMIT) or turn["flags"] & FLAG_UNCOMMITTED:
+        return None
+    first = (outcome if outcome["is_v2"] else outcomes[0])["first_coordinator_epoch"]
+    last = (outcome if outcome["is_v2"] else outcomes[-1])["last_coordinator_epoch"]
+    epoch = turn["coordinator_epoch"]
+    if first is not None and epoch < first:
+        return f"a marker of coordinator epoch {epoch}, below {first}, of the leader that decided it"
+    if last is not None and epoch > last:
+        return f"a marker of coordinator epoch {epoch}, above {last}, of the leader that saw it carried out"
+    return None
+
+
+def is_amid(turn: Row, before: Row | None, following: Row | None) -> bool:
+    """Whether an abort without a transaction is a copy of the marker before, or ended data while the
+    coordinator had the ``following`` transaction open. An operator's comes when nothing else is going on.
+    """
+    if before is not None and turn["at_ms"] <= before["at_ms"]:
+        return True
+    if following is None or following["prepared_ms"] is None:
+        return False
+    return bool(0 <= following["started_ms"] <= turn["at_ms"] < following["prepared_ms"])
+
+
+def followed_by(steps: Sequence[Step], outcomes: Sequence[Row]) -> dict[int, Row]:
+    """Of each turn without an outcome the one that comes next."""
+    found: dict[int, Row] = {}
+    following: Row | None = None
+    for step in reversed(steps):
+        if step.outcome is not None:
+            following = outcomes[step.outcome]
+        elif step.turn is not None and following is not None:
+            found[step.turn] = following
+    return found
+
+
+def is_within(turn: Row, following: Row, indexed: Sequence[Row]) -> bool:
+    """Whether an abort without data stands within what an index says was aborted by a later marker."""
+    at = turn["marker_offset"]
+    if turn["control_type"] != ABORT or turn["batches"] or following["data_offset"] is None:
+        return False
+    named = {entry["offset"] for entry in indexed}
+    ranges = ((entry["first_offset"], entry["offset"]) for entry in indexed)
+    return at not in named and any(first <= at <= following["data_offset"] <= last for first, last in ranges)

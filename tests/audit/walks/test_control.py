@@ -1,0 +1,71 @@
+"""Control bits and types, tombstones, coordinator epochs: a fault there is one finding, at its place."""
+
+import pytest
+
+from tests.audit.walks.chain import Chain, audited, roots
+from tests.audit.walks.feed import Row
+from tests.audit.walks.test_faults import own, own_markers, sound
+
+KINDS = ("v1", "v2", "ours")
+
+
+def found(chain: Chain) -> list[Row]:
+    return [row for row in audited(chain) if row["kind"] == "finding" and not row["cause"]]
+
+
+def the_one(chain: Chain, name: str, at: Row) -> None:
+    """The only finding is ``name``, at the batch."""
+    rows = found(chain)
+    assert roots(rows) == [name]
+    assert (rows[0]["path"], rows[0]["position"]) == (at["path"], at["position"])
+    assert (rows[0]["offset"], rows[0]["producer_id"]) == (at["base_offset"], at["producer_id"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wanted", [2, 77, -1])
+@pytest.mark.parametrize("at", [0, 2, -1])
+def test_a_marker_of_another_type_is_named(kind: str, wanted: int, at: int) -> None:
+    chain = sound(kind)
+    marker = own_markers(chain)[at]
+    marker |= {"control_type": wanted, "coordinator_epoch": None, "marker_version": None}
+    the_one(chain, "markers.control_type", marker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 2, -1])
+def test_a_marker_without_its_control_bit_is_named(kind: str, at: int) -> None:
+    chain = sound(kind)
+    marker = own_markers(chain)[at]
+    marker |= {"attributes": 0x10, "control_type": None, "coordinator_epoch": None, "marker_version": None}
+    the_one(chain, "markers.control_bit", marker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 4])
+def test_data_with_a_control_bit_is_named(kind: str, at: int) -> None:
+    chain = sound(kind)
+    data = own(chain)[at]
+    data |= {"attributes": 0x30, "control_type": -1}
+    the_one(chain, "markers.control_bit", data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wanted", [-5, 0, 1002])
+@pytest.mark.parametrize("at", [0, 2, -1])
+def test_a_coordinator_epoch_of_no_leader_is_named(kind: str, wanted: int, at: int) -> None:
+    chain = sound(kind)
+    marker = own_markers(chain)[at]
+    marker["coordinator_epoch"] = wanted
+    the_one(chain, "epochs.coordinator", marker)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_id_that_is_forgotten_while_its_transaction_is_open_is_named(kind: str) -> None:
+    chain = sound(kind)
+    at = max(number for number, row in enumerate(chain.states) if row["transactional_id"] == "x2")
+    del chain.states[at - 1 : at]  # its last transaction was not decided
+    chain.states[at - 1] |= {"forgotten": True, "state": None, "producer_id": None, "producer_epoch": None}
+    chain.take_out(own_markers(chain, 2)[-1])
+    rows = found(chain)
+    assert "states.forgotten" in roots(rows)
+    assert [row["transactional_id"] for row in rows if row["rule"] == "forgotten"] == ["x2"]
