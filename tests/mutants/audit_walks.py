@@ -234,4 +234,39 @@ AUDIT_WALKS: Final = (
         "    if False:\n",
         (SIDE_FILES + "[a-wrong-checksum]",),
     ),
+    Mutant(
+        "control-types-unread",
+        "a producer's control record is an end of a transaction",
+        "audit/walks/log.py",
+        "    if kind in _ENDS or (kind == _UNREADABLE and flags & FLAG_EMPTIED):\n",
+        "    if True:\n",
+        (WALKS + "test_control.py::test_a_marker_of_another_type_is_named",),
+    ),
+    Mutant(
+        "control-bit-unread",
+        "a batch of a marker's size without a sequence was a marker",
+        "audit/walks/log.py",
+        "        if sequence < 0 and attributes & _TRANSACTIONAL and size in MARKER_SIZES:\n",
+        "        if False:\n",
+        (WALKS + "test_control.py::test_a_marker_without_its_control_bit_is_named",),
+    ),
+    Mutant(
+        "coordinator-epoch-beside-decision-unread",
+        "a marker's coordinator epoch is that of a leader of its transaction",
+        "audit/walks/marker.py",
+        "    if last is not None and epoch > last:\n",
+        "    if False:\n",
+        (WALKS + "test_control.py::test_a_coordinator_epoch_of_no_leader_is_named",),
+    ),
+    Mutant(
+        "every-abort-an-operators",
+        "an abort while the coordinator has a transaction open is no operator's",
+        "audit/walks/marker.py",
+        '    return bool(0 <= following["started_ms"] <= turn["at_ms"] < following["prepared_ms"])\n',
+        "    return False\n",
+        (
+            WALKS + "test_control.py::"
+            "test_an_abort_marker_in_the_middle_of_the_next_transaction_is_no_operators",
+        ),
+    ),
 )

@@ -5,6 +5,7 @@ import pytest
 from tests.audit.walks.chain import Chain, audited, roots
 from tests.audit.walks.feed import Row
 from tests.audit.walks.test_faults import own, own_markers, sound
+from tests.audit.walks.transactions import Cluster, paired
 
 KINDS = ("v1", "v2", "ours")
 
@@ -69,3 +70,38 @@ def test_an_id_that_is_forgotten_while_its_transaction_is_open_is_named(kind: st
     rows = found(chain)
     assert "states.forgotten" in roots(rows)
     assert [row["transactional_id"] for row in rows if row["rule"] == "forgotten"] == ["x2"]
+
+
+def test_an_abort_marker_in_the_middle_of_the_next_transaction_is_no_operators() -> None:
+    cluster = Cluster()
+    cluster.many("Abort", "Commit")
+    cluster.begin(batches=2)
+    second = cluster.log.rows.pop()
+    cluster.log.end = second["base_offset"]
+    marker = cluster.log.marker(0, 0)
+    cluster.log.data()
+    cluster.log.rows[-1]["base_sequence"] = second["base_sequence"]
+    cluster.end()
+    for row in cluster.states.rows[-2:]:
+        row["started_ms"] = cluster.states.rows[-3]["started_ms"]
+    rows = [row for row in paired(cluster) if row["kind"] == "finding"]
+    assert [(row["rule"], row["offset"]) for row in rows] == [("without_transaction", marker["base_offset"])]
+
+
+def test_an_abort_within_what_an_index_says_was_aborted_is_early() -> None:
+    cluster = Cluster()
+    cluster.many("Commit")
+    cluster.begin()
+    data = cluster.log.rows.pop()
+    cluster.log.end = data["base_offset"]
+    cluster.end(0, "Abort")
+    marker = cluster.log.rows[-1]
+    cluster.log.add(10, **{name: data[name] for name in ("producer_id", "producer_epoch", "attributes",
+                                                         "base_sequence")})  # fmt: skip
+    last = cluster.log.end
+    cluster.log.add(1, producer_id=7, producer_epoch=0, attributes=0x10, base_sequence=0)
+    cluster.transaction()
+    entry = {"rank": 4, "copy": "c", "path": "c/i", "position": 0, "producer_id": marker["producer_id"]}
+    cluster.entries.append(entry | {"first_offset": marker["base_offset"], "offset": last})
+    rows = [row for row in paired(cluster) if row["check"] == "markers" and row["kind"] == "finding"]
+    assert [(row["rule"], row["offset"]) for row in rows] == [("early", marker["base_offset"])]

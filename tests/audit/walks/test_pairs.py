@@ -200,37 +200,6 @@ def an_operator_ended_a_hanging_transaction() -> Cluster:
     return cluster
 
 
-@case("markers.without_transaction")
-def an_abort_marker_in_the_middle_of_the_next_transaction_is_no_operators() -> Cluster:
-    cluster = kafka("Abort", "Commit")
-    cluster.begin(batches=2)
-    second = cluster.log.rows[-1]
-    cluster.log.rows.remove(second)
-    cluster.log.end = second["base_offset"]
-    cluster.log.marker(0, 0)
-    cluster.log.data()
-    cluster.log.rows[-1]["base_sequence"] = second["base_sequence"]
-    cluster.end()
-    for row in cluster.states.rows[-2:]:
-        row["started_ms"] = cluster.states.rows[-3]["started_ms"]
-    return cluster
-
-
-@case("epochs.coordinator")
-def the_only_marker_says_an_epoch_that_no_leader_had() -> Cluster:
-    cluster = kafka("Commit")
-    cluster.markers()[0]["coordinator_epoch"] = 1001
-    return cluster
-
-
-@case("epochs.coordinator")
-def a_marker_of_v2_says_an_epoch_below_its_decisions() -> Cluster:
-    cluster = Cluster()
-    cluster.transaction(0, bumps=True)
-    cluster.markers()[0]["coordinator_epoch"] = 4
-    return cluster
-
-
 @case("?markers.without_transaction")
 def a_marker_that_was_written_after_the_coordinators_log_was_copied() -> Cluster:
     cluster = kafka("Commit")
