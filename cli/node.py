@@ -1,15 +1,18 @@
 """``fencepost node``: one node in the foreground."""
 
+import os
+import shutil
 from pathlib import Path
 
 import click
 
+from fencepost.cli.images import STORE
 from fencepost.cli.node_config import read_config
 from fencepost.cluster.console import Failed, WrongUsage
 from fencepost.node.main import run_node
 from fencepost.settings.config import ConfigError
 from fencepost.settings.node_identity import StorageError, read_identity, require_identity
-from fencepost.snapshots.store import StoreInUse
+from fencepost.snapshots.store import STORE_FAILURES, StoreInUse
 
 
 @click.command()
@@ -25,5 +28,25 @@ def node(file: Path) -> int:
         return run_node(config, identity)
     except ConfigError as error:
         raise WrongUsage(str(error)) from error
-    except (OSError, StoreInUse, StorageError) as error:  # such as a port that is in use
+    except (StoreInUse, StorageError) as error:
         raise Failed(str(error)) from error
+    except OSError as error:  # such as a port that is in use
+        raise Failed(_sentence(error)) from error
+    except STORE_FAILURES as error:
+        raise Failed(_of_the_store(config.directory / STORE, error)) from error
+
+
+def _sentence(error: OSError) -> str:
+    """What could not be done, with the file that it was about."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror.lower()}"
+
+
+def _of_the_store(store: Path, error: Exception) -> str:
+    """LMDB's errors do not say which file it was; a full disk is an input/output error to it."""
+    try:
+        free = f"{shutil.disk_usage(store.parent).free} bytes are free there"
+    except OSError as failed:
+        free = f"nothing is known of the free space: {failed.strerror}"
+    return f"{store} cannot be read or written: {error}; {free}"

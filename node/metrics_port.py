@@ -19,6 +19,7 @@ from fencepost.records.invariant import InvariantViolation
 from fencepost.wire.admission import SWEEP_S, Admission
 from fencepost.wire.limited_log import LimitedLog
 from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
+from fencepost.wire.listening import listen
 from fencepost.wire.stalls import Stalls
 
 HOST: Final = "127.0.0.1"  # loopback only, as every listener
@@ -54,7 +55,7 @@ class MetricsPort:
     async def start(self, port: int) -> None:
         """Listen on 127.0.0.1; port 0 takes a free one."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Scraper(self, loop), HOST, port)
+        self._server = await listen(lambda: _Scraper(self, loop), HOST, port)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
 
     async def stop(self) -> None:

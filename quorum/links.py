@@ -47,6 +47,7 @@ from fencepost.records.types import NodeId
 from fencepost.settings.node_identity import id_text
 from fencepost.wire.accepting import stop_accepting
 from fencepost.wire.descriptors import sockets_end
+from fencepost.wire.listening import listen
 
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024
 """Small: a peer that was paused must not fill this node's memory, nor be drowned when it wakes."""
@@ -78,12 +79,11 @@ class Links:
 
     async def start(self) -> None:
         """Listen and dial. Raises OSError if the address cannot be had."""
-        loop = asyncio.get_running_loop()
         host, port = self.config.addresses[self.config.node_id]
-        self._server = await loop.create_server(lambda: _Accepted(self), host, port)
+        self._server = await listen(lambda: _Accepted(self), host, port)
         for peer in self.config.addresses:
             if peer != self.config.node_id:
-                self._diallers.append(loop.create_task(self._dial(peer), name=f"dial-{peer}"))
+                self._diallers.append(asyncio.create_task(self._dial(peer), name=f"dial-{peer}"))
 
     async def stop(self) -> None:
         """Close every socket, those that are being accepted or dialled included."""

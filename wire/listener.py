@@ -33,6 +33,7 @@ from fencepost.wire.k36_sasl_authenticate import SASL_AUTHENTICATE
 from fencepost.wire.k20037_prove_secret import PROVE_SECRET, ProveSecret, SecretProved
 from fencepost.wire.limited_log import LimitedLog
 from fencepost.wire.limits import DEFAULT_LIMITS, ListenerLimits
+from fencepost.wire.listening import listen
 from fencepost.wire.registry import require_registered
 from fencepost.wire.request_memory import RequestMemory
 from fencepost.wire.secret_proof import ClusterSecret, serve
@@ -118,9 +119,7 @@ class Listener:
         """Listen; port 0 takes a free one. Raises OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._stopping = False
-        self._server = await loop.create_server(
-            lambda: ServerConnection(self, loop), host, port, backlog=ACCEPT_BACKLOG
-        )
+        self._server = await listen(lambda: ServerConnection(self, loop), host, port, backlog=ACCEPT_BACKLOG)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep, loop)
 
     async def stop(self) -> None:
