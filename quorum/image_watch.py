@@ -261,9 +261,10 @@ class ImageWatch:
         """Its snapshot may take the bad image's place."""
         if self._mark is None or self.snapshots.installing or peer != self._raft.leader_id:
             return False
+        if self._trusted is not None:
+            return peer == self._trusted
         confirmed_at = self._reports.confirmed(peer)
-        is_confirmed = confirmed_at is not None and confirmed_at >= self._mark.version
-        return is_confirmed or peer == self._trusted
+        return confirmed_at is not None and confirmed_at >= self._mark.version
 
     def _wanted_from(self) -> LogIndex:
         refused = self._mark is not None and not self._mark.may_ack

@@ -109,7 +109,7 @@ COMPARED: Final = (
         "compared-any-snapshot-taken",
         "the snapshot that heals is of a node that a majority confirmed",
         WATCH,
-        "        return is_confirmed or peer == self._trusted\n",
+        "        return confirmed_at is not None and confirmed_at >= self._mark.version\n",
         "        return True\n",
         (TESTS + "test_a_snapshot_of_a_node_that_no_majority_confirms_is_not_taken",),
     ),
@@ -168,5 +168,16 @@ COMPARED: Final = (
         "                require_sealed(reader)\n",
         "",
         (SCRUBBED + "test_a_snapshot_is_not_made_of_rows_that_changed",),
+    ),
+    Mutant(
+        "compared-operators-word-ignored",
+        "the snapshot is of the node that the operator trusts, and of no other one",
+        WATCH,
+        "            return peer == self._trusted\n",
+        "            pass\n",
+        (
+            TESTS + "test_an_operator_says_whose_image_is_right",
+            TESTS + "test_the_operators_word_is_of_one_node_only",
+        ),
     ),
 )

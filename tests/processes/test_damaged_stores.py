@@ -1,5 +1,6 @@
-"""Bytes of a node's store that changed while it was stopped: no answer comes from them, no id twice."""
+"""Bytes of a node's store that changed, stopped or running: no answer comes from them, no id twice."""
 
+import signal
 from pathlib import Path
 
 import lmdb
@@ -89,4 +90,56 @@ def test_a_node_with_a_changed_journal_joins_as_a_new_voter(nodes: Nodes, since:
             lambda: any(nodes.events(each, "voter_readmitted", mark) for each, mark in marks.items()),
         )
         load.await_done(20)
+    check_run(nodes, load, since)
+
+
+def test_a_row_that_changes_in_a_running_leader_gives_no_id_twice(nodes: Nodes, since: int) -> None:
+    """The scrub finds it: the leader steps down, and comes back with the image of the next one."""
+    with Load(nodes, seed=33) as load:
+        load.await_done(20)
+        leader = nodes.leader()
+        store = nodes.home(leader) / "store"
+        wait_for("the leader's image is saved with a block", lambda: saved(store))
+        mark = nodes.log_size(leader)
+        set_back(store)
+        assert "checksum" in nodes.await_event(leader, "image_bad", mark)["reason"]
+        load.await_done(20)
+        nodes.await_event(leader, "image_restored", mark)
+        load.await_done(20)
+    check_run(nodes, load, since)
+
+
+def test_an_operator_says_whose_image_a_node_takes(nodes: Nodes) -> None:
+    leader = nodes.await_followed()
+    node = nodes.followers()[0]
+    nodes.kill(node)
+    words = ("storage", "repair", "--node", node, "--trust", leader)
+    assert nodes.read(*words) == {"node_id": node, "trusts": leader}
+    mark = nodes.log_size(node)
+    nodes.start(node)
+    assert nodes.events(node, "image_bad", mark)[0]["trusted"] == leader
+    nodes.await_event(node, "image_restored", mark)
+    nodes.await_equal_images()
+
+
+def test_a_node_with_a_bad_image_acknowledges_while_another_is_down(nodes: Nodes, since: int) -> None:
+    """It is to take the image of the one that is down; until that one leads its acknowledgements count."""
+    with Load(nodes, seed=34) as load:
+        load.await_done(20)
+        leader = nodes.await_followed()
+        bad, down = nodes.followers()
+        nodes.kill(bad, down)
+        nodes.read("storage", "repair", "--node", bad, "--trust", down)
+        mark = nodes.log_size(bad)
+        nodes.start(bad)
+        nodes.await_event(bad, "image_bad", mark)
+        load.await_done(20)
+        assert not nodes.events(bad, "image_restored", mark)
+        nodes.start(down)
+        load.await_done(20)
+        nodes.send(leader, signal.SIGTERM)  # or it takes along what only the bad one has, too
+        nodes.await_status(leader, "dead")
+        nodes.await_event(bad, "image_restored", mark)
+        load.await_done(20)
+        nodes.start(leader)
     check_run(nodes, load, since)

@@ -266,6 +266,23 @@ def test_an_operator_says_whose_image_is_right(rig: Rig) -> None:
     assert same_images(rig)
 
 
+def test_the_operators_word_is_of_one_node_only(rig: Rig) -> None:
+    """Whoever else leads, and has a majority."""
+    rig.flush(3)
+    rig.crash(3)
+    trust(rig.root / "node-3", NodeId(2), NodeId(3))
+    rig.start(3)
+    rig.connect(3)
+    advance(rig, 1, 2 * EVERY)
+    heal(rig)
+    assert bad(rig) == {3}
+    rig.wait(1.0)
+    rig.elect(2)
+    heal(rig)
+    assert not bad(rig)
+    assert same_images(rig)
+
+
 def test_an_operator_trusts_a_nodes_own_image(rig: Rig) -> None:
     differ(rig, 3)
     rig.crash(3)
