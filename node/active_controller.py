@@ -46,6 +46,7 @@ from fencepost.quorum.peer_clocks import PeerClocks
 from fencepost.quorum.port import Decide, R, Reply, Task, Ts
 from fencepost.quorum.raft_log import use_clock
 from fencepost.quorum.replica_config import ReplicaConfig
+from fencepost.quorum.start_progress import Progress
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import BrokerId, Log, NodeId
 from fencepost.settings.config import CONTROLLER_LISTENER, ConfigError, NodeConfig
@@ -87,9 +88,7 @@ class Controller:
         self._clock = clock or NodeClock(config.directory, self._log)
         self._rng = random.Random()
         self._loop = asyncio.get_running_loop()
-        self.fatal: asyncio.Future[ExitReason] = (
-            self._loop.create_future()
-        )  # a controller halts, it does not give up
+        self.fatal: asyncio.Future[ExitReason] = self._loop.create_future()  # never done: a controller halts
         self._jobs: set[asyncio.Future[None]] = set()  # on other threads, reading the store
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._may_end = asyncio.Event()  # a clean stop
@@ -98,6 +97,8 @@ class Controller:
         self.driver = self._made_driver()
         self.replica = self.driver.replica
         self.replica.firewall.clocks = PeerClocks(len(config.voters), time.monotonic, self._clock)
+        at_start = self.replica.raft.commit_index
+        self._applying = Progress("journal_applying", at_start, time.monotonic, self._log)
         self._require_own_store()
         self.server = ControllerServer(
             config,
@@ -271,6 +272,7 @@ class Controller:
 
     def _maintain(self) -> None:
         self._carry_out(self.driver.maintain())
+        self._applying.at(self.replica.applied[0])
         self._links.require_level(self.replica.log_level)
         self._publish()
 

@@ -14,6 +14,7 @@ H10  a restored commit index may pass the log's end: it is clamped when read.
 L8   it copies the whole tail for every message: slices are capped at ``SLICE_MAX``.
 """
 
+from collections.abc import Callable
 from typing import Final, overload
 
 import msgspec
@@ -28,6 +29,7 @@ from fencepost.snapshots.sums import BALLOT, StoreDamaged, ballot, encode_ballot
 NO_OP: Final = b"\x01"  # pysyncobj's _COMMAND_TYPE.NO_OP
 REGULAR: Final = b"\x00"
 SLICE_MAX: Final = 512  # entries a slice returns; callers ask again
+READ_TOGETHER: Final = 1_000  # entries, of a start: a few milliseconds
 COMPACTED_MAX: Final = 2_000  # entries forgotten at once: a few milliseconds
 
 JournalEntry = tuple[bytes, LogIndex, Term]  # command, index, term: pysyncobj's order
@@ -36,12 +38,13 @@ JournalEntry = tuple[bytes, LogIndex, Term]  # command, index, term: pysyncobj's
 class Journal(PysyncobjJournal):  # type: ignore[misc]
     """Entries ``first_index`` .. ``last_index``; the first is a sentinel that only gives its term."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, progress: Callable[[int], None] = lambda _entries: None) -> None:
+        """``progress`` gets how many entries are read, every READ_TOGETHER of them."""
         self._store = store
         self._entries: list[JournalEntry] = []
         self.last_index = LogIndex(0)
         """Index of the last entry. An attribute: the Raft core reads it some twenty times for each entry."""
-        self._load()
+        self._load(progress)
         self._term, self._voted_for = self._ballot()
         commit_index = self._meta("raft.commit")
         saved = min(1 if commit_index is None else commit_index, self.last_index)
@@ -72,7 +75,7 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
         self._store.meta_put("raft.vote", msgspec.msgpack.encode(vote))
         self._store.meta_put(BALLOT, encode_ballot(term, vote))
 
-    def _load(self) -> None:
+    def _load(self, progress: Callable[[int], None]) -> None:
         """Raises StoreDamaged."""
         txn, sums = self._store.txn, self._store.sums_db
         if not self._store.sums_hold:
@@ -91,6 +94,8 @@ class Journal(PysyncobjJournal):  # type: ignore[misc]
                 raise StoreDamaged(f"the journal has no entry {self._entries[-1][1] + 1}, but {index}")
             self._entries.append((command, index, term))
             bytes_kept += len(command)
+            if len(self._entries) % READ_TOGETHER == 0:
+                progress(len(self._entries))
         cursor = txn.cursor(db=sums)
         last = self._entries[-1][1] if self._entries else 0
         if cursor.last() and JOURNAL_KEY.unpack(cursor.key())[0] > last:

@@ -6,6 +6,7 @@ Journal   an entry with a wrong checksum, or one that is missing, is a lost stor
           given for it, so the node must not vote with it. StoreDamaged: node/main.py joins as a new voter.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from fencepost.quorum.image_marks import BAD, TRUST
 from fencepost.quorum.journal import Journal
+from fencepost.quorum.start_progress import Progress
 from fencepost.records.types import LogIndex, Term
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import ImageLost, Store
@@ -35,10 +37,11 @@ def open_store(directory: Path, *, sync: bool, log: FilteringBoundLogger) -> Sto
     return store
 
 
-def open_journal(store: Store) -> Journal:
+def open_journal(store: Store, clock: Callable[[], float], log: FilteringBoundLogger) -> Journal:
     """The journal of a store. Raises StoreDamaged; the store is closed then, and as it was."""
+    entries: int = store.txn.stat(store.journal_db)["entries"]
     try:
-        return Journal(store)
+        return Journal(store, Progress("journal_reading", entries, clock, log).at)
     except StoreDamaged:
         store.abandon()
         raise

@@ -81,7 +81,7 @@ class Replica:
         self._flushed_s = clock()
         self.store = open_store(config.directory, sync=config.sync, log=self.log)
         log_levels.require(self.config, self.log_level)
-        self.journal = open_journal(self.store)
+        self.journal = open_journal(self.store, clock, self.log)
         self._saved = saved_position(self.store)  # None before the image was written for the first time
         self._applied = self._saved or (LogIndex(1), Term(0))
         self._seen_clocks = SeenClocks()
