@@ -48,6 +48,7 @@ def grouped(rows: Iterable[Found], logs: Sequence[Found] = ()) -> list[Found]:
     _by_decision(findings)
     _by_coordinator_epoch(findings)
     _by_index(findings)
+    _by_end(findings)
     for link in _LINKS:
         _link(findings, link)
     by_id = {row["id"]: row for row in findings}
@@ -120,6 +121,15 @@ def _by_decision(findings: list[Found]) -> None:
     for row in findings:
         if _name(row) == "markers.wrong_outcome" and row["cause"] is None:
             cause = first.setdefault((row["transactional_id"], row["detail"]), row)
+            row["cause"] = None if cause is row else cause["id"]
+
+
+def _by_end(findings: list[Found]) -> None:
+    """Copies that lost their ends together are one finding, wherever they end."""
+    first: dict[tuple[Any, ...], Found] = {}
+    for row in findings:
+        if _name(row) == "replicas.short" and row["cause"] is None:
+            cause = first.setdefault((row["topic"], row["partition"]), row)
             row["cause"] = None if cause is row else cause["id"]
 
 
@@ -245,6 +255,7 @@ _LINKS: Final = (
     _Rule(("markers.missing",), ("offsets.hole",), _is_the_hole),
     _Rule(("offsets.hole",), ("states", "markers.missing", "sequences"), _in_hole),
     _Rule(("integrity.record", "integrity.version"), ("states",), _between),
+    _Rule(("integrity.side_file",), ("integrity.leader_epochs", *_BESIDE), _same("path")),
     _Rule(("offsets.hole", "replicas.short"), ("markers", "hanging", "fencing"),
           lambda cause, row: cause["topic"] == STATES_TOPIC
           and cause["partition"] == row.get("coordinator_partition")),

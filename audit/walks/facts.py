@@ -23,6 +23,7 @@ class CopyFacts:
     log_start: int | None = None
     segment_first: int = 0  # of the names of its segments, and the last
     segment_last: int | None = None
+    last_path: str | None = None  # of that segment
     high_watermark: int | None = None
     is_compacted: bool = False
     is_stopped: bool = False
@@ -104,7 +105,8 @@ def _read_of_copy(copy: CopyFacts, item: str, path: str, first: int | None, seco
         return
     elif item == "segment":
         copy.segment_first = min(copy.segment_first or first, first)
-        copy.segment_last = max(copy.segment_last or first, first)
+        if copy.segment_last is None or first >= copy.segment_last:
+            copy.segment_last, copy.last_path = first, path or None
     elif item == "torn":
         copy.torn[path] = (first, bool(second))
     elif item == "hole" and second is not None:

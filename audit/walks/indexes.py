@@ -90,6 +90,8 @@ class Indexes:
                 said = f"it says that no transaction is open, in the log one is from {open_there[0]} on"
             elif not open_there and epoch is not None and state["producer_epoch"] < epoch:
                 said = f"it says epoch {state['producer_epoch']}, the log had epoch {epoch} before"
+            elif state["producer_epoch"] > max(turn["producer_epoch"] for turn in turns):
+                said = f"it says epoch {state['producer_epoch']}, which the log does not have"
             else:
                 continue
             context.found.append(_of_entry(context, "snapshot", said, state))

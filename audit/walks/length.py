@@ -46,7 +46,8 @@ def findings_of_copies(where: dict[str, Any], log: LogFacts, known: int) -> list
             kind = "finding" if copy.is_stopped else UNKNOWN
             why = "" if copy.is_stopped else ", and it was copied from a broker that ran or crashed"
             subject = f"{copy.high_watermark - copy.end} offsets"
-            rows.append(found("replicas", "short", said + why, kind=kind, subject=subject, **place))
+            at = {**place, "path": copy.last_path or place["path"]}
+            rows.append(found("replicas", "short", said + why, kind=kind, subject=subject, **at))
         for path, (valid_end, is_last) in copy.torn.items():
             said = f"the segment ends inside a batch that begins at {valid_end}"
             at = {"node": copy.node, "path": path, "position": valid_end, **where}

@@ -47,7 +47,7 @@ def main(
         if planted is None:
             continue
         with tempfile.TemporaryDirectory(dir=home) as folder, closing(EmbeddedEngine(folder)) as embedded:
-            found, unknown = engine.audit(embedded, copy)
+            found, unknown = engine.audit(embedded, copy, deep=planted.is_deep)
         verdict, complaints = campaign.judged(planted, found, unknown)
         if len(planted.seeded) == 1:
             verdicts[verdict] += 1

@@ -12,6 +12,7 @@ from tests.audit.faults import harmless, judge
 from tests.audit.faults.fault import NoPlace
 from tests.audit.faults.kinds import ALL, BY_CHANCE, Seeded, seed
 
+DEEP: Final = {"noise"}
 AT_ONCE_MAX: Final = 8  # of kinds, each in a place of its own: the fixtures have no more room
 
 
@@ -42,6 +43,11 @@ class Planted:
     seeded: Sequence[Seeded]
     said: Sequence[str]
     names: Sequence[str]
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether only an audit that opens the records (``--deep``) can find it."""
+        return any(each.kind in DEEP for each in self.seeded)
 
 
 def variants(kind: str) -> Sequence[str]:

@@ -156,7 +156,7 @@ def forgotten(ground: Ground) -> Planted:
     rules = {
         "transition",
         "hanging.orphan",
-        "hanging.forgotten",
+        "states.forgotten",
         "hanging.open_past_timeout",
         "missing",
     }
@@ -203,8 +203,9 @@ def cut(ground: Ground) -> Planted:
         entries += each.entries[-1:]
     ground.take(entries=entries)
     said = f"coordinator: each copy of {STATES}-{log.partition} ends at offset {first}"
-    rules = frozenset({"short", "replicas.short", "states.short", "offsets.short", "markers.short"})
-    return Planted(check="offsets", rules=rules, entries=tuple(entries), said=said)
+    rules = frozenset({"coordinator.short", "replicas.short"})
+    folders = tuple(each.folder for each in ground.tree.replicas(STATES, log.partition))
+    return Planted(check="coordinator", rules=rules, entries=tuple(entries), said=said, files=folders)
 
 
 def _ended(ground: Ground) -> list[_Ended]:
@@ -278,7 +279,7 @@ def _appended(
         last = each.entries[-1]
         at_ms = last.header.max_timestamp_ms
         raw = encode_batch((BatchRecord(*encode_transaction(record)),), timestamp_ms=at_ms)
-        entry = Entry(stamp(raw, Offset(last.header.end), Term(last.header.leader_epoch)))
+        entry = Entry(stamp(raw, Offset(last.header.end), Term(each.last_epoch)))
         each.insert_after(last, entry)
         entries.append(entry)
     entries += more

@@ -111,7 +111,7 @@ def misnamed(ground: Ground) -> Planted:
     segment.path.rename(name)
     segment.path = name
     said = f"{_name(log)}: the file that begins at {entry.header.base_offset} is called {name.name}"
-    return _one_copy(ground, log, [entry], said, "offsets", {"misnamed", "hole", "displaced", "name"})
+    return _one_copy(ground, log, [entry], said, "offsets", {"integrity.unreadable"})
 
 
 def partition_gone(*, every: bool) -> Plant:

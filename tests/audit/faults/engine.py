@@ -34,7 +34,9 @@ def quick(spark: Any) -> Iterator[Any]:
             spark.conf.set(name, value)
 
 
-def audit(engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = True) -> tuple[Rows, Rows]:
+def audit(
+    engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = True, deep: bool = False
+) -> tuple[Rows, Rows]:
     """Findings and what is unknown, as rows. ``after_ms``: so long after the last record of the logs.
 
     ``is_stopped``   no directory changes any more; else only those that say so were copied whole.
@@ -43,7 +45,7 @@ def audit(engine: Engine, root: Path, after_ms: int = 0, *, is_stopped: bool = T
     from fencepost.audit.jobs.relations import Relations, moments
     from fencepost.audit.jobs.source import RELATIONS
 
-    read = local.tables([str(root)])
+    read = local.tables([str(root)], deep=deep)
     now_ms = pc.max(read["transaction_states"]["timestamp_ms"]).as_py() + after_ms if after_ms else None
     for name, rows in read.items():
         engine.register(name, rows)

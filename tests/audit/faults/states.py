@@ -38,7 +38,7 @@ def reused_epoch(ground: Ground) -> Planted:
             raw = encode_batch(
                 (BatchRecord(*encode_transaction(old)),), timestamp_ms=last.header.max_timestamp_ms
             )
-            entry = Entry(stamp(raw, Offset(last.header.end), Term(last.header.leader_epoch)))
+            entry = Entry(stamp(raw, Offset(last.header.end), Term(log.last_epoch)))
             log.insert_after(last, entry)
             entries.append(entry)
     ground.take(producer_id=left.now.producer_id, entries=entries)

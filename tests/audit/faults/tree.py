@@ -45,6 +45,7 @@ class Entry:
     raw: bytes
     damaged: bytes | None = None
     places: list[tuple[Path, int]] = field(default_factory=list)
+    was: int = -1  # its base offset when it was read; -1: it was planted
     _decoded: tuple[bytes, BatchHeader] | None = None
 
     @property
@@ -201,14 +202,19 @@ class Tree:
         for other in self.replicas(log.topic, log.partition):
             if other is log:
                 continue
-            lag = max(0, log.end_before - other.end_before)
+            entries = log.entries
+            kept = entries
+            if other.end_before < log.end_before:  # what it lacked it still lacks
+                mine = [at for at, each in enumerate(entries) if 0 <= each.was < other.end_before]
+                kept = entries[: max(mine, default=-1) + 1]
+            identities = {id(each) for each in kept}
             other.shifts = log.shifts
             for segment in other.segments:
                 segment.path.unlink(missing_ok=True)
             other.segments = [
                 Segment(
                     other.folder / segment.path.name,
-                    [each for each in segment.entries if each.header.end <= log.end - lag],
+                    [each for each in segment.entries if id(each) in identities],
                     segment.tail,
                 )
                 for segment in log.segments
@@ -291,6 +297,7 @@ def _read(folder: Path) -> Log:
         while any(raw[position : position + _HEADER.size]) and not _is_torn(raw, position):
             size = checked_header(raw, position).size
             entries.append(Entry(raw[position : position + size]))
+            entries[-1].was = entries[-1].header.base_offset
             position += size
         segments.append(Segment(path, entries, raw[position:], raw, path))
     log = Log(folder, _node(folder), topic, int(partition), segments)
