@@ -32,21 +32,28 @@ def opened(app: str, *, engine: str, master: str | None, memory: str | None, sho
             finally:
                 embedded.close()
         return
-    from fencepost.audit.engine.spark import SparkEngine
-    from fencepost.audit.source.session import session
+    with waiting(show, "starting Spark"):
+        from fencepost.audit.engine.spark import SparkEngine
+        from fencepost.audit.source.session import session
 
-    show("starting Spark")
-    spark = session(f"fencepost audit {app}", master=master, memory=memory)
+        spark = session(f"fencepost audit {app}", master=master, memory=memory)
     try:
         yield SparkEngine(spark)
     finally:
-        show("")
-        spark.stop()
+        with waiting(show, "ending Spark"):
+            spark.stop()
 
 
 @contextlib.contextmanager
 def shown(engine: Engine, show: Show, what: str) -> Iterator[Show]:
-    """While the block runs ``show`` says ``what``, for how long, and what the engine knows of how far it is.
+    """As ``waiting``, with what the engine knows of how far it is."""
+    with waiting(show, what, engine.progress) as say:
+        yield say
+
+
+@contextlib.contextmanager
+def waiting(show: Show, what: str, progress: Callable[[], str] = str) -> Iterator[Show]:
+    """While the block runs ``show`` says ``what``, for how long, and ``progress``; then nothing.
 
     Yields a way to say more.
     """
@@ -56,7 +63,7 @@ def shown(engine: Engine, show: Show, what: str) -> Iterator[Show]:
 
     def look() -> None:
         while not ended.wait(LOOK_SECONDS):
-            show(f"{said}  {time.monotonic() - since:.0f} s  {engine.progress()}".rstrip())
+            show(f"{said}  {time.monotonic() - since:.0f} s  {progress()}".rstrip())
 
     def show_text(text: str) -> None:
         nonlocal said, since

@@ -88,6 +88,14 @@ AUDIT_TABLES: Final = (
         (DEEP + "test_a_tail_that_was_read_without_it_is_read_anew",),
     ),
     Mutant(
+        "spark-starts-in-silence",
+        "the time that Spark's start takes is shown while it takes it",
+        "audit/jobs/session.py",
+        "        while not ended.wait(LOOK_SECONDS):\n",
+        "        while not ended.wait(600):\n",
+        ("tests/audit/jobs/test_choice.py::test_a_wait_is_shown_with_its_time",),
+    ),
+    Mutant(
         "replaced-files-are-deleted-at-once",
         "a reader keeps the files that it began with",
         "audit/tables/writing.py",

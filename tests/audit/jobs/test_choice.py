@@ -1,11 +1,14 @@
-"""Which engine a command runs on."""
+"""Which engine a command runs on, and how what it waits for is shown."""
 
+import re
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from fencepost.audit.jobs import choice
 from fencepost.audit.jobs.choice import AUTO, EMBEDDED, SPARK
+from fencepost.audit.jobs.session import waiting
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,17 @@ def test_the_engine_is_that_of_the_size_where_none_is_named(
     monkeypatch.setattr(choice, "EMBEDDED_BYTES_MAX", most)
     monkeypatch.setattr(choice, "find_spec", lambda _: object())
     assert choice.chosen(engine, roots=[str(tmp_path)], tables_dir=None, master=master) == expected
+
+
+def test_a_wait_is_shown_with_its_time() -> None:
+    said: Queue[str] = Queue()
+    with waiting(said.put, "starting Spark", lambda: "1 of 2"):
+        shown = [said.get(timeout=30), said.get(timeout=30)]
+    assert [re.sub(r"\d+ s", "N s", each) for each in shown] == [
+        "starting Spark",
+        "starting Spark  N s  1 of 2",
+    ]
+    last = ""
+    while not said.empty():
+        last = said.get()
+    assert last == "", "the line is cleared"

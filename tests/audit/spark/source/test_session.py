@@ -1,9 +1,14 @@
 """The session that every command gets: what is set, what is left alone."""
 
+import re
+from queue import Queue
+
 import pytest
 from pyspark.sql import SparkSession
 
 import fencepost.audit.source.datasource
+from fencepost.audit.jobs.choice import SPARK
+from fencepost.audit.jobs.session import opened
 from tests.modules import FOLDERS, LOADED_TWICE
 
 pytestmark = pytest.mark.slow
@@ -23,6 +28,34 @@ pytestmark = pytest.mark.slow
 )
 def test_setting(spark: SparkSession, key: str, value: str) -> None:
     assert spark.sparkContext.getConf().get(key) == value
+
+
+def test_its_start_and_its_end_are_shown_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM takes five seconds to start, and more on a machine that is busy."""
+    said: Queue[str] = Queue()
+
+    def shown() -> list[str]:
+        return [said.get(timeout=60), said.get(timeout=60)]
+
+    class Slow:
+        def stop(self) -> None:
+            ended.extend(shown())
+
+    def start(*_: object, **__: object) -> Slow:
+        began.extend(shown())
+        return Slow()
+
+    began: list[str] = []
+    ended: list[str] = []
+    monkeypatch.setattr("fencepost.audit.source.session.session", start)
+    with opened("x", engine=SPARK, master=None, memory=None, show=said.put):
+        assert said.get(timeout=60) == ""
+    assert [re.sub(r"\d+", "N", each) for each in (*began, *ended)] == [
+        "starting Spark",
+        "starting Spark  N s",
+        "ending Spark",
+        "ending Spark  N s",
+    ]
 
 
 def test_workers_run_this_interpreter(spark: SparkSession) -> None:
