@@ -143,7 +143,7 @@ COMPARED: Final = (
         WATCH,
         "        if not self.is_bad and not self._store.scrub_rows(SCRUB_ROWS):\n",
         "        if False:\n",
-        (SCRUBBED + "test_a_row_that_changes_in_the_store_is_found_by_the_scrub", STORMS),
+        (SCRUBBED + "test_a_row_that_changes_in_the_store_is_found_by_the_scrub",),
     ),
     Mutant(
         "scrub-forgets-what-is-written-behind-it",
