@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import fencepost.quorum.draft
+import fencepost.quorum.image_watch
 import fencepost.quorum.journal
 import fencepost.quorum.proposer
 import fencepost.quorum.snapshot_receiver
@@ -51,6 +52,7 @@ SMALL: Final[tuple[tuple[ModuleType, str, int, int], ...]] = (  # each at least 
     (fencepost.quorum.journal, "SLICE_MAX", 2, 9),
     (fencepost.snapshots.digests, "DIGEST_EVERY", 1, 6),
     (fencepost.snapshots.digests, "ROWS_MAX", 1, 40),
+    (fencepost.quorum.image_watch, "SCRUB_ROWS", 1, 4),
 )
 TRACE_MAX: Final = 80  # lines shown with a failure
 HEAL_S: Final = 30.0  # patience: far more than elections, transfers and readmissions take
