@@ -121,12 +121,20 @@ RECORDS_ONCE: Final = Text("""
                row_number() OVER (
             PARTITION BY topic, partition, "offset", fault ORDER BY node, path, position
         ) AS turn
-        FROM record_faults r
+        FROM (
+            SELECT f.*, c.producer_id, c.producer_epoch FROM record_faults f
+            LEFT JOIN canonical c ON c.path = f.path AND c.position = f.position AND c.producer_id >= 0
+        ) AS r
     ) AS numbered WHERE turn = 1
 """)
 
 _RECORD_FINDINGS: Final = findings(
-    INTEGRITY, None, "records_once", f"{_PLACE} offset rule", subject="{fault}", detail="{reason}"
+    INTEGRITY,
+    None,
+    "records_once",
+    f"{_PLACE} offset rule producer_id producer_epoch",
+    subject="{fault}",
+    detail="{reason}",
 )
 
 _OWN_UNKNOWN: Final = unknown(

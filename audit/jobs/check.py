@@ -16,13 +16,34 @@ from fencepost.audit.jobs.files import disbelieved, files_of
 from fencepost.audit.jobs.relations import Relations
 from fencepost.audit.jobs.session import Show, shown
 from fencepost.audit.jobs.source import relations_of
-from fencepost.audit.report.verdict import FINDINGS_MAX, UNKNOWN_MAX, Finding, Outcome, Unknown, Verdict
+from fencepost.audit.report.verdict import (
+    FINDINGS_MAX,
+    UNKNOWN_MAX,
+    Finding,
+    Note,
+    Outcome,
+    Unknown,
+    Verdict,
+)
 from fencepost.audit.walks.causes import grouped
 from fencepost.audit.walks.found import found
 
 _COORDINATOR_COPIES: Final = (
     "SELECT * FROM log_copies_judged WHERE kind = 'copy' AND topic = '__transaction_state'"
 )
+
+_NOTES: Final = """
+    SELECT "check", rule, many, path, position, detail FROM (
+        SELECT f."check", f.rule, f.path, f.position, f.detail,
+               count(*) OVER (PARTITION BY f."check", f.rule) AS many,
+               row_number() OVER (
+                   PARTITION BY f."check", f.rule
+                   ORDER BY f.topic, f.partition, f."offset", f.path, f.position
+               ) AS turn
+        FROM named_rows f WHERE f.kind = 'note' AND f.rule <> 'start'
+    ) AS numbered WHERE turn = 1 ORDER BY "check", rule
+"""
+"""One row for each check and rule. That old records were deleted by right is true of most logs: left out."""
 
 INTEGRITY: Final = "integrity"
 """The check that reports torn files, wrong checksums and records that cannot be read."""
@@ -65,7 +86,8 @@ def judge(relations: Relations, names: Collection[str], show: Show) -> Verdict:
     if INTEGRITY not in wanted:
         files = replace(files, not_read=(*files.not_read, *disbelieved(relations)))
     outcomes = _outcomes(relations, wanted)
-    return Verdict(outcomes=tuple(outcomes[name] for name in wanted), files=files)
+    notes = tuple(Note(**row) for row in relations.rows(_NOTES) if row["check"] in wanted)
+    return Verdict(outcomes=tuple(outcomes[name] for name in wanted), files=files, notes=notes)
 
 
 def _outcomes(relations: Relations, names: Sequence[str]) -> dict[str, Outcome]:

@@ -7,7 +7,7 @@ Hostile text: a topic or a transactional id is a client's; what a terminal would
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from fencepost.audit.report.verdict import FINDINGS, Files, Finding, Outcome, Unknown, Verdict
+from fencepost.audit.report.verdict import FINDINGS, Files, Finding, Note, Outcome, Unknown, Verdict
 
 
 def printable(text: str) -> str:
@@ -72,8 +72,14 @@ def unknown_line(unknown: Unknown) -> str:
     return f"unknown: {name}: {printable(f'{place}: ' if place else '')}{printable(unknown.detail)}"
 
 
+def note_line(note: Note) -> str:
+    """How often something legitimate was seen, and where first."""
+    place = "" if note.path is None else f"{note.path}:{note.position or 0}: "
+    return f"note: {note.check}.{note.rule}: {note.many:,}, the first: {printable(place + note.detail)}"
+
+
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """One line per check, then findings, unknowns and what was not read, then the verdict in one line."""
+    """One line per check, then findings, unknowns, notes, what was not read, and the verdict in one line."""
     width = max((len(each.check) for each in verdict.outcomes), default=0)
     for each in verdict.outcomes:
         yield f"{each.check:<{width}}  {finding_count_words(each)}"
@@ -88,6 +94,9 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     for each in verdict.outcomes:
         yield from map(unknown_line, each.unknown)
         yield from _omitted(each.unknown_count - len(each.unknown), f"{each.check} unknowns")
+    if verdict.notes:
+        yield ""
+        yield from map(note_line, verdict.notes)
     yield ""
     yield from files_lines(verdict.files)
     yield last_line(verdict)

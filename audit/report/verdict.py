@@ -59,6 +59,17 @@ class Unknown(NamedTuple):
     detail: str
 
 
+class Note(NamedTuple):
+    """What is legitimate and worth a line: of one check and rule how many, and the first."""
+
+    check: str
+    rule: str
+    many: int
+    path: str | None
+    position: int | None
+    detail: str
+
+
 class NotRead(NamedTuple):
     """A file, the byte from which on it was not read, and why."""
 
@@ -109,6 +120,7 @@ class Verdict:
 
     outcomes: tuple[Outcome, ...]
     files: Files
+    notes: tuple[Note, ...] = ()
 
     @property
     def finding_count(self) -> int:
@@ -160,6 +172,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         ],
         "findings": [finding._asdict() for each in verdict.outcomes for finding in each.findings],
         "unknown": [unknown._asdict() for each in verdict.outcomes for unknown in each.unknown],
+        "notes": [each._asdict() for each in verdict.notes],
         "files": files_document(verdict.files),
     }
 

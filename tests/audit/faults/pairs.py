@@ -129,8 +129,7 @@ def other_type(wanted: int) -> Plant:
         _I16.pack_into(raw, TYPE_AT, wanted)
         marker.raw = edited(bytes(raw))
         said = f"{_name(log)}: {_batch(marker)} is a control record of type {wanted}"
-        rules = ANY_MARKER | {"control_type", "integrity.control_type", "integrity.record"}
-        return _found(ground, log, marker, said, "markers", rules, *own)
+        return _found(ground, log, marker, said, "markers", {"control_type"}, *own)
 
     return plant
 
@@ -173,13 +172,8 @@ def control_bit(*, on_data: bool) -> Plant:
         before, own = _batch(entry), _transaction(log, entry)
         entry.raw = edited(entry.raw, attributes=entry.header.attributes ^ CONTROL)
         said = f"{_name(log)}: {before} has the control bit {'set' if on_data else 'cleared'}"
-        rules = ANY_MARKER | {
-            "control_type", "integrity.control_type", "integrity.record", "sequences.gap", "bit",
-            "sequences.duplicate", "hanging.orphan", "not_transactional",
-        }  # fmt: skip
-        return _found(
-            ground, log, entry, said, "markers", rules, *own, *_later(log, entry, entry.producer)[:1]
-        )
+        more = (*own, *_later(log, entry, entry.producer)[:1])
+        return _found(ground, log, entry, said, "markers", {"control_bit"}, *more)
 
     return plant
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.audit.report.text import finding_line, moment, printable, unknown_line, verdict_lines
-from fencepost.audit.report.verdict import Outcome, Verdict, document
+from fencepost.audit.report.verdict import Note, Outcome, Verdict, document
 from tests.audit.report.verdicts import (
     HOSTILE,
     NONE,
@@ -92,6 +92,15 @@ def test_what_a_finding_explains_is_listed_below_it_and_is_no_finding() -> None:
     assert lines[3].startswith("/logs/t-0/00000000000000000000.log:61: integrity.crc: ")
     assert lines[4].startswith("    its consequence: /logs/t-0/00000000000000000000.log:90: sequences.gap: ")
     assert said.exit_status() == 1
+
+
+def test_notes_are_printed_and_change_no_verdict() -> None:
+    note = Note("markers", "repeated", 3, "/logs/t-0/0.log", 61, "the same marker again")
+    said = Verdict(outcomes=(PASSED,), files=verdict(PASSED).files, notes=(note,))
+    line = "note: markers.repeated: 3, the first: /logs/t-0/0.log:61: the same marker again"
+    assert line in list(verdict_lines(said))
+    assert document(said)["notes"][0]["many"] == 3
+    assert said.exit_status() == 0
 
 
 def test_lists_are_cut_and_counts_are_not() -> None:
