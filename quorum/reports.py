@@ -1,7 +1,7 @@
 """Digests of images that nodes report, and what a majority says. No effects.
 
 A node is in the wrong if a majority of all voters, itself not counted, reports one other digest at one
-version. With less nobody is: two nodes that differ do not say which of them has changed bytes.
+version. With less neither is: two nodes that differ do not say which of them has changed bytes.
 """
 
 from collections import Counter

@@ -26,7 +26,7 @@ class Said(Protocol):
         """The ack with this node's last report."""
 
     def on_entries(self, peer: NodeId, entries: AppendEntries) -> AppendEntries:
-        """The entries with what is known of everybody's image."""
+        """The entries with what is known of every node's image."""
 
 
 class PeerTransport(Transport):  # type: ignore[misc]

@@ -267,7 +267,7 @@ def test_an_operator_says_whose_image_is_right(rig: Rig) -> None:
 
 
 def test_the_operators_word_is_of_one_node_only(rig: Rig) -> None:
-    """Whoever else leads, and has a majority."""
+    """Also when another node leads, and has a majority."""
     rig.flush(3)
     rig.crash(3)
     trust(rig.root / "node-3", NodeId(2), NodeId(3))
