@@ -69,7 +69,7 @@ def decide_update_features(view: View, request: UpdateFeatures) -> Decision[Upda
         raise InvalidRequest(f"{len(names)} updates; expected 1 to {UPDATES_MAX}, of each feature one")
     records = []
     for each in request.updates:
-        row = view.get(FEATURES, each.name)
+        row = view.get(FEATURES, each.name) if each.name in SUPPORTED else None
         current = 0 if row is None else row.level
         _require_possible(view, each, current)
         if each.level != current:
