@@ -11,6 +11,7 @@ Traps      kafkajs gives up at COORDINATOR_LOAD_IN_PROGRESS (14) to a JoinGroup,
            after a lost answer, so that it leaves ghosts behind; it retries four times, 2 s apart.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -22,6 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
+from fencepost.records.types import NodeId
+from fencepost.wire.connection import Connection
+from fencepost.wire.k03_metadata import METADATA, Metadata, TopicQuery
 from tests.clients import sarama_programs
 from tests.clients.players import HERE, ROOT, installed_kafkajs
 from tests.clients.stories import Killed, StoryFailed
@@ -111,6 +115,9 @@ def members_of(library: str, cluster: Nodes, logs: Path) -> Iterator[Callable[..
     group = f"{library}-{os.urandom(3).hex()}"
     cluster.up()
     cluster.run("topics", "create", "--topic", group, "--partitions", PARTITIONS)
+    # kafka-python, where it joins before it sees its topic, is given no partition, for five minutes.
+    for node_id in cluster.node_ids:
+        wait_for(f"node {node_id} shows the topic", partial(_shows, cluster, node_id, group))
     with ExitStack() as stack:
 
         def member(name: str, way: str = "-") -> Member:
@@ -120,6 +127,20 @@ def members_of(library: str, cluster: Nodes, logs: Path) -> Iterator[Callable[..
             return made
 
         yield member
+
+
+def _shows(cluster: Nodes, node_id: NodeId, topic: str) -> bool:
+    """The broker knows a leader for each partition."""
+    return asyncio.run(_leaders(cluster.address(node_id, "client"), topic)) == PARTITIONS
+
+
+async def _leaders(address: tuple[str, int], topic: str) -> int:
+    connection = await Connection.open(*address)
+    try:
+        (found,) = (await connection.call(METADATA, Metadata((TopicQuery(topic),), False))).topics
+    finally:
+        connection.close()
+    return sum(each.leader_id >= 0 for each in found.partitions)
 
 
 def share(*members: Member, seconds: float = SECONDS_MAX) -> None:
