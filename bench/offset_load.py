@@ -217,14 +217,22 @@ class Client:
         query = GroupQuery(self.group_id, ((self._topic, self._partition),))
         request = FetchOffsets((query,), require_stable=True)
         until_s = time.monotonic() + CAUGHT_UP_SECONDS
+        moved = False
         while True:
-            answer = await self._group.call(OFFSET_FETCH, request, timeout_s=ASK_SECONDS)
-            group = answer.groups[0]
-            row = group.offsets[0] if group.offsets else None
-            if row is not None and row.code == 0:
-                break
+            try:
+                if moved:
+                    await self._find_again()
+                    moved = False
+                answer = await self._group.call(OFFSET_FETCH, request, timeout_s=ASK_SECONDS)
+                group = answer.groups[0]
+                row = group.offsets[0] if group.offsets else None
+                if row is not None and row.code == 0:
+                    break
+                found = f"answered with {group}"
+            except ConnectionLost as error:  # where another node is the coordinator now, it has no answer
+                found, moved = f"not answered: {error}", True
             if time.monotonic() > until_s:
-                return f"{self.group_id}: OffsetFetch is answered with {group}"
+                return f"{self.group_id}: OffsetFetch is {found}"
             await asyncio.sleep(BACKOFF_S)
         if self.acknowledged <= row.offset <= self.offset:
             return ""
@@ -232,6 +240,15 @@ class Client:
             f"{self.group_id}: offset {row.offset} is committed; "
             f"{self.acknowledged} was acknowledged, {self.offset} sent last"
         )
+
+    async def _find_again(self) -> None:
+        """The group's coordinator moved: connect to the one it has now."""
+        for connection in self._opened.values():
+            connection.abandon()
+        self._opened.clear()
+        bootstrap = self._course.load.bootstrap
+        where = await find_all(bootstrap, GROUP, [self.group_id], LOOKUP_SECONDS)
+        self._group = await self._connect(where[self.group_id])
 
     def close(self) -> None:
         """Close its connections."""

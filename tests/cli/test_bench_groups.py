@@ -17,6 +17,7 @@ from fencepost.bench.groups import lines
 from fencepost.controller.errors import ErrorCode
 from fencepost.controller.groups.offset_messages import FetchedGroup, FetchedOffset, FetchOffsetsAnswer
 from fencepost.controller.groups.subscriptions import topics_in
+from fencepost.wire.connection import ConnectionLost
 from tests.harness.command import here, in_process, stdout_of
 from tests.harness.nodes import running
 from tests.ports import cluster_port
@@ -96,6 +97,39 @@ def test_a_commit_that_is_not_there_is_a_fault(
 def test_an_offset_that_stays_unstable_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_load, "CAUGHT_UP_SECONDS", 0.0)
     assert "UNSTABLE_OFFSET_COMMIT" in asyncio.run(committer(UNSTABLE).difference())
+
+
+@pytest.mark.parametrize(
+    ("back", "fault"), [pytest.param(True, "", id="found"), pytest.param(False, "closed by", id="gone")]
+)
+def test_a_coordinator_that_moved_is_found_again(
+    monkeypatch: pytest.MonkeyPatch, back: bool, fault: str
+) -> None:
+    """It has no answer to OffsetFetch: the connection is closed, as where Kafka's clients must look again."""
+    client = committer(FetchedOffset("t", 0, 6))
+    there, gone = client._group, ConnectionLost("closed by the other side")
+
+    async def call(*_request: Any, timeout_s: float) -> FetchOffsetsAnswer:
+        raise gone
+
+    async def find_all(*_what: Any) -> dict[str, tuple[str, int]]:
+        return {client.group_id: ("127.0.0.1", 2)}
+
+    async def connect(address: tuple[str, int]) -> Any:
+        assert address == ("127.0.0.1", 2)
+        if not back:
+            raise gone
+        return there
+
+    client._group = cast(Any, SimpleNamespace(call=call))
+    monkeypatch.setattr(offset_load, "find_all", find_all)
+    monkeypatch.setattr(client, "_connect", connect)
+    monkeypatch.setattr(offset_load, "BACKOFF_S", 0.0)
+    if not back:
+        monkeypatch.setattr(offset_load, "CAUGHT_UP_SECONDS", 0.0)
+    found = asyncio.run(client.difference())
+    assert fault in found
+    assert bool(fault) == bool(found)
 
 
 @pytest.mark.parametrize(
