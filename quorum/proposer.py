@@ -77,6 +77,7 @@ class Proposer:
         self._log = log or structlog.get_logger()
         self._failures = LimitedLog(self._log, clock)  # a client may cause them, again and again
         self._pending: deque[Submission] = deque()
+        self._clients_wait = 0  # so many of them are not deferrable
         self._alone = 0  # so many of them, from the first on, get an entry each
         self._controls: deque[Callable[[View], tuple[ControlRecord, ...]]] = deque()
         self._in_flight: InFlight | None = None
@@ -94,7 +95,7 @@ class Proposer:
         self.violated = False  # since quorum/succession.py last looked
         self.violations: Counter[str] = Counter()  # by concern, until the node's metrics take them
         self.answers_failed = 0  # likewise
-        self.last_commit_s = 0.0  # seconds from proposal to apply of the last entry
+        self._last_entry_s = self.last_commit_s = 0.0  # from proposal to apply; metrics take the latter
 
     @property
     def active(self) -> bool:
@@ -122,7 +123,7 @@ class Proposer:
     ) -> bool:
         """Decide when the entry in flight is done; ``reply`` is called once, when it is applied.
 
-        Returns whether a turn is due for it: the one that settles an entry in flight proposes what waits.
+        Returns whether a turn is due; where more are expected, for the first (it sets a timer) and the last.
 
         ``deferrable``   it makes no entry of its own for up to ``PATIENCE_S``. Order is kept.
         ``closing``   is closed if ``reply`` raises.
@@ -137,7 +138,9 @@ class Proposer:
             elif not self._pending:
                 self._deferrable_until_s = self._clock() + PATIENCE_S
             self._pending.append(Request(decide, reply, deferrable, closing))
-        return self._in_flight is None and not deferrable
+            self._clients_wait += not deferrable
+        first_or_last = self._clients_wait <= 1 or self._linger.is_complete(self._clients_wait)
+        return first_or_last and self._in_flight is None and not deferrable
 
     def submit_control(self, decide: Callable[[View], tuple[ControlRecord, ...]]) -> bool:
         """Write control records (Voters), if ``decide`` returns any, before what waits. False: not now.
@@ -159,7 +162,7 @@ class Proposer:
             return
         if not self._pending or self._only_deferrable:
             return
-        if self._linger.over(len(self._pending), self._clock()):
+        if self._linger.over(self._clients_wait, self._clock()):
             self._propose_decisions()
 
     def _propose_decisions(self) -> None:
@@ -170,6 +173,7 @@ class Proposer:
             if not draft.take(request, now_ms):
                 self._pending.appendleft(request)
                 break
+            self._clients_wait -= not request.deferrable
             if self._alone:
                 self._alone -= 1
                 break
@@ -197,6 +201,7 @@ class Proposer:
             empty.refuse(requests[0], refusal)
             return empty
         self._pending.extendleft(reversed(requests))
+        self._clients_wait += len(requests) - draft.deferrable
         self._alone = len(requests)
         return empty
 
@@ -281,7 +286,7 @@ class Proposer:
     def _settle(self, flight: InFlight, outcome: Applied | Superseded) -> None:
         if flight is self._in_flight:
             self._in_flight = None
-            self.last_commit_s = self._clock() - flight.since_s
+            self._last_entry_s = self.last_commit_s = self._clock() - flight.since_s
         else:
             self._previous_proposals.remove(flight)
         if isinstance(outcome, Applied):
@@ -304,7 +309,7 @@ class Proposer:
         self._due = due[given:] + self._due
         if not self._due:
             deferrable, self._due_deferrable = self._due_deferrable, 0
-            self._linger.expect(given - deferrable + len(self._pending), self._clock())
+            self._linger.expect(given - deferrable + self._clients_wait, self._clock(), self._last_entry_s)
         return not self._due
 
     def _refuse(self, requests: Iterable[Submission], refusal: ApiError) -> None:
@@ -361,7 +366,7 @@ class Proposer:
         self._controls.clear()
         was_active, self.active_epoch = self.active_epoch, None
         refusal = NotController("this node lost its leadership before it decided; nothing was done")
-        waiting, self._pending, self._alone = self._pending, deque(), 0
+        waiting, self._pending, self._clients_wait, self._alone = self._pending, deque(), 0, 0
         self._refuse(waiting, refusal)
         if was_active is not None:
             self._on_deposed()

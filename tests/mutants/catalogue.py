@@ -211,8 +211,8 @@ MUTANTS: Final = (
         "fate-at-apply",
         "losing leadership says nothing about what is in flight",
         "quorum/proposer.py",
-        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n",
-        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n"
+        "        waiting, self._pending, self._clients_wait, self._alone = self._pending, deque(), 0, 0\n",
+        "        waiting, self._pending, self._clients_wait, self._alone = self._pending, deque(), 0, 0\n"
         "        if self._in_flight is not None:\n"
         "            self._settle(self._in_flight, Superseded(self._store.image.header.version))\n",
         (

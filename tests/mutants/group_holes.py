@@ -73,8 +73,8 @@ GROUP_HOLES: Final = (
         "acknowledged-when-deposed",
         "what is in flight when a leadership ends is not acknowledged: its entry may be cut off (H5)",
         "quorum/proposer.py",
-        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n",
-        "        waiting, self._pending, self._alone = self._pending, deque(), 0\n"
+        "        waiting, self._pending, self._clients_wait, self._alone = self._pending, deque(), 0, 0\n",
+        "        waiting, self._pending, self._clients_wait, self._alone = self._pending, deque(), 0, 0\n"
         "        flight, self._in_flight = self._in_flight, None\n"
         "        if flight is not None:\n"
         "            self._respond(flight.answers)\n",

@@ -110,6 +110,28 @@ def test_requests_that_wait_for_company_are_proposed_without_a_periodic_tick(thr
     assert again.all == ["done"]
 
 
+def test_of_those_waited_for_the_first_and_the_last_ask_for_a_turn(three: Stage) -> None:
+    for _ in range(3):
+        three.submit(1)
+    three.rest()
+    three.submit(1)
+    assert three.turn(1) == [TickAfter(LINGER_S)]
+    three.submit(1)
+    assert three.soon == []
+    three.submit(1)
+    assert three.soon == [ONE]
+
+
+def test_a_deferrable_request_is_none_of_those_waited_for(three: Stage) -> None:
+    for _ in range(2):
+        three.submit(1)
+    three.rest()
+    again, deferrable = three.submit(1), three.submit(1, deferrable=True)
+    assert three.turn(1) == [TickAfter(LINGER_S)], "it was proposed without the second client's"
+    three.rest()
+    assert (again.all, deferrable.all) == (["done"], ["done"])
+
+
 def test_a_patient_request_alone_asks_for_no_turn(alone: Stage) -> None:
     assert alone.submit(1, deferrable=True).all == []
     assert alone.soon == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.quorum.linger import LINGER_S, RESTS_MAX, Linger
+from fencepost.quorum.linger import LINGER_S, LINGER_S_MAX, RESTS_MAX, Linger
 from tests.together import table
 
 ALMOST_S = LINGER_S * 0.99
@@ -22,13 +22,38 @@ def test_an_entry_waits_for_those_just_answered(
     expected: int, waiting: int, after_s: float, over: bool
 ) -> None:
     linger = Linger()
-    linger.expect(expected, 5.0)
+    linger.expect(expected, 5.0, 0.0)
+    assert linger.is_complete(waiting) is (waiting >= expected)
     assert linger.over(waiting, 5.0 + after_s) is over
+
+
+WAITS = [
+    pytest.param(0.0007, LINGER_S, id="entries-are-fast"),
+    pytest.param(LINGER_S * 2, LINGER_S * 2, id="as-long-as-an-entry-takes"),
+    pytest.param(1.0, LINGER_S_MAX, id="but-no-longer-than-this"),
+]
+
+
+@table(("entry_s", "wait_s"), WAITS)
+def test_an_entry_waits_about_as_long_as_one_takes(entry_s: float, wait_s: float) -> None:
+    linger = Linger()
+    linger.expect(2, 0.0, entry_s)
+    assert not linger.over(1, wait_s * 0.99)
+    assert linger.over(1, wait_s)
+
+
+@pytest.mark.parametrize(("came", "waits_again"), [(5, True), (4, False)], ids=["half-came", "fewer-came"])
+def test_a_wait_for_which_half_of_them_came_was_no_miss(came: int, waits_again: bool) -> None:
+    linger = Linger()
+    linger.expect(10, 0.0, 0.0)
+    assert linger.over(came, LINGER_S)
+    linger.expect(10, 1.0, 0.0)
+    assert linger.over(came, 1.0) is not waits_again
 
 
 def missed(linger: Linger, now_s: float) -> bool:
     """One entry of a client that never comes back; whether the entry waited for it."""
-    linger.expect(10, now_s)
+    linger.expect(10, now_s, 0.0)
     waited = not linger.over(1, now_s)
     linger.over(1, now_s + LINGER_S)
     return waited
@@ -54,7 +79,7 @@ def test_who_comes_back_ends_the_rests() -> None:
     while not missed(linger, 50.0):
         pass
     for _ in range(RESTS_MAX):
-        linger.expect(2, 60.0)
+        linger.expect(2, 60.0, 0.0)
         linger.over(2, 60.0)
     assert missed(linger, 70.0)
     assert not missed(linger, 71.0)

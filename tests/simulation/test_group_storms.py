@@ -37,7 +37,7 @@ def test_processes_are_replaced_while_they_live() -> None:
     """Static members are started twice, again and again: the first process is fenced, never the second."""
     with GroupSimulation(5, weather=CALM, post_weather=PostWeather().calmed()) as sim:
         sim.world.whims = sim.world.whims.calmed()._replace(doubles=0.1)
-        sim.run(15.0)
+        sim.run(20.0)
         sim.heal()
         sim.demand_stability()
         counts = sim.facts.counts

@@ -149,6 +149,7 @@ def test_a_late_announcement_of_a_transaction_that_ended_lets_nobody_write(
     sent: list[AnnouncePartitions] = []
     broker = desk.sim.world.brokers[PLACE]
     monkeypatch.setattr(broker, "announce", lambda request, _told: sent.append(request))
+    desk.wait_for_broker(PLACE)
     program = begun(desk)
     desk.wait(0.1)
     late = program.batch(PLACE)

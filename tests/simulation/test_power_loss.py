@@ -10,7 +10,7 @@ def test_an_archive_that_lost_sectors_is_again_what_was_committed() -> None:
     """Compared batch by batch at the end of each storm (archives.archive_is_the_log)."""
     weather = replace(CRASHES, crashes=1.5, power_loss=1.0)
     lost = 0
-    for seed in range(6):
+    for seed in range(9):
         with Simulation(seed, weather=weather) as sim:
             sim.run(4.0)
             sim.heal()
