@@ -197,6 +197,7 @@ def _identity_row(config: NodeConfig, identity: Identity) -> dict[str, Any]:
         "cluster_id": identity.cluster_id,
         "node_id": identity.node_id,
         "directory_id": id_text(identity.directory_id),
+        "voter_id": id_text(identity.voter_id),
         "directory": str(config.directory),
     }
 

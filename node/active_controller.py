@@ -130,7 +130,7 @@ class Controller:
         return Driver(
             ReplicaConfig(
                 node_id=config.node_id,
-                directory_id=identity.directory_id,
+                directory_id=identity.voter_id,
                 cluster_id=identity.cluster_id,
                 voter_ids=frozenset(voter.node_id for voter in config.voters),
                 initial_voters=identity.initial_voters,
@@ -174,7 +174,7 @@ class Controller:
         return Links(
             LinkConfig(
                 node_id=config.node_id,
-                directory_id=identity.directory_id,
+                directory_id=identity.voter_id,
                 cluster_id=identity.cluster_id,
                 secret=credentials.secret.secret,
                 controller=self._address,
@@ -212,7 +212,7 @@ class Controller:
 
     def _require_own_store(self) -> None:
         """Raises StoreLost: another store in its place would let this voter vote twice in a term."""
-        store, own = self.replica.store, self._identity.directory_id.bytes
+        store, own = self.replica.store, self._identity.voter_id.bytes
         found = store.meta_get(_STORE_OF)
         if found != own and (self._identity.has_store or found is not None):
             store.abandon()

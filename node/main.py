@@ -117,7 +117,7 @@ def _with_its_store(config: NodeConfig, identity: Identity, log: FilteringBoundL
     log.error(
         "store_lost",
         directory=str(directory),
-        directory_id=id_text(renewed.directory_id),
+        voter_id=id_text(renewed.voter_id),
         next="does not vote until the others, a majority without it, have sent everything and readmitted it",
     )
     return renewed

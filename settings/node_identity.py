@@ -4,8 +4,13 @@ Files       ``meta.properties``: cluster id, node id, directory id, as Kafka wri
             ``bootstrap.json``: the voters' directory ids at the cluster's birth, and the log level that it is
             born at, {"voters": {"1": "<id>"}, "log_level": 1}; no level is 0. Without the file the directory
             belongs to a broker, or to a voter that must be readmitted.
+Directory   ``directory.id`` names the directory and its partition logs. Only ``storage format`` gives one.
+Voter       ``fencepost.voter.id`` names the store: who votes. It is written once it is another id.
 Store       once the node has a store, meta.properties says so, and the store says whose it is: a node whose
-            store is gone forgot its votes, so it comes back as a new directory, never as the voter it was.
+            store is gone forgot its votes, so it comes back as a new voter, never as the one it was. Its
+            directory, and with it the partition logs, is the same as before.
+Older       versions know no voter id. They are made to find a lost store, or another's, and take part as no
+            one that has voted: a new voter is written as one whose store is lost.
 Killed      at any line: ``meta.properties`` is written last, by rename, so a directory is formatted or not.
 Ids         cluster and directory ids are random UUIDs, written as Kafka does: 22 characters of URL-safe
             base64 without padding.
@@ -30,7 +35,10 @@ META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP: Final = "bootstrap.json"
 FILE_BYTES_MAX: Final = 64 * 1024  # of either file; what we write is below 2 KiB
 ID_CHARACTERS: Final = 22
-_HAS_STORE: Final = "fencepost.has.store"  # Kafka's readers of this file skip what they do not know
+# Kafka's readers of this file skip what they do not know.
+_HAS_STORE: Final = "fencepost.has.store"
+_VOTER_ID: Final = "fencepost.voter.id"
+_NO_STORE_YET: Final = "fencepost.voter.has.no.store"  # beside the former, for a new voter: see Older
 _RESERVED: Final = frozenset(UUID(int=number) for number in range(100))  # as in Kafka's DirectoryId
 
 
@@ -57,6 +65,7 @@ class Identity:
     cluster_id: str
     node_id: NodeId
     directory_id: UUID
+    voter_id: UUID  # of the store: what Raft's peers and Voters records call the voter's directory
     initial_voters: dict[NodeId, UUID] | None
     log_level: int = 0  # of a cluster that is born with ``initial_voters``
     has_store: bool = False
@@ -115,10 +124,12 @@ def format_directory(
         names = ", ".join(unexpected[:5])
         raise StorageError(f"{path} is not empty: it holds {names}; use another directory")
     parse_id(cluster_id)
+    directory_id = directory_id or random_id()
     identity = Identity(
         cluster_id=cluster_id,
         node_id=node_id,
-        directory_id=directory_id or random_id(),
+        directory_id=directory_id,
+        voter_id=directory_id,
         initial_voters=dict(initial_voters) if initial_voters is not None else None,
         log_level=0 if initial_voters is None else LEVEL_MAX,
     )
@@ -138,8 +149,8 @@ def remember_store(path: Path, identity: Identity) -> None:
 
 
 def without_store(path: Path, identity: Identity) -> Identity:
-    """Who the directory is once its store is gone: a new one, whose voter must be readmitted. Durable."""
-    renewed = replace(identity, directory_id=random_id(), initial_voters=None, log_level=0, has_store=False)
+    """The identity once the store is gone: a new voter, to be readmitted, in the old directory. Durable."""
+    renewed = replace(identity, voter_id=random_id(), initial_voters=None, log_level=0, has_store=False)
     (path / BOOTSTRAP).unlink(missing_ok=True)  # first: killed here, the store is found missing again
     _write_meta(path, renewed)
     return renewed
@@ -152,8 +163,13 @@ def _write_meta(path: Path, identity: Identity) -> None:
         "node.id": str(identity.node_id),
         "directory.id": id_text(identity.directory_id),
     }
-    if identity.has_store:
+    is_new_voter = identity.voter_id != identity.directory_id
+    if identity.has_store or is_new_voter:
         meta[_HAS_STORE] = "true"
+    if is_new_voter:
+        meta[_VOTER_ID] = id_text(identity.voter_id)
+        if not identity.has_store:
+            meta[_NO_STORE_YET] = "true"
     write_durably(path / META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in meta.items()))
 
 
@@ -179,9 +195,10 @@ def read_identity(path: Path) -> Identity:
             cluster_id=pairs["cluster.id"],
             node_id=NodeId(int(pairs["node.id"])),
             directory_id=parse_id(pairs["directory.id"]),
+            voter_id=parse_id(pairs.get(_VOTER_ID, pairs["directory.id"])),
             initial_voters=initial_voters,
             log_level=log_level,
-            has_store=pairs.get(_HAS_STORE) == "true",
+            has_store=pairs.get(_HAS_STORE) == "true" and pairs.get(_NO_STORE_YET) != "true",
         )
     except KeyError as missing:
         raise NotFormatted(f"{file}: {missing.args[0]} is missing") from None

@@ -45,7 +45,11 @@ class Stage:
 
     def __init__(self, controller: FakeController, config: NodeConfig) -> None:
         identity = Identity(
-            cluster_id=CLUSTER_ID, node_id=NodeId(1), directory_id=DIRECTORY_ID, initial_voters=None
+            cluster_id=CLUSTER_ID,
+            node_id=NodeId(1),
+            directory_id=DIRECTORY_ID,
+            voter_id=DIRECTORY_ID,
+            initial_voters=None,
         )
         credentials = read_credentials(config, CLUSTER_ID)
         log, self.logged = captured_log()

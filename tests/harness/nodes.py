@@ -86,6 +86,11 @@ class Nodes:
         (row,) = self.read("storage", "info", "--node", str(node_id))["nodes"]
         return str(row["directory_id"])
 
+    def voter_id(self, node_id: int) -> str:
+        """Of the node's store, as ``storage info`` shows it."""
+        (row,) = self.read("storage", "info", "--node", str(node_id))["nodes"]
+        return str(row["voter_id"])
+
     def address(self, node_id: int, purpose: str) -> tuple[str, int]:
         """Where the node listens: ``client``, ``controller``, ``raft`` or ``metrics``."""
         host, port = self.node(node_id).ports()[purpose]

@@ -20,6 +20,7 @@ from tests.mutants.coordinator import COORDINATOR
 from tests.mutants.costs import COSTS
 from tests.mutants.damage import DAMAGE
 from tests.mutants.digests import DIGESTS
+from tests.mutants.disks import DISKS
 from tests.mutants.doors import DOORS
 from tests.mutants.driver import DRIVER
 from tests.mutants.epochs import EPOCHS
@@ -329,6 +330,7 @@ MUTANTS: Final = (
     *DRIVER,
     *DAMAGE,
     *DIGESTS,
+    *DISKS,
     *DOORS,
     *PRODUCER_IDS,
     *HOSTILE,

@@ -76,7 +76,7 @@ def test_a_node_with_a_changed_journal_joins_as_a_new_voter(nodes: Nodes, since:
     with Load(nodes, seed=32) as load:
         load.await_done(20)
         damaged = nodes.followers()[0]
-        before = nodes.directory_id(damaged)
+        before = nodes.voter_id(damaged)
         nodes.kill(damaged)
         flip_entry(nodes.home(damaged) / "store")
         marks = {node_id: nodes.log_size(node_id) for node_id in nodes.node_ids}
@@ -84,7 +84,7 @@ def test_a_node_with_a_changed_journal_joins_as_a_new_voter(nodes: Nodes, since:
         (event,) = nodes.events(damaged, "store_damaged", marks[damaged])
         assert "checksum" in event["reason"]
         assert Path(event["kept"]).is_dir()
-        assert nodes.directory_id(damaged) != before
+        assert nodes.voter_id(damaged) != before
         wait_for(
             f"node {damaged} is readmitted",
             lambda: any(nodes.events(each, "voter_readmitted", mark) for each, mark in marks.items()),

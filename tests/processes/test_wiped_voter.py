@@ -65,13 +65,14 @@ def test_a_voter_whose_store_was_deleted_does_not_come_back_as_who_it_was(nodes:
     robbed, witness = nodes.followers()
     with Load(nodes, seed=22) as load:
         load.await_done(20)
-        old_directory = nodes.directory_id(robbed)
+        old_directory, old_voter = nodes.directory_id(robbed), nodes.voter_id(robbed)
         nodes.kill(robbed)
         shutil.rmtree(nodes.home(robbed) / "store")
         nodes.kill(leader)
         marks = {node_id: nodes.log_size(node_id) for node_id in (robbed, witness)}
         nodes.start(robbed)
-        assert nodes.directory_id(robbed) != old_directory
+        assert nodes.voter_id(robbed) != old_voter
+        assert nodes.directory_id(robbed) == old_directory
         assert nodes.events(robbed, "store_lost", marks[robbed])
         epoch = nodes.epoch(witness)
         wait_for(

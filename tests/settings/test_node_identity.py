@@ -178,7 +178,30 @@ def test_a_directory_without_its_store_is_a_new_one(tmp_path: Path) -> None:
     assert kept == replace(born, has_store=True)
     renewed = without_store(tmp_path, kept)
     assert read_identity(tmp_path) == renewed
-    assert renewed.directory_id != born.directory_id
+    assert renewed.voter_id != born.voter_id
     assert (renewed.cluster_id, renewed.node_id) == (born.cluster_id, born.node_id)
+    assert renewed.directory_id == born.directory_id, "the partition logs are there as before"
     assert renewed.initial_voters is None, "the voters of the cluster's birth are not asked again"
     assert not renewed.has_store
+    assert _as_an_older_version_reads(tmp_path) == (born.directory_id, True), "it finds the store lost"
+    remember_store(tmp_path, renewed)
+    again = read_identity(tmp_path)
+    assert again == replace(renewed, has_store=True)
+    third = without_store(tmp_path, again)
+    assert third.voter_id not in (born.voter_id, again.voter_id)
+    assert third.directory_id == born.directory_id
+
+
+def test_a_directory_that_never_lost_its_store_has_the_file_of_older_versions(tmp_path: Path) -> None:
+    born = format_directory(tmp_path, CLUSTER, NodeId(1), initial_voters=VOTERS)
+    remember_store(tmp_path, born)
+    assert born.voter_id == born.directory_id
+    names = [line.partition("=")[0] for line in (tmp_path / META_PROPERTIES).read_text().splitlines()]
+    assert names == ["version", "cluster.id", "node.id", "directory.id", "fencepost.has.store"]
+
+
+def _as_an_older_version_reads(path: Path) -> tuple[UUID, bool]:
+    """The id with which a version without voter ids would vote, and whether it expects a store."""
+    lines = (path / META_PROPERTIES).read_text().splitlines()
+    pairs = dict(line.split("=", 1) for line in lines)
+    return parse_id(pairs["directory.id"]), pairs.get("fencepost.has.store") == "true"
