@@ -62,6 +62,14 @@ class Killer:
     def _run(self, victim: str, step: str) -> None:
         count = self._rng.randint(1, 3) if step in REPEATED else 1
         process = self._started(step, count, count + ROWS_AFTER)
+        try:
+            self._kill_at(victim, step, process)
+        finally:
+            if process.poll() is None:  # the run was interrupted
+                process.kill()
+                process.wait()
+
+    def _kill_at(self, victim: str, step: str, process: "subprocess.Popen[str]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         said = process.stdout.readline().strip()

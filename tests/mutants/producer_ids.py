@@ -81,7 +81,7 @@ PRODUCER_IDS: Final = (
         "BY_QUORUM: Final = (Phase.NONE, Phase.FENCING, Phase.QUORUM, Phase.FINALIZED)",
         (
             UPGRADE + "test_those_who_wait_for_zookeeper_are_let_go_when_it_is_fenced",
-            UPGRADE_STORM + "[upgrade-seed-1]",
+            UPGRADE_STORM + "[upgrade-seed-0]",
         ),
     ),
     Mutant(
