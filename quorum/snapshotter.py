@@ -170,6 +170,10 @@ class Snapshotter:
         self._needed = {of: needed for of, needed in self._needed.items() if now < needed[1]}
         return min([self._compact_to, *(index for index, _ in self._needed.values())])
 
+    def _needed_until(self) -> float:
+        """Of a follower that answers now. One that installs is asked again after CHUNK_WAIT_S, and answers."""
+        return self._clock() + 2 * CHUNK_WAIT_S
+
     def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
         """Where the journal may begin: at the snapshot, less a tail bounded in entries and bytes."""
         journal = self._voter.journal
@@ -199,7 +203,7 @@ class Snapshotter:
             self._wanted = True  # too old to be followed by our journal
             return
         self._transfers[peer] = Transfer(manifest, directory, sorted(manifest.files), self._clock())
-        self._needed[peer, manifest.name] = (manifest.raft_index, self._clock() + CHUNK_WAIT_S)
+        self._needed[peer, manifest.name] = (manifest.raft_index, self._needed_until())
         raw = (directory / "manifest").read_bytes()
         self._log.info("snapshot_sending", to=peer, snapshot=directory.name)
         self._voter.answer(peer, SnapshotBegin(self._voter.raft.term, manifest.name, raw))
@@ -253,7 +257,7 @@ class Snapshotter:
             return
         needed = self._needed.get((peer, ack.name))
         if needed is not None:
-            self._needed[peer, ack.name] = (needed[0], self._clock() + CHUNK_WAIT_S)
+            self._needed[peer, ack.name] = (needed[0], self._needed_until())
         transfer = self._transfers.get(peer)
         if ack.installed:
             if self._transfers.pop(peer, None) is not None:

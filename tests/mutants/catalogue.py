@@ -315,6 +315,17 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "journal-waits-too-short",
+        "the journal waits until a follower that installs has been asked again, and its answer is here",
+        "quorum/snapshotter.py",
+        "        return self._clock() + 2 * CHUNK_WAIT_S",
+        "        return self._clock() + CHUNK_WAIT_S",
+        (
+            SNAPSHOTS
+            + "test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_snapshot_takes",
+        ),
+    ),
+    Mutant(
         "past-directory",
         "the process at a peer's address ends the connection of an earlier directory",
         "quorum/links.py",

@@ -259,6 +259,7 @@ def test_the_journal_waits_for_a_follower_that_installs_longer_than_the_next_sna
     for _ in range(4):
         advance(behind, 1, INTERVAL)
         behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
+        behind.maintenance_tick(1)  # before it is asked again
         behind.heartbeat()
         behind.flow()
         behind.maintenance_tick(1)
@@ -276,7 +277,7 @@ def test_it_does_not_wait_for_ever(behind: Rig) -> None:
     begun(behind)
     behind.crash(3)
     advance(behind, 1, 2 * INTERVAL)
-    behind.wait(fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
+    behind.wait(2 * fencepost.quorum.snapshotter.CHUNK_WAIT_S + 1)
     behind.maintenance_tick(1)
     behind.work()
     behind.maintenance_tick(1)
