@@ -56,7 +56,7 @@ _LATER: Final = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_COORDINATOR,  # while it begins; once it runs it follows
     )
 )
 
@@ -115,6 +115,7 @@ class Client:
         self._course = course
         self._topic, self._partition = load.topic, number % load.partitions
         self._opened: dict[Address, Connection] = {}
+        self._following: asyncio.Future[None] | None = None
         self._steps: list[Callable[[], Step]] = [self._commit]
         self._step = 0
         self._sent_ns = 0
@@ -163,6 +164,9 @@ class Client:
     def _answered(self, answer: Any) -> None:
         if isinstance(answer, PartitionCodes) and answer.rows[0].code:
             answer = error_for(answer.rows[0].code)
+        if isinstance(answer, ApiError) and answer.code == ErrorCode.NOT_COORDINATOR:
+            self._following = asyncio.ensure_future(self._follow())
+            return
         if isinstance(answer, ApiError) and answer.code in _LATER:
             asyncio.get_running_loop().call_later(RETRY_S, self._send)
             return
@@ -241,14 +245,28 @@ class Client:
             f"{self.acknowledged} was acknowledged, {self.offset} sent last"
         )
 
+    async def _follow(self) -> None:
+        """A coordinator moved: send again to the one that is there now."""
+        try:
+            await asyncio.sleep(BACKOFF_S)
+            await self._find_again()
+        except (NoCoordinator, ConnectionLost) as error:
+            self._course.fail(f"{self.group_id}: {error}")
+            self.idle.set()
+        else:
+            self._send()
+
     async def _find_again(self) -> None:
-        """The group's coordinator moved: connect to the one it has now."""
+        """Connect to the coordinators of now."""
         for connection in self._opened.values():
             connection.abandon()
         self._opened.clear()
-        bootstrap = self._course.load.bootstrap
-        where = await find_all(bootstrap, GROUP, [self.group_id], LOOKUP_SECONDS)
-        self._group = await self._connect(where[self.group_id])
+        load = self._course.load
+        groups = await find_all(load.bootstrap, GROUP, [self.group_id], LOOKUP_SECONDS)
+        self._group = await self._connect(groups[self.group_id])
+        if load.transactional:
+            transactions = await find_all(load.bootstrap, TRANSACTION, [self.group_id], LOOKUP_SECONDS)
+            self._transactions = await self._connect(transactions[self.group_id])
 
     def close(self) -> None:
         """Close its connections."""

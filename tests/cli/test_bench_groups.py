@@ -11,13 +11,21 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.bench import group_rows, groups, loop_load, offset_load
+from fencepost.bench.coordinators import NoCoordinator
 from fencepost.bench.group_member import assignment, subscription
 from fencepost.bench.group_rows import _rate
 from fencepost.bench.groups import lines
 from fencepost.controller.errors import ErrorCode
-from fencepost.controller.groups.offset_messages import FetchedGroup, FetchedOffset, FetchOffsetsAnswer
+from fencepost.controller.groups.offset_messages import (
+    CommitOffsets,
+    FetchedGroup,
+    FetchedOffset,
+    FetchOffsetsAnswer,
+    OffsetToCommit,
+)
 from fencepost.controller.groups.subscriptions import topics_in
 from fencepost.wire.connection import ConnectionLost
+from fencepost.wire.errors import error_for
 from tests.harness.command import here, in_process, stdout_of
 from tests.harness.nodes import running
 from tests.ports import cluster_port
@@ -92,6 +100,35 @@ def test_a_commit_that_is_not_there_is_a_fault(
     found = asyncio.run(committer(*rows).difference())
     assert fault in found
     assert bool(fault) == bool(found)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_commit_goes_to_the_coordinator_that_is_there_now(
+    monkeypatch: pytest.MonkeyPatch, found: bool
+) -> None:
+    client = committer()
+    sent: list[Any] = []
+
+    async def find_all(*_what: Any) -> dict[str, tuple[str, int]]:
+        if not found:
+            raise NoCoordinator("none")
+        return {client.group_id: ("127.0.0.1", 2)}
+
+    async def connect(_address: tuple[str, int]) -> Any:
+        return SimpleNamespace(ask=lambda _api, request, *_rest, **_timeout: sent.append(request))
+
+    monkeypatch.setattr(offset_load, "find_all", find_all)
+    monkeypatch.setattr(client, "_connect", connect)
+    monkeypatch.setattr(offset_load, "BACKOFF_S", 0.0)
+
+    async def story() -> None:
+        client._answered(error_for(ErrorCode.NOT_COORDINATOR))
+        assert client._following is not None
+        await client._following
+
+    asyncio.run(story())
+    assert sent == ([CommitOffsets("g-0", (OffsetToCommit("t", 0, 7),))] if found else [])
+    assert client.idle.is_set() is not found
 
 
 def test_an_offset_that_stays_unstable_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

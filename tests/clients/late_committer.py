@@ -1,10 +1,12 @@
 """A member of a group, as a process: it joins, says so, and commits one offset when it is given a line.
 
 Usage   python -m tests.clients.late_committer LIBRARY BOOTSTRAP GROUP TOPIC OFFSET
-Writes  ``joined``, then what its commit led to: ``committed``, or ``refused`` and the library's error.
+Writes  ``joined``, then what its commit led to: ``committed``, or ``refused`` and the library's error. What
+        the Python libraries log goes to stderr.
 """
 
 import asyncio
+import logging
 import sys
 from typing import Any
 
@@ -14,6 +16,7 @@ HEARTBEAT_MS = 500
 
 def main(library: str, bootstrap: str, group: str, topic: str, offset: str) -> None:
     """Join, wait, commit."""
+    logging.basicConfig(level=logging.INFO)
     {"confluent-kafka": _confluent, "kafka-python": _kafka_python, "aiokafka": _aiokafka}[library](
         bootstrap, group, topic, int(offset)
     )

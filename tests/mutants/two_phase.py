@@ -13,7 +13,7 @@ SECOND: Final = (
 SERVED: Final = "tests/coordinator/test_two_phase.py::"
 STORM: Final = (
     "tests/simulation/test_transaction_storms.py::"
-    "test_instances_that_keep_what_is_open_beside_those_that_do_not[0]"
+    "test_instances_that_keep_what_is_open_beside_those_that_do_not"
 )
 ROTATIONS: Final = (
     "tests/simulation/test_transaction_storms.py::test_whose_answer_was_lost_at_a_rotation_goes_on[{}]"
