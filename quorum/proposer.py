@@ -44,7 +44,7 @@ from fencepost.wire.limited_log import LimitedLog
 PENDING_MAX: Final = 20_000  # requests that wait; one more is refused with a code that clients retry
 DECIDE_S_MAX: Final = 0.01  # of deciding at a time: what is left waits for the next entry
 ANSWER_S_MAX: Final = 0.01  # of answering at a time: what is left goes with the next turn
-PATIENCE_S: Final = 0.005  # how long a deferrable request waits for an entry that others need
+PATIENCE_S: Final = 0.001  # how long a deferrable request waits for an entry that others need
 OUTCOME_WAIT_S: Final = 3.0  # how long an answer waits for its entry's outcome before "unknown"
 
 _HALTING_IN_REPLIES: Final = tuple(each for each in HALTING if each is not OSError)  # a socket's is its own
