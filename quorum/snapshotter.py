@@ -171,7 +171,7 @@ class Snapshotter:
         return min([self._compact_to, *(index for index, _ in self._needed.values())])
 
     def _needed_until(self) -> float:
-        """Of a follower that answers now. One that installs is asked again after CHUNK_WAIT_S, and answers."""
+        """Of a follower that answers now. One that installs is asked after CHUNK_WAIT_S, and answers."""
         return self._clock() + 2 * CHUNK_WAIT_S
 
     def _compaction_target(self, snapshot_index: LogIndex) -> LogIndex:
