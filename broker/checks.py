@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeAlias
 
 from fencepost.broker.log.validation import OPENED_SMALL_BYTES_MAX, Budget, Checking, Opening, checking
-from fencepost.broker.partitions import Partition
+from fencepost.broker.partition import Partition
 from fencepost.controller.errors import ApiError
 from fencepost.records.batch import BatchHeader, Buffer
 from fencepost.records.invariant import CorruptData

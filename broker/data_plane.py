@@ -5,7 +5,7 @@ Stop    who waits is answered, then the logs are flushed and closed.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
@@ -18,6 +18,7 @@ from fencepost.broker.describe_producers import DescribeProducersEndpoint
 from fencepost.broker.fetch import FetchEndpoint
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers
+from fencepost.broker.log_directories import LogDirectories
 from fencepost.broker.log_maintenance import LogMaintenance
 from fencepost.broker.log_settings import log_config
 from fencepost.broker.markers import MarkersEndpoint
@@ -31,6 +32,7 @@ from fencepost.controller.authorization import Acls
 from fencepost.records.types import BrokerId
 from fencepost.settings.config import NodeConfig
 from fencepost.settings.node_clock import NodeClock
+from fencepost.settings.node_identity import Identity
 from fencepost.wire.dispatch import Service, served
 from fencepost.wire.k00_produce import PRODUCE
 from fencepost.wire.k01_fetch import FETCH
@@ -49,20 +51,23 @@ class DataPlane:
     def __init__(
         self,
         config: NodeConfig,
+        identity: Identity,
         acls: Acls,
         clients: ControllerClients,
         clock: NodeClock,
         *,
+        is_unfenced: Callable[[], bool],
         rng: Random,
         log: FilteringBoundLogger,
         stalls: Stalls,
         memory: RequestMemory,
     ) -> None:
         self.acls = acls
+        directories = LogDirectories((config.directory,), config.directory, identity, log)
         self._partitions = Partitions(
-            config.directory, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
+            directories, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
         )
-        self.topics = TopicCache(clients.topics, self._partitions, rng=rng, log=log)
+        self.topics = TopicCache(clients.topics, self._partitions, is_unfenced=is_unfenced, rng=rng, log=log)
         self._unknown = UnknownPartitions(self._partitions, self.topics)
         self._verifier = Verifier(clients.coordinators, rng=rng, log=log)
         self._foreign = ForeignMarkers(clients.listing, clients.coordinators[-1], rng=rng, log=log)

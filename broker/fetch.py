@@ -15,7 +15,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ApiError, ErrorCode
 from fencepost.records.types import Offset

@@ -11,7 +11,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, NamedTuple, TypeAlias
 
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 
 THREADS: Final = 4
 """One device takes few flushes at a time; more threads would only queue there."""

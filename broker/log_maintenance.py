@@ -15,7 +15,8 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from fencepost.broker.flushing import Flusher
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 
 FLUSH_S: Final = 2.0
 BEFORE_ALL_MS: Final = 0  # by this time no record is too old

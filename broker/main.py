@@ -75,7 +75,7 @@ class Broker:
             raise InvariantViolation("a broker without a client listener")
         rng, memory = rng or Random(), memory or RequestMemory()
         self._listener_name, (self._host, self._port) = config.client_listener
-        broker_id = BrokerId(config.node_id)
+        self._broker_id = BrokerId(config.node_id)
         sasl, secret, acls = credentials.own, credentials.secret, credentials.acls
         membership = Membership(ANONYMOUS if sasl is None else f"User:{sasl[0]}", identity.cluster_id)
         self.fatal: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
@@ -87,23 +87,23 @@ class Broker:
         )
         self._clock = clock or NodeClock(config.directory, log)
         self._data = DataPlane(
-            config, acls, self._clients, self._clock, rng=rng, log=log, stalls=stalls, memory=memory
+            config,
+            identity,
+            acls,
+            self._clients,
+            self._clock,
+            is_unfenced=lambda: not self._registration.is_fenced,
+            rng=rng,
+            log=log,
+            stalls=stalls,
+            memory=memory,
         )
-        itself = ClusterNode(broker_id, self._host, self._port)
+        itself = ClusterNode(self._broker_id, self._host, self._port)
         self._cache = MetadataCache(
             self._clients.reading, itself, membership, clock_ms=_monotonic_ms, rng=rng, log=log
         )
         self._registration = self._made_registration(config, identity, membership, rng)
-        self._producer_ids = ProducerIdSource(
-            ProducerIdPool(rng),
-            self._clients.allocation,
-            self._registration,
-            membership,
-            broker_id,
-            clock_ms=_monotonic_ms,
-            metrics=metrics,
-            log=log,
-        )
+        self._producer_ids = self._made_producer_ids(membership, rng, metrics)
         self._server = BrokerServer(
             identity.cluster_id,
             self._cache,
@@ -115,6 +115,20 @@ class Broker:
         )
         self._listener = self._made_listener(config, credentials, memory, count_failed)
 
+    def _made_producer_ids(
+        self, membership: Membership, rng: Random, metrics: IdsLeftGauge
+    ) -> ProducerIdSource:
+        return ProducerIdSource(
+            ProducerIdPool(rng),
+            self._clients.allocation,
+            self._registration,
+            membership,
+            self._broker_id,
+            clock_ms=_monotonic_ms,
+            metrics=metrics,
+            log=self._log,
+        )
+
     def _made_registration(
         self, config: NodeConfig, identity: Identity, membership: Membership, rng: Random
     ) -> Registration:
@@ -122,7 +136,7 @@ class Broker:
         return Registration(
             self._clients.membership,
             RegisterBroker(
-                broker_id=BrokerId(config.node_id),
+                broker_id=self._broker_id,
                 cluster_id=identity.cluster_id,
                 incarnation_id=uuid.uuid4(),
                 directory_id=identity.directory_id,

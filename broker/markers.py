@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.foreign_markers import ForeignMarkers, Verdict
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.authorization import Acls, Operation
 from fencepost.controller.errors import ApiError, ClusterAuthorizationFailed, ErrorCode

@@ -11,7 +11,8 @@ from typing import Final
 
 from fencepost.broker.fetch import epoch_error
 from fencepost.broker.log.shapes import TimedOffset
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.controller.errors import ErrorCode
 from fencepost.records.types import Offset, Term

@@ -1,101 +1,47 @@
 """The partitions that this broker hosts: their logs are opened, made and deleted as the metadata says.
 
-Places      ``<log.dirs>/<topic>-<partition>``; a log that is being deleted is renamed ``*-delete`` first.
+Places      log_directories.py knows them, and which logs are lost.
 Start       ``recover`` opens every log before the broker registers; until then nothing is hosted.
 Deletion    only of what the active controller's full answer lacks, if requested after the log was opened.
-Offline     a log that an OSError hit, until the next start, or that is damaged (log/damage.py): clients get
-            KAFKA_STORAGE_ERROR (56). Without a file descriptor (EMFILE, ENFILE) only the one request does.
+Offline     a log that an OSError hit, until the next start, with all of its directory if that is full or
+            gone; one that is damaged (log/damage.py), or lost: clients get KAFKA_STORAGE_ERROR (56).
+            Without a file descriptor (EMFILE, ENFILE) only the one request does.
 Threads     opening, closing and deleting block, so they run off the loop, one at a time, under a lock.
 Source      Kafka LogManager, ReplicaManager.
 """
 
 import asyncio
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from fencepost.broker.log.log_directory import LogDirectory
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.broker.log.shapes import LogConfig
+from fencepost.broker.log_directories import NOT_MADE, FoundLog, LogDirectories
 from fencepost.broker.log_settings import with_topic_settings
+from fencepost.broker.partition import Partition
 from fencepost.controller.topics import TopicConfig
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import BrokerId, Log, Term
-from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
+from fencepost.records.types import BrokerId, Term
 from fencepost.wire.descriptors import is_exhausted
-from fencepost.wire.k03_metadata import TopicMetadata
+from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.limited_log import LimitedLog
 
 T = TypeVar("T")
 
-DELETED_SUFFIX: Final = "-delete"
 _LATER: Final = 2**63  # than any generation
+_ELSEWHERE: Final = (
+    "the cluster placed it in a log directory that this broker had before, and its log is in none of "
+    "{directories}. " + NOT_MADE
+)
 PARTITIONS_AT_ONCE_MAX: Final = 1_000
 """Looked at in one step of the loop, when all topics are compared with what is hosted: a microsecond each."""
 
-_NONE_HERE: Final[Mapping[int, "Partition"]] = {}
-
-OWN_LOGS: Final = frozenset(log.directory for log in Log)
-"""The quorum's archives lie in the same folder; they are no partitions of ours."""
-
-
-class Waits(Protocol):
-    """A request that waits for a partition to move."""
-
-    def partition_moved(self) -> None:
-        """More can be read, or the partition is gone."""
-
-
-class Partition:
-    """One partition that is hosted here. Its log is used only while ``is_open``."""
-
-    __slots__ = (
-        "_flush_ended", "_moved", "flushing", "index", "is_open", "leader_epoch", "log", "topic", "topic_id",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        topic: str,
-        index: int,
-        topic_id: uuid.UUID,
-        log: PartitionLog,
-        moved: "Callable[[Partition], None]",
-    ) -> None:
-        self.topic = topic
-        self.index = index
-        self.topic_id = topic_id
-        self.log = log
-        self.leader_epoch = Term(0)
-        self.is_open = True
-        self.flushing = False
-        self.waiting: set[Waits] = set()
-        self._moved = moved
-        self._flush_ended: asyncio.Event | None = None
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.index}"
-
-    def wake(self) -> None:
-        """Tell those who wait that they may read more, or nothing any more; soon, all at once."""
-        if self.waiting:
-            self._moved(self)
-
-    def flush_ended(self) -> None:
-        """No thread is in the log now."""
-        if self._flush_ended is not None:
-            self._flush_ended.set()
-
-    async def unused(self) -> None:
-        """Waits until no thread is in the log. Only once the partition is closed to new flushes."""
-        while self.flushing:
-            self._flush_ended = asyncio.Event()
-            await self._flush_ended.wait()
+_NONE_HERE: Final[Mapping[int, Partition]] = {}
 
 
 class _Offline(NamedTuple):
@@ -104,6 +50,7 @@ class _Offline(NamedTuple):
     reason: str
     topic_id: uuid.UUID | None
     generation: int
+    path: Path | None = None  # None: the log is lost
 
 
 class Partitions:
@@ -111,14 +58,14 @@ class Partitions:
 
     def __init__(
         self,
-        directory: Path,
+        directories: LogDirectories,
         broker_id: BrokerId,
         config: LogConfig,
         *,
         clock_ms: Callable[[], int],
         log: FilteringBoundLogger,
     ) -> None:
-        self._directory = directory
+        self._directories = directories
         self.broker_id = broker_id
         self._config = config
         self._clock_ms = clock_ms
@@ -130,7 +77,6 @@ class Partitions:
         self._configs: dict[uuid.UUID, LogConfig] = {}  # of topics that are hosted here, by id
         self._lock = asyncio.Lock()
         self._moved: set[Partition] = set()
-        self._lock_file: LogDirectory | None = None
         self._generation = 0  # counts openings: what a question does not know of, its answer cannot miss
         self._opened_at: dict[Partition, int] = {}
         self.recovered = False
@@ -155,23 +101,28 @@ class Partitions:
         """A number to note before all topics are requested from the controller; ``retire`` takes it."""
         return self._generation
 
-    def lock(self) -> LogDirectory:
+    def lock(self) -> None:
         """Keep other processes from the logs, until ``close``. Raises LogDirectoryInUse, OSError."""
-        if self._lock_file is None:
-            self._lock_file = LogDirectory(self._directory)
-        return self._lock_file
+        self._directories.lock()
 
     async def recover(self) -> None:
         """Open every log that an earlier process left. Raises LogDirectoryInUse, OSError."""
-        lock_file = self.lock()
-        forget_clean_shutdown(self._directory)
-        names = await asyncio.to_thread(_partition_directories, self._directory)
-        for topic, index in names:
-            await self._open(topic, index, None)
-        lock_file.remember()
+        self.lock()
+        found = await _off_loop(self._directories.recover)
+        for each in found:
+            if each.conflict:
+                self._take_offline(each.topic, each.index, each.conflict, None, each.path, doing="find")
+            else:
+                await self._open(each, None)
+        hosted = self._directories.hosted
+        logs = [hosted(each.topic, each.index, each.topic_id, each.log.directory) for each in self]
+        for lost, reason in await _off_loop(partial(self._directories.recovered, logs)):
+            name = (lost.topic, lost.index)
+            if name not in self._by_name and name not in self._offline:
+                self._take_offline(lost.topic, lost.index, reason, lost.topic_id, None, doing="find")
         self.recovered = True
-        if names:
-            self._log.info("logs_recovered", partitions=len(names), offline=len(self._offline))
+        if found:
+            self._log.info("logs_recovered", partitions=len(found), offline=len(self._offline))
 
     def unconfigured(self, topics: Iterable[TopicMetadata]) -> dict[str, uuid.UUID]:
         """Of these topics, those with a partition here whose settings are not known; their ids by name."""
@@ -189,8 +140,11 @@ class Partitions:
         for partition in self._by_id.get(topic_id, _NONE_HERE).values():
             partition.log.config = config
 
-    async def host(self, topics: Iterable[TopicMetadata]) -> None:
-        """Open, or make, what these topics, as the active controller describes them, place on this broker."""
+    async def host(self, topics: Iterable[TopicMetadata], *, may_make: bool) -> None:
+        """Open, or make, what these topics, as the active controller describes them, place on this broker.
+
+        ``may_make`` False: what it says of this broker may be out of date, so no log is made.
+        """
         if not self.recovered:
             return
         rows = 0
@@ -203,7 +157,8 @@ class Partitions:
                 continue
             for each in topic.partitions:
                 if self.broker_id in each.replica_nodes:
-                    await self._host_one(topic.name, each.partition_index, topic.topic_id)
+                    if may_make:
+                        await self._host_one(topic.name, each, topic.topic_id)
                     found = self._by_name.get((topic.name, each.partition_index))
                     if found is not None and each.leader_epoch >= 0:
                         found.leader_epoch = Term(each.leader_epoch)
@@ -233,17 +188,19 @@ class Partitions:
         """
         if not partition.is_open:
             return
-        if is_exhausted(error):
-            self._limited_log.warning("descriptors_exhausted", partition=str(partition), doing=doing)
+        if self._is_exhausted(error, str(partition), doing):
             return
-        lost = _Offline(str(error), partition.topic_id, self._generation)
-        self._offline[partition.topic, partition.index] = lost
-        self._log.error("partition_offline", partition=str(partition), doing=doing, reason=str(error))
-        self._forget(partition)
+        directory = self._directories.fail(partition.log.directory, error)
+        for each in (partition,) if directory is None else tuple(self):
+            if directory is None or each.log.directory.parent == directory:
+                self._take_offline(
+                    each.topic, each.index, str(error), each.topic_id, each.log.directory, doing=doing
+                )
+                self._forget(each)
 
     async def close(self) -> None:
-        """Flush and close every log; that all of them were is recorded beside them."""
-        is_clean = self.recovered and not self._offline
+        """Flush and close every log; that all of a directory were is recorded beside them."""
+        unclean = {lost.path.parent for lost in self._offline.values() if lost.path is not None}
         async with self._lock:
             for partition in self:
                 self._forget(partition)
@@ -252,13 +209,11 @@ class Partitions:
                 try:
                     await _off_loop(partition.log.close)
                 except OSError as error:
-                    is_clean = False
+                    unclean.add(partition.log.directory.parent)
                     self._log.error("log_not_closed", partition=str(partition), reason=str(error))
-        if is_clean:
-            await _off_loop(partial(record_clean_shutdown, self._directory, self._log))
-        if self._lock_file is not None:
-            self._lock_file.release()
-            self._lock_file = None
+        if self.recovered:
+            await _off_loop(partial(self._directories.record_clean_end, unclean))
+        self._directories.release()
 
     def moved(self, partition: Partition) -> None:
         """Requests that wait at the partition are woken at the end of this turn of the loop, once."""
@@ -271,7 +226,8 @@ class Partitions:
         for waits in {each for partition in moved for each in partition.waiting}:
             waits.partition_moved()
 
-    async def _host_one(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
+    async def _host_one(self, topic: str, placed: PartitionMetadata, topic_id: uuid.UUID) -> None:
+        index = placed.partition_index
         found = self._by_name.get((topic, index))
         lost = self._offline.get((topic, index))
         if found is not None and found.topic_id == topic_id:
@@ -286,61 +242,96 @@ class Partitions:
                 await self._delete(found)
             elif lost is not None and lost.topic_id is not None:
                 await self._delete_lost(topic, index, lost.topic_id)
-            await self._open(topic, index, topic_id)
+            if self.broker_id not in placed.offline_replicas:
+                await self._make(topic, index, topic_id)
+            elif self.broker_id == placed.leader_id:
+                reason = _ELSEWHERE.format(directories=self._directories)
+                self._take_offline(topic, index, reason, topic_id, None, doing="make")
 
-    async def _open(self, topic: str, index: int, topic_id: uuid.UUID | None) -> None:
+    async def _make(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
+        """Make the log of a partition that is not hosted, or open one that could not be opened before."""
+        try:
+            path = await _off_loop(partial(self._directories.place, topic, index, topic_id))
+        except OSError as error:
+            if not self._is_exhausted(error, f"{topic}-{index}", "make"):
+                self._take_offline(topic, index, str(error), topic_id, None, doing="make")
+            return
+        await self._open(FoundLog(topic, index, path), topic_id)
+
+    async def _open(self, found: FoundLog, topic_id: uuid.UUID | None) -> None:
         """Open the log, or make it if ``topic_id`` is given. One that cannot be opened is offline."""
-        name = f"{topic}-{index}"
-        directory = self._directory / name
+        topic, index, path = found.topic, found.index, found.path
         try:
             config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
-            log = await _off_loop(partial(self._opened, directory, config, topic_id))
+            log = await _off_loop(partial(self._opened, found, config, topic_id))
             if log.topic_id is None:
-                raise CorruptData(f"{directory}: partition.metadata is missing")
+                raise CorruptData(f"{path}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
-            if is_exhausted(error):  # tried again when the topics are looked at next
-                self._limited_log.warning("descriptors_exhausted", partition=name, doing="open")
-                return
-            self._offline[topic, index] = _Offline(str(error), topic_id, self._generation)
-            self._log.error("partition_offline", partition=name, doing="open", reason=str(error))
+            if not self._is_exhausted(error, path.name, "open"):  # else tried again with the topics
+                self._take_offline(topic, index, str(error), topic_id, path, doing="open")
             return
         if log.repairs:
-            self._log.warning("log_repaired", partition=name, repairs=log.repairs)
+            self._log.warning("log_repaired", partition=path.name, repairs=log.repairs)
         partition = Partition(topic, index, log.topic_id, log, self.moved)
         self._generation += 1
         self._opened_at[partition] = self._generation
         self._by_name[topic, index] = partition
         self._by_id.setdefault(log.topic_id, {})[index] = partition
 
-    def _opened(self, directory: Path, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
-        went_down = self._lock_file is None or self._lock_file.machine_went_down
-        return PartitionLog.open(directory, config, self._clock_ms(), topic_id, machine_went_down=went_down)
+    def _opened(self, found: FoundLog, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
+        topic, index, path = found.topic, found.index, found.path
+        went_down = self._directories.machine_went_down(path)
+        log = PartitionLog.open(path, config, self._clock_ms(), topic_id, machine_went_down=went_down)
+        if topic_id is not None:
+            self._directories.remember(self._directories.hosted(topic, index, topic_id, path))
+        return log
+
+    def _is_exhausted(self, error: Exception, name: str, doing: str) -> bool:
+        """No file descriptor is left: nothing was done."""
+        if is_exhausted(error):
+            self._limited_log.warning("descriptors_exhausted", partition=name, doing=doing)
+            return True
+        return False
+
+    def _take_offline(
+        self,
+        topic: str,
+        index: int,
+        reason: str,
+        topic_id: uuid.UUID | None,
+        path: Path | None,
+        *,
+        doing: str,
+    ) -> None:
+        self._offline[topic, index] = _Offline(reason, topic_id, self._generation, path)
+        self._log.error("partition_offline", partition=f"{topic}-{index}", doing=doing, reason=reason)
 
     async def _delete(self, partition: Partition) -> None:
         self._configs.pop(partition.topic_id, None)
-        directory = self._directory / str(partition)
         self._forget(partition)
         await partition.unused()
         partition.log.release_files()
+        topic, index, topic_id = partition.topic, partition.index, partition.topic_id
         try:
-            await _off_loop(lambda: _delete_log(partition.log, directory, partition.topic_id))
+            await _off_loop(partial(self._directories.delete, topic, index, topic_id, partition.log))
         except OSError as error:
             self._log.error("partition_not_deleted", partition=str(partition), reason=str(error))
-            lost = _Offline(str(error), partition.topic_id, self._generation)
-            self._offline[partition.topic, partition.index] = lost
+            self._offline[topic, index] = _Offline(
+                str(error), topic_id, self._generation, partition.log.directory
+            )
             return
-        self._log_deletion(str(partition), partition.topic_id)
+        self._log_deletion(str(partition), topic_id)
 
     async def _delete_lost(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
-        """The folder of a log that is offline: its topic is no more."""
-        directory = self._directory / f"{topic}-{index}"
+        """What is left of a log that is offline: its topic is no more."""
+        name = f"{topic}-{index}"
         try:
-            await _off_loop(lambda: _delete_directory(directory, topic_id))
+            await _off_loop(partial(self._directories.delete, topic, index, topic_id, None))
         except OSError as error:
-            self._log.error("partition_not_deleted", partition=directory.name, reason=str(error))
+            self._log.error("partition_not_deleted", partition=name, reason=str(error))
             return
         self._offline.pop((topic, index), None)
-        self._log_deletion(directory.name, topic_id)
+        self._log_deletion(name, topic_id)
 
     def _log_deletion(self, name: str, topic_id: uuid.UUID) -> None:
         """Clients make and delete topics at any rate."""
@@ -365,33 +356,3 @@ async def _off_loop(blocking: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait((running,))
         raise
-
-
-def _partition_directories(root: Path) -> list[tuple[str, int]]:
-    """(topic, index) of every partition's folder, in order; what was being deleted is deleted."""
-    found = []
-    for directory in sorted(root.iterdir()) if root.is_dir() else ():
-        if not directory.is_dir() or directory.name in OWN_LOGS:
-            continue
-        if directory.name.endswith(DELETED_SUFFIX):
-            shutil.rmtree(directory, ignore_errors=True)
-            continue
-        topic, dash, number = directory.name.rpartition("-")
-        is_named = dash and topic and number.isascii() and number.isdigit()
-        if is_named and (directory / "partition.metadata").exists():
-            found.append((topic, int(number)))
-    return found
-
-
-def _delete_log(log: PartitionLog, directory: Path, topic_id: uuid.UUID) -> None:
-    log.close()
-    _delete_directory(directory, topic_id)
-
-
-def _delete_directory(directory: Path, topic_id: uuid.UUID) -> None:
-    if not directory.exists():
-        return
-    number = directory.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
-    aside = directory.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
-    directory.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)

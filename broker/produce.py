@@ -25,7 +25,8 @@ from fencepost.broker.checks import SLICE_STEPS, Checks
 from fencepost.broker.flushing import Flusher
 from fencepost.broker.log.shapes import VerificationGuard
 from fencepost.broker.log.validation import Budget
-from fencepost.broker.partitions import Partition, Partitions
+from fencepost.broker.partition import Partition
+from fencepost.broker.partitions import Partitions
 from fencepost.broker.unknown_partitions import UnknownPartitions
 from fencepost.broker.verification import Producer, Verifier, verdict
 from fencepost.controller.errors import (

@@ -9,7 +9,7 @@ Source      Metadata of the controller listener; Kafka MetadataCache.
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, TypeAlias
 
@@ -47,11 +47,14 @@ class TopicCache:
         controllers: ControllerClient,
         partitions: Partitions,
         *,
+        is_unfenced: Callable[[], bool],
         rng: Random,
         log: FilteringBoundLogger,
     ) -> None:
         self._controllers = controllers
         self._partitions = partitions
+        self._is_unfenced = is_unfenced
+        self._was_unfenced = False  # when the last heartbeat was answered
         self._retry = Retry("ask for the topics", rng=rng, log=log)
         self._by_name: dict[str, TopicMetadata] = {}
         self._names: dict[uuid.UUID, str] = {}
@@ -85,7 +88,9 @@ class TopicCache:
         Now and then they are requested anyway: what could not be hosted is tried again.
         """
         self._announced = version
-        if 0 <= version == self._seen and self._heartbeats < HEARTBEATS_MAX:
+        is_new = self._is_unfenced() and not self._was_unfenced  # now logs may be made
+        self._was_unfenced = self._is_unfenced()
+        if not is_new and 0 <= version == self._seen and self._heartbeats < HEARTBEATS_MAX:
             self._heartbeats += 1
         else:
             self._wanted.set()
@@ -113,12 +118,13 @@ class TopicCache:
             self._questions += 1
             question = self._questions
             generation = self._partitions.generation
+            may_make = self._is_unfenced()
             topics = await self._ask(Metadata(None, allow_auto_topic_creation=False))
             if topics is None:
                 return False
             topic_ids = await self._take(topics)
             await self._partitions.retire(topic_ids, generation)
-            await self._host(topics)
+            await self._host(topics, may_make)
             self._answered = question
             return True
 
@@ -150,6 +156,7 @@ class TopicCache:
         topics: list[TopicMetadata] = []
         for start in range(0, len(in_order), QUERIES_MAX):
             some = tuple(in_order[start : start + QUERIES_MAX])
+            may_make = self._is_unfenced()
             found = await self._ask(Metadata(some, allow_auto_topic_creation=create))
             if found is None:
                 return None
@@ -157,12 +164,16 @@ class TopicCache:
                 self._merge(each)
             if self._merged is not None:
                 self._merged += found
-            await self._host(found)
+            await self._host(found, may_make)
             topics += found
         return topics
 
-    async def _host(self, topics: list[TopicMetadata]) -> None:
-        """Host what is placed here, with the settings of its topic."""
+    async def _host(self, topics: list[TopicMetadata], may_make: bool) -> None:
+        """Host what is placed here, with the settings of its topic.
+
+        ``may_make``: this broker was unfenced when the question was sent. Before, what the controller knows
+        of its directories may be of the process that had the broker's id until now.
+        """
         ids: dict[str, uuid.UUID] = {}
         for start in range(0, len(topics), TOPICS_AT_ONCE_MAX):
             if start:
@@ -181,7 +192,7 @@ class TopicCache:
             for each in answer.results:
                 if each.error_code == ErrorCode.NONE and each.name in ids:
                     self._partitions.configure(ids[each.name], each.configs)
-        await self._partitions.host(topics)
+        await self._partitions.host(topics, may_make=may_make)
 
     async def _ask(self, request: Metadata) -> list[TopicMetadata] | None:
         try:

@@ -12,7 +12,7 @@ Kept       what was last said of all topics, for as long as the version of the c
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from fencepost.controller import cluster_version
 from fencepost.controller.brokers import BROKERS
@@ -208,25 +208,34 @@ def _unknown(query: TopicQuery, refused: Refused) -> TopicMetadata:
     return TopicMetadata(name=query.name, topic_id=query.topic_id, error_code=code)
 
 
+_Live: TypeAlias = dict[BrokerId, uuid.UUID]
+"""The directory ids of the brokers that are not fenced."""
+
+_UNKNOWN: Final = uuid.UUID(int=0)
+"""The directory of a broker whose registration names none."""
+
 _COMES: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
 """No broker is there yet to keep a replica: the client retries, as for a leader that is not elected."""
 
 
-def _live(view: View) -> set[BrokerId]:
-    return {broker_id for broker_id, broker in view.items(BROKERS) if not broker.fenced}
+def _live(view: View) -> _Live:
+    return {broker_id: broker.directory_id for broker_id, broker in view.items(BROKERS) if not broker.fenced}
 
 
-def _described(view: View, topic: Topic, live: set[BrokerId]) -> TopicMetadata:
+def _described(view: View, topic: Topic, live: _Live) -> TopicMetadata:
     topic_id = topic.topic_id
     partitions = tuple([_partition(view, topic_id, index, live) for index in range(topic.partition_count)])
     return TopicMetadata(name=topic.name, topic_id=topic_id, partitions=partitions)
 
 
-def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[BrokerId]) -> PartitionMetadata:
+def _partition(view: View, topic_id: uuid.UUID, index: int, live: _Live) -> PartitionMetadata:
     kept = view.get(PARTITIONS, (topic_id, index))
     if kept is None:  # it is there, or its topic is not: see controller.topics
         return PartitionMetadata(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
     led = kept.leader in live
+    offline = tuple([each for each in kept.replicas if each not in live])
+    if led and kept.directories and live[BrokerId(kept.leader)] not in (kept.directories[0], _UNKNOWN):
+        offline = kept.replicas  # the broker has the log, or its directory is lost: it knows
     return PartitionMetadata(
         partition_index=index,
         error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -234,5 +243,5 @@ def _partition(view: View, topic_id: uuid.UUID, index: int, live: set[BrokerId])
         leader_epoch=kept.leader_epoch,
         replica_nodes=kept.replicas,
         isr_nodes=kept.replicas,
-        offline_replicas=() if led else tuple(each for each in kept.replicas if each not in live),
+        offline_replicas=offline,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker import log_maintenance
-from fencepost.broker.partitions import Partition
+from fencepost.broker.partition import Partition
 from fencepost.settings.node_clock import accept
 from tests.broker.batches import TOPIC, batch, fetch, produce
 from tests.broker.data_stage import HERE, fetched, hosting, produced

@@ -1,5 +1,6 @@
 """Topics on the controller listener: who may, what Metadata says, and what a node says that does not lead."""
 
+import dataclasses
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -25,12 +26,13 @@ from fencepost.quorum.port import Decide
 from fencepost.wire.dispatch import Context, Reply
 from fencepost.wire.k03_metadata import METADATA, Metadata, MetadataAnswer, TopicQuery
 from fencepost.wire.k32_describe_configs import RESOURCES_MAX, ConfigResource, DescribeConfigs
-from tests.controller.worlds import changed, image, registered
+from tests.controller.worlds import HERE, changed, image, registered
 from tests.node.bare_server import bare_replica, bare_server
 from tests.together import table
 from tests.wire.answering import Answering
 
 ACLS = Acls.parse("User:admin CREATE\nUser:admin DELETE\nUser:admin DESCRIBE\nUser:broker CLUSTER_ACTION\n")
+NONE_NAMED = uuid.UUID(int=0)  # by a registration of an older version
 LIVE = (registered(1, 100, fenced=False), registered(2, 101, fenced=False))
 
 
@@ -115,6 +117,18 @@ def test_the_partition_of_a_fenced_broker_has_no_leader() -> None:
     assert (first.error_code, first.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert (first.replica_nodes, first.isr_nodes, first.offline_replicas) == ((1,), (1,), (1,))
     assert (second.error_code, second.leader_id, second.offline_replicas) == (ErrorCode.NONE, 2, ())
+
+
+def test_a_broker_learns_that_a_partition_was_placed_in_a_directory_it_has_no_more() -> None:
+    stage = Stage()
+    stage.ask(CreateTopics((NewTopic("b", 2, 1),)))
+    for directory, offline in ((uuid.UUID(int=99), (1,)), (NONE_NAMED, ()), (HERE, ())):
+        record = dataclasses.replace(registered(1, 200, fenced=False), log_dirs=(directory,))
+        replay_record(stage.image, record)
+        (topic,) = stage.ask(Metadata(None)).topics
+        first, second = topic.partitions
+        assert (first.error_code, first.leader_id, first.offline_replicas) == (ErrorCode.NONE, 1, offline)
+        assert second.offline_replicas == (), "the other broker's is as it was"
 
 
 def test_what_was_said_of_all_topics_is_not_said_again_when_it_is_wrong() -> None:

@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 IDENTITY: Final = "tests/settings/test_node_identity.py::"
 NEW_STORE: Final = IDENTITY + "test_a_directory_without_its_store_is_a_new_one"
+LOST: Final = "tests/broker/test_lost_logs.py::"
+PLACED: Final = "tests/coordinator/test_topic_server.py::test_a_broker_learns_that_a_partition_was_placed"
 
 DISKS: Final = (
     Mutant(
@@ -23,5 +25,69 @@ DISKS: Final = (
         "    if identity.has_store or is_new_voter:\n",
         "    if identity.has_store:\n",
         (NEW_STORE,),
+    ),
+    Mutant(
+        "disks-lost-log-made-anew",
+        "a log that is not where it was made is lost, not new",
+        "broker/log_directories.py",
+        "        if at is None or not (at.path / str(log) / PARTITION_FILE).is_file():\n",
+        "        if at is None:\n",
+        (LOST + "test_a_folder_that_is_gone_is_offline_by_name_until_it_is_back",),
+    ),
+    Mutant(
+        "disks-not-remembered-when-opened",
+        "a log of before the file is remembered when it is opened",
+        "broker/log_directories.py",
+        "        self._hosted.add(logs)\n",
+        "        self._hosted.add(())\n",
+        (LOST + "test_a_log_of_before_the_file_is_remembered_when_it_is_opened",),
+    ),
+    Mutant(
+        "disks-other-directory-made-anew",
+        "a partition that was placed in another directory is not made in this one",
+        "broker/partitions.py",
+        "            if self.broker_id not in placed.offline_replicas:\n",
+        "            if placed.leader_id == self.broker_id:\n",
+        (LOST + "test_a_partition_that_was_placed_in_another_directory_is_not_made_here",),
+    ),
+    Mutant(
+        "disks-other-directory-unseen",
+        "the controller compares where a partition was placed with what its broker has",
+        "coordinator/topic_descriptions.py",
+        "    if led and kept.directories and live[",
+        "    if not led and kept.directories and live[",
+        (PLACED + "_in_a_directory_it_has_no_more",),
+    ),
+    Mutant(
+        "disks-fenced-broker-makes-logs",
+        "while it is fenced a broker does not know what is lost",
+        "broker/partitions.py",
+        "            if self.broker_id not in placed.offline_replicas:\n",
+        "            if self.broker_id not in placed.offline_replicas or placed.leader_id < 0:\n",
+        (LOST + "test_a_fenced_broker_makes_no_log",),
+    ),
+    Mutant(
+        "disks-unregistered-broker-makes-logs",
+        "before it is registered what a broker hears of itself may be of its predecessor",
+        "broker/topics.py",
+        "            may_make = self._is_unfenced()\n            topics =",
+        "            may_make = True\n            topics =",
+        (LOST + "test_no_log_is_made_by_what_was_asked_before_this_process_was_registered",),
+    ),
+    Mutant(
+        "disks-unregistered-broker-makes-logs-looked-up",
+        "before it is registered what a broker hears of itself may be of its predecessor",
+        "broker/topics.py",
+        "            may_make = self._is_unfenced()\n            found =",
+        "            may_make = True\n            found =",
+        (LOST + "test_no_log_is_made_by_what_was_asked_before_this_process_was_registered",),
+    ),
+    Mutant(
+        "disks-full-directory-half-offline",
+        "a full directory takes all its partitions offline",
+        "broker/log_directories.py",
+        "        if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():\n",
+        "        if at.path.is_dir():\n",
+        (LOST + "test_a_full_directory_is_named_and_all_its_partitions_are_offline",),
     ),
 )

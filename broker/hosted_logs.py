@@ -1,0 +1,127 @@
+"""In which log directory the log of each partition was made: what tells a lost log from one yet to be made.
+
+File     ``hosted-logs`` in ``metadata.log.dir``, text, a line for each change, in order:
+         ``+ <topic id> <index> <directory id> <topic>`` a log was made there, ``- <topic id> <index>`` it was
+         deleted; ids as Kafka writes them. It is written anew, whole, when most of its lines are of the past.
+Order    a log is made, its line is on the disk, then it takes records; the line that it is deleted is on the
+         disk before it is. So a log that a crash left without a line is found at the next start, and
+         remembered; none that has a line was never there.
+Damage   a last line without an end was never acknowledged. A line that makes no sense is passed over, and
+         counted: a log that is there is remembered again, one that is not there may be made anew.
+"""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from fencepost.broker.log.checkpoints import replace_file, sync_path
+from fencepost.settings.node_identity import id_text, parse_id
+
+HOSTED_LOGS: Final = "hosted-logs"
+PAST_LINES_MAX: Final = 1_000  # beside as many as there are logs
+
+
+@dataclass(frozen=True, slots=True)
+class HostedLog:
+    """The log of partition ``index`` of a topic was made in the log directory of that id."""
+
+    topic: str
+    index: int
+    topic_id: UUID
+    directory_id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+class HostedLogs:
+    """The file, and what it says. Its calls block: off the loop, one at a time; ``tidy`` before a change."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / HOSTED_LOGS
+        self._logs: dict[tuple[UUID, int], HostedLog] = {}
+        self._is_untidy = False
+
+    def __iter__(self) -> Iterator[HostedLog]:
+        return iter(tuple(self._logs.values()))
+
+    def find(self, topic_id: UUID, index: int) -> HostedLog | None:
+        """Where the log of that partition was made; None: none was, or it was deleted."""
+        return self._logs.get((topic_id, index))
+
+    def load(self) -> int:
+        """Read the file; one that is not there says nothing. Returns how many lines make no sense.
+
+        Raises OSError.
+        """
+        self._logs.clear()
+        try:
+            raw = self._file.read_bytes()
+        except FileNotFoundError:
+            return 0
+        lines = raw.split(b"\n")
+        unread = sum(not self._take(line) for line in lines[:-1])
+        past = len(lines) - len(self._logs)
+        self._is_untidy = bool(lines[-1]) or unread > 0 or past > len(self._logs) + PAST_LINES_MAX
+        return unread
+
+    def tidy(self) -> None:
+        """Write the file anew if what was read has a torn end, or much of the past. Raises OSError."""
+        if self._is_untidy:
+            content = "".join(_line(log) for log in self._logs.values())
+            replace_file(self._file, content.encode("ascii"), durable=True)
+            self._is_untidy = False
+
+    def add(self, logs: Iterable[HostedLog]) -> None:
+        """Remember them, durably. Raises OSError: then none of them may be used."""
+        new = [log for log in logs if self._logs.get((log.topic_id, log.index)) != log]
+        self._append(_line(log) for log in new)
+        self._logs |= {(log.topic_id, log.index): log for log in new}
+
+    def forget(self, topic_id: UUID, index: int) -> None:
+        """The log will be deleted. Durable. Raises OSError."""
+        if (topic_id, index) in self._logs:
+            self._append((f"- {id_text(topic_id)} {index}\n",))
+            del self._logs[topic_id, index]
+
+    def _append(self, lines: Iterable[str]) -> None:
+        content = "".join(lines).encode("ascii")
+        if not content:
+            return
+        is_new = not self._file.exists()
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        before = os.fstat(descriptor).st_size
+        try:
+            if os.write(descriptor, content) != len(content):
+                raise OSError(errno.ENOSPC, "only a part of a line could be written", str(self._file))
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+        finally:
+            os.close(descriptor)
+        if is_new:
+            sync_path(self._file.parent)
+
+    def _take(self, line: bytes) -> bool:
+        """Apply a line; False: it makes no sense."""
+        try:
+            sign, *fields = line.decode("ascii").split(" ")
+            if sign == "+" and len(fields) == 4:
+                log = HostedLog(fields[3], int(fields[1]), parse_id(fields[0]), parse_id(fields[2]))
+                self._logs[log.topic_id, log.index] = log
+                return True
+            if sign == "-" and len(fields) == 2:
+                self._logs.pop((parse_id(fields[0]), int(fields[1])), None)
+                return True
+        except ValueError:
+            return False
+        return False
+
+
+def _line(log: HostedLog) -> str:
+    return f"+ {id_text(log.topic_id)} {log.index} {id_text(log.directory_id)} {log.topic}\n"

@@ -1,0 +1,317 @@
+"""The log directories of a broker (``log.dirs``): which can be used, and where the log of a partition is.
+
+Places      ``<log directory>/<topic>-<partition>``; one that is being deleted is renamed ``*-delete`` first.
+New         a log is made in the directory that has the fewest, as in Kafka.
+Lost        a log that is not where it was made (hosted_logs.py) is not made anew: its bytes may be somewhere.
+Offline     a directory that is gone, not formatted, another node's, unreadable, read-only or full: until the
+            next start. The others go on.
+Threads     the calls that touch the disk block: off the loop, one at a time.
+Source      Kafka LogManager (createAndValidateLogDirs, nextLogDirs, handleLogDirFailure).
+"""
+
+import errno
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from fencepost.broker.hosted_logs import HostedLog, HostedLogs
+from fencepost.broker.log.checkpoints import PARTITION_FILE, load_topic_id
+from fencepost.broker.log.log_directory import LogDirectory, LogDirectoryInUse
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.records.invariant import CorruptData
+from fencepost.records.types import Log
+from fencepost.settings.node_identity import (
+    META_PROPERTIES,
+    Identity,
+    StorageError,
+    id_text,
+    read_identity,
+    require_identity,
+)
+from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
+
+DELETED_SUFFIX: Final = "-delete"
+
+OWN_LOGS: Final = frozenset(log.directory for log in Log)
+"""The quorum's archives lie in the same folder; they are no partitions of ours."""
+
+NOT_MADE: Final = (
+    "Nothing is made in its place: bring it back and start the broker again, or delete the topic"
+)
+
+NOT_OPENED: Final = "it was not opened"
+
+OF_THE_DIRECTORY: Final = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN,
+})  # fmt: skip
+"""Errors that no other file of the directory would be spared: it is full, read-only or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A partition's folder. ``conflict``: why it is not used; empty: it is."""
+
+    topic: str
+    index: int
+    path: Path
+    conflict: str = ""
+
+
+@dataclass(slots=True)
+class _Directory:
+    path: Path
+    directory_id: uuid.UUID | None = None
+    lock: LogDirectory | None = None
+    fault: str = NOT_OPENED  # why it cannot be used; empty: it can
+
+
+class LogDirectories:
+    """All log directories. ``home`` is ``metadata.log.dir``, whose identity is the node's."""
+
+    def __init__(
+        self, paths: Sequence[Path], home: Path, identity: Identity, log: FilteringBoundLogger
+    ) -> None:
+        self._all = tuple(_Directory(path) for path in paths)
+        self._home = home
+        self._identity = identity
+        self._log = log
+        self._hosted = HostedLogs(home)
+
+    def lock(self) -> None:
+        """Keep other processes from the logs, until ``release``.
+
+        Raises LogDirectoryInUse; OSError for ``home``, without which the node is nothing.
+        """
+        for each in self._all:
+            if each.fault != NOT_OPENED:
+                continue
+            try:
+                if each.path == self._home:
+                    each.directory_id = self._identity.directory_id
+                else:
+                    each.directory_id = self._require_own(each.path)
+                each.lock = LogDirectory(each.path)
+                each.fault = ""
+            except LogDirectoryInUse:
+                self.release()
+                raise
+            except (OSError, StorageError) as error:
+                if each.path == self._home:
+                    raise
+                self._take_offline(each, error)
+
+    def recover(self) -> list[FoundLog]:
+        """Every partition's folder, in order; what was being deleted is deleted. Raises OSError."""
+        unread = self._hosted.load()
+        self._hosted.tidy()
+        if unread:
+            self._log.error("hosted_logs_damaged", directory=str(self._home), lines=unread)
+        found: list[FoundLog] = []
+        for each in self._usable():
+            try:
+                forget_clean_shutdown(each.path)
+                found += _partition_folders(each.path)
+            except OSError as error:
+                if each.path == self._home:
+                    raise
+                self._take_offline(each, error)
+        return self._without_conflicts(found)
+
+    def recovered(self, logs: Sequence[HostedLog]) -> list[tuple[HostedLog, str]]:
+        """Remember the logs that were opened. Returns those that are lost, each with the reason."""
+        self._hosted.add(logs)
+        for each in self._usable():
+            self._remember_boot(each)
+        there = {(log.topic_id, log.index) for log in logs}
+        others = (log for log in self._hosted if (log.topic_id, log.index) not in there)
+        return [(log, self._why_lost(log)) for log in others if self._folder(log) is None]
+
+    def place(self, topic: str, index: int, topic_id: uuid.UUID) -> Path:
+        """Where the log of a partition is, or is to be made; ``remember`` it then. Raises OSError."""
+        known = self._hosted.find(topic_id, index)
+        if known is not None:
+            there = self._folder(known)
+            if there is None:
+                raise OSError(self._why_lost(known))
+            return there
+        counts = Counter(log.directory_id for log in self._hosted)
+        usable = {each.directory_id: each for each in self._usable() if each.directory_id is not None}
+        emptiest = min(usable, key=counts.__getitem__, default=None)
+        if emptiest is None:
+            raise OSError(f"no log directory can be used: {self._faults()}")
+        return usable[emptiest].path / f"{topic}-{index}"
+
+    def remember(self, log: HostedLog) -> None:
+        """A log was made, and may be used once this returns. Raises OSError."""
+        self._hosted.add((log,))
+
+    def hosted(self, topic: str, index: int, topic_id: uuid.UUID, path: Path) -> HostedLog:
+        """What is to be remembered of a log that was opened at ``path``."""
+        at = self._at(path)
+        return HostedLog(topic, index, topic_id, at.directory_id or self._identity.directory_id)
+
+    def machine_went_down(self, path: Path) -> bool:
+        """Since the log at ``path`` was open last, or that is not known."""
+        lock = self._at(path).lock
+        return lock is None or lock.machine_went_down
+
+    def fail(self, path: Path, error: OSError) -> Path | None:
+        """The log directory of ``path``, if ``error`` shows that nothing in it can be used. None: it can."""
+        at = self._at(path)
+        if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():
+            return None
+        if not at.fault:
+            self._take_offline(at, error)
+        return at.path
+
+    def delete(self, topic: str, index: int, topic_id: uuid.UUID, log: PartitionLog | None) -> None:
+        """Delete a log, its topic is no more; ``log`` is closed first. Raises OSError."""
+        known = self._hosted.find(topic_id, index)
+        self._hosted.forget(topic_id, index)
+        if log is not None:
+            log.close()
+            _delete_folder(log.directory, topic_id)
+            return
+        for each in self._usable():
+            folder = each.path / f"{topic}-{index}"
+            if known is not None and known.directory_id != each.directory_id:
+                continue
+            if _topic_of(folder) in (None, topic_id):
+                _delete_folder(folder, topic_id)
+
+    def record_clean_end(self, unclean: set[Path]) -> None:
+        """The logs of every directory but these are flushed and closed."""
+        for each in self._usable():
+            if each.path not in unclean:
+                record_clean_shutdown(each.path, self._log)
+
+    def release(self) -> None:
+        """Let another process have the directories."""
+        for each in self._all:
+            if each.lock is not None:
+                each.lock.release()
+                each.lock = None
+                each.fault = NOT_OPENED
+
+    def __str__(self) -> str:
+        return ", ".join(str(each.path) for each in self._all)
+
+    def _usable(self) -> Iterator[_Directory]:
+        return (each for each in self._all if not each.fault)
+
+    def _folder(self, log: HostedLog) -> Path | None:
+        """Where the log is; None: it is lost."""
+        at = next((each for each in self._usable() if each.directory_id == log.directory_id), None)
+        if at is None or not (at.path / str(log) / PARTITION_FILE).is_file():
+            return None
+        return at.path / str(log)
+
+    def _at(self, path: Path) -> _Directory:
+        return next(each for each in self._all if each.path == path.parent)
+
+    def _require_own(self, path: Path) -> uuid.UUID:
+        """The directory's id. Raises StorageError, OSError."""
+        if not path.is_dir():
+            raise StorageError(f"{path} is no directory: is its disk mounted?")
+        if not (path / META_PROPERTIES).exists():
+            raise StorageError(
+                f"{path} is not formatted: is its disk mounted? A new one is formatted by: fencepost storage "
+                f"format --ignore-formatted --config FILE --cluster-id {self._identity.cluster_id}"
+            )
+        found = read_identity(path)
+        own = self._identity
+        require_identity(path, found, cluster_id=own.cluster_id, node_id=own.node_id)
+        taken = next((each.path for each in self._all if each.directory_id == found.directory_id), None)
+        if taken is not None or found.directory_id == own.directory_id:
+            raise StorageError(
+                f"{path} has the directory.id of {taken or self._home}: it is a copy; format a directory of "
+                "its own"
+            )
+        return found.directory_id
+
+    def _remember_boot(self, at: _Directory) -> None:
+        """Raises OSError for ``home``. Elsewhere the next start takes it that the machine went down."""
+        try:
+            if at.lock is not None:
+                at.lock.remember()
+        except OSError as error:
+            if at.path == self._home:
+                raise
+            self._log.error("boot_not_remembered", directory=str(at.path), reason=str(error))
+
+    def _take_offline(self, at: _Directory, error: Exception) -> None:
+        at.fault = str(error)
+        self._log.error("log_directory_offline", directory=str(at.path), reason=at.fault)
+
+    def _why_lost(self, log: HostedLog) -> str:
+        at = next((each for each in self._all if each.directory_id == log.directory_id), None)
+        if at is None:
+            faults = f" ({self._faults()})" if self._faults() else ""
+            where = f"in log directory {id_text(log.directory_id)}, which is none of {self}{faults}"
+        elif at.fault:
+            where = f"in {at.path}, which cannot be used: {at.fault}"
+        else:
+            where = f"in {at.path / str(log)}, which is not there now"
+        return f"the log was {where}. {NOT_MADE}"
+
+    def _faults(self) -> str:
+        return "; ".join(f"{each.path}: {each.fault}" for each in self._all if each.fault)
+
+    def _without_conflicts(self, found: list[FoundLog]) -> list[FoundLog]:
+        """Of a partition with several folders the one that is remembered is used; else none."""
+        several: dict[tuple[str, int], list[FoundLog]] = {}
+        for each in found:
+            several.setdefault((each.topic, each.index), []).append(each)
+        used = []
+        for (topic, index), folders in several.items():
+            named = [each for each in folders if len(folders) == 1 or self._is_remembered(each)]
+            places = " and ".join(str(each.path) for each in folders)
+            if len(named) == 1 < len(folders):
+                self._log.error("log_in_two_directories", used=str(named[0].path), folders=places)
+            conflict = "" if len(named) == 1 else f"its log is in several folders, {places}: move one away"
+            used.append(FoundLog(topic, index, (named or folders)[0].path, conflict))
+        return used
+
+    def _is_remembered(self, found: FoundLog) -> bool:
+        topic_id = _topic_of(found.path)
+        known = None if topic_id is None else self._hosted.find(topic_id, found.index)
+        return known is not None and known.directory_id == self._at(found.path).directory_id
+
+
+def _topic_of(folder: Path) -> uuid.UUID | None:
+    """Of which topic the partition in a folder is; None: it does not say."""
+    try:
+        return load_topic_id(folder)
+    except (OSError, CorruptData):
+        return None
+
+
+def _partition_folders(root: Path) -> list[FoundLog]:
+    """The folder of every partition in a directory, in order; what was being deleted is deleted."""
+    found = []
+    for folder in sorted(root.iterdir()):
+        if folder.name in OWN_LOGS or not folder.is_dir():
+            continue
+        if folder.name.endswith(DELETED_SUFFIX):
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        topic, dash, number = folder.name.rpartition("-")
+        is_named = dash and topic and number.isascii() and number.isdigit()
+        if is_named and (folder / PARTITION_FILE).exists():
+            found.append(FoundLog(topic, int(number), folder))
+    return found
+
+
+def _delete_folder(folder: Path, topic_id: uuid.UUID) -> None:
+    if not folder.exists():
+        return
+    number = folder.name.rpartition("-")[2]  # not the topic: a name with both could pass 255 characters
+    aside = folder.with_name(f"{topic_id.hex}-{number}{DELETED_SUFFIX}")
+    folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)

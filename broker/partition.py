@@ -1,0 +1,63 @@
+"""A partition that is hosted here, and who waits for it."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from fencepost.broker.log.partition_log import PartitionLog
+from fencepost.records.types import Term
+
+
+class Waits(Protocol):
+    """A request that waits for a partition to move."""
+
+    def partition_moved(self) -> None:
+        """More can be read, or the partition is gone."""
+
+
+class Partition:
+    """One partition that is hosted here. Its log is used only while ``is_open``."""
+
+    __slots__ = (
+        "_flush_ended", "_moved", "flushing", "index", "is_open", "leader_epoch", "log", "topic", "topic_id",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: uuid.UUID,
+        log: PartitionLog,
+        moved: "Callable[[Partition], None]",
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_epoch = Term(0)
+        self.is_open = True
+        self.flushing = False
+        self.waiting: set[Waits] = set()
+        self._moved = moved
+        self._flush_ended: asyncio.Event | None = None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def wake(self) -> None:
+        """Tell those who wait that they may read more, or nothing any more; soon, all at once."""
+        if self.waiting:
+            self._moved(self)
+
+    def flush_ended(self) -> None:
+        """No thread is in the log now."""
+        if self._flush_ended is not None:
+            self._flush_ended.set()
+
+    async def unused(self) -> None:
+        """Waits until no thread is in the log. Only once the partition is closed to new flushes."""
+        while self.flushing:
+            self._flush_ended = asyncio.Event()
+            await self._flush_ended.wait()
