@@ -63,7 +63,7 @@ class DataPlane:
         memory: RequestMemory,
     ) -> None:
         self.acls = acls
-        directories = LogDirectories((config.directory,), config.directory, identity, log)
+        directories = LogDirectories(config.log_directories, config.directory, identity, log)
         self._partitions = Partitions(
             directories, BrokerId(config.node_id), log_config(config), clock_ms=clock.now_ms, log=log
         )

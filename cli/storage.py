@@ -25,10 +25,10 @@ from fencepost.controller import levels
 from fencepost.controller.producer_ids import PRODUCER_IDS
 from fencepost.records.types import Log, NodeId
 from fencepost.settings.config import EVERY_NODE_PROVES, NodeConfig
+from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
     Identity,
     StorageError,
-    format_directory,
     id_text,
     parse_id,
     random_id,
@@ -73,7 +73,9 @@ def random_uuid() -> None:
     help="Another node's quorum.secret.file, to be copied to this node's: every node needs the same secret. "
     "Without it one that is there is kept, or else a new one is made.",
 )
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory of this very node as it is.")
+@click.option(
+    "-g", "--ignore-formatted", is_flag=True, help="Leave each directory of this very node as it is."
+)
 @format_option
 def format_(
     file: Path,
@@ -83,7 +85,9 @@ def format_(
     ignore_formatted: bool,
     output_format: str,
 ) -> None:
-    """Write cluster id, node id and directory id into the node's directory. It must be new or empty.
+    """Write cluster id, node id and a directory id into each of the node's directories: new or empty ones.
+
+    They are metadata.log.dir and log.dirs. With --ignore-formatted only those that are new are formatted.
 
     Also writes the cluster's secret to the file that quorum.secret.file names, unless there is one. Copy the
     secret of the first node to the others, or name it with --secret-file when they are formatted.
@@ -101,10 +105,9 @@ def format_(
             f"controller.quorum.voters in {file} names {sorted(known)}"
         )
     try:
-        identity = format_directory(
-            config.directory,
+        identities = format_directories(
+            config,
             cluster_id,
-            config.node_id,
             directory_id=voters.get(config.node_id) if voters is not None else None,
             initial_voters=voters,
             ignore_formatted=ignore_formatted,
@@ -112,7 +115,7 @@ def format_(
     except (StorageError, OSError) as error:
         raise Failed(str(error)) from error
     made = _write_secret(config, secret_file)
-    _print([_identity_row(config, identity) | made], output_format)
+    _print([_identity_row(config, identities[config.directory]) | made], output_format)
 
 
 @storage.command()
@@ -199,7 +202,16 @@ def _identity_row(config: NodeConfig, identity: Identity) -> dict[str, Any]:
         "directory_id": id_text(identity.directory_id),
         "voter_id": id_text(identity.voter_id),
         "directory": str(config.directory),
+        "log_dirs": {str(path): _directory_id(path) for path in config.log_directories},
     }
+
+
+def _directory_id(path: Path) -> str:
+    """Of a log directory, or why it has none."""
+    try:
+        return id_text(read_identity(path).directory_id)
+    except StorageError as error:
+        return str(error)
 
 
 def _image_row(reader: Reader) -> dict[str, Any]:

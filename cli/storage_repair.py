@@ -57,7 +57,7 @@ def repair(
     if (name is None) == (trust is None):
         raise WrongUsage("name what to repair: --partition TOPIC-PARTITION, or --trust NODE")
     if name is not None:
-        _repair_partition(config.directory, name, accept_data_loss, output_format)
+        _repair_partition(_root_of(name, config), name, accept_data_loss, output_format)
     elif trust is not None:
         _trust(config, NodeId(trust), output_format)
 
@@ -85,11 +85,23 @@ def _trust(config: NodeConfig, node: NodeId, output_format: str) -> None:
         )
 
 
+def _root_of(name: str, config: NodeConfig) -> Path:
+    """The log directory that holds the partition. Raises WrongUsage."""
+    roots = config.log_directories
+    places = ", ".join(map(str, roots))
+    found = [root for root in roots if (root / name / "partition.metadata").is_file()]
+    if Path(name).name != name or not found:
+        raise WrongUsage(
+            f"there is no partition {name} in {places}: expected a folder with partition.metadata"
+        )
+    if len(found) > 1:
+        raise WrongUsage(f"{name} is in {' and in '.join(map(str, found))}: move one of the folders away")
+    return found[0]
+
+
 def _repair_partition(root: Path, name: str, accept_data_loss: bool, output_format: str) -> None:
     """See ``repair``. Raises WrongUsage, Failed, Unreadable."""
     folder = root / name
-    if Path(name).name != name or not (folder / "partition.metadata").is_file():
-        raise WrongUsage(f"there is no partition {name} in {root}: expected a folder with partition.metadata")
     try:
         lock = LogDirectory(root)
     except LogDirectoryInUse as error:

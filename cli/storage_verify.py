@@ -1,6 +1,6 @@
-"""``fencepost storage verify``: read a stopped node's directory whole, and say what is not as it was written.
+"""``fencepost storage verify``: read a stopped node's directories whole, and say what is damaged.
 
-Parts       identity, clock, store (image and journal), archive, snapshots, the logs of partitions.
+Parts       identity, clock, store (image and journal), archive, snapshots; log directories, partition logs.
 Changes     nothing: what the store's checks would put right is not committed.
 Store       is read in a process of its own: a broken page ends the process that reads it, which is a finding.
 """
@@ -8,6 +8,7 @@ Store       is read in a process of its own: a broken page ends the process that
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from fencepost.broker.hosted_logs import HostedLogs
 from fencepost.broker.log.log_directory import LOCK_FILE, LogDirectory, LogDirectoryInUse
 from fencepost.broker.log.repair import inspect
 from fencepost.cli.images import SNAPSHOTS, STORE
@@ -27,8 +29,15 @@ from fencepost.quorum.journal import Journal
 from fencepost.records.invariant import CorruptData, InvariantViolation
 from fencepost.records.levels import LevelTooHigh
 from fencepost.records.types import Log
+from fencepost.settings.config import NodeConfig
 from fencepost.settings.node_clock import CLOCK, read_kept
-from fencepost.settings.node_identity import META_PROPERTIES, StorageError, read_identity
+from fencepost.settings.node_identity import (
+    META_PROPERTIES,
+    StorageError,
+    id_text,
+    read_identity,
+    require_identity,
+)
 from fencepost.snapshots import snapshot
 from fencepost.snapshots.segments import ArchiveReader
 from fencepost.snapshots.store import STORE_FAILURES, Store, StoreInUse
@@ -72,7 +81,7 @@ def verify(file: Path | None, directory: Path, node_id: int | None, output_forma
     else:
         cluster = open_cluster(directory)
         configs = [node.config for node in (cluster.nodes if node_id is None else (cluster.node(node_id),))]
-    found = {config.node_id: list(parts_of(config.directory)) for config in configs}
+    found = {config.node_id: list(parts_of(config)) for config in configs}
     if output_format == JSON:
         echo_json({"nodes": [_document(node, parts) for node, parts in found.items()]})
     else:
@@ -81,35 +90,76 @@ def verify(file: Path | None, directory: Path, node_id: int | None, output_forma
         sys.exit(FINDINGS)
 
 
-def parts_of(root: Path) -> Iterator[Part]:
-    """Every part of a node's directory, in a fixed order. Raises Failed while its node runs, Unreadable."""
-    if not (root / META_PROPERTIES).exists():
-        raise Unreadable(f"{root} is not formatted (no {META_PROPERTIES})")
-    try:
-        lock = LogDirectory(root) if (root / LOCK_FILE).exists() else None
-    except LogDirectoryInUse as error:
-        raise Failed(str(error)) from error
-    try:
-        went_down = lock is None or lock.machine_went_down
-        yield _looked("identity", root / META_PROPERTIES, partial(_identity, root))
-        if (root / CLOCK).exists():
-            yield _looked("clock", root / CLOCK, partial(_clock, root))
-        if (root / STORE / "data.mdb").exists():
-            yield _in_a_child("store", root / STORE, partial(_store, root / STORE))
-        for log in Log:
-            folder = root / ARCHIVE / log.directory
-            if folder.exists():
-                yield _looked("archive", folder, partial(_archive, folder))
-        for folder in (root / SNAPSHOTS, root / BY_HAND):
-            for each in snapshot.listed(folder):
-                yield _looked("snapshot", each, partial(_snapshot, each))
-        for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
-            yield _looked("partition", folder, partial(_partition, folder, went_down))
-    except OSError as error:
-        raise Unreadable(f"{root}: {error}") from error
-    finally:
-        if lock is not None:
-            lock.release()
+def parts_of(config: NodeConfig) -> Iterator[Part]:
+    """Every part of a node's directories, in a fixed order. Raises Failed while its node runs, Unreadable."""
+    home = config.directory
+    if not (home / META_PROPERTIES).exists():
+        raise Unreadable(f"{home} is not formatted (no {META_PROPERTIES})")
+    with ExitStack() as stack:
+        try:
+            locks = {root: _locked(root, stack) for root in config.log_directories}
+            yield from _of_home(home)
+            for root in config.log_directories:
+                if root != home:
+                    yield _looked("log dir", root, partial(_log_directory, root, home))
+                lock = locks[root]
+                went_down = lock is None or lock.machine_went_down
+                for folder in sorted(each.parent for each in root.glob(f"*/{PARTITION_FILE}")):
+                    yield _looked("partition", folder, partial(_partition, folder, went_down))
+            yield from _lost(config)
+        except LogDirectoryInUse as error:
+            raise Failed(str(error)) from error
+        except OSError as error:
+            raise Unreadable(f"{home}: {error}") from error
+
+
+def _locked(root: Path, stack: ExitStack) -> LogDirectory | None:
+    """Raises LogDirectoryInUse, OSError."""
+    if not (root / LOCK_FILE).exists():
+        return None
+    lock = LogDirectory(root)
+    stack.callback(lock.release)
+    return lock
+
+
+def _of_home(home: Path) -> Iterator[Part]:
+    yield _looked("identity", home / META_PROPERTIES, partial(_identity, home))
+    if (home / CLOCK).exists():
+        yield _looked("clock", home / CLOCK, partial(_clock, home))
+    if (home / STORE / "data.mdb").exists():
+        yield _in_a_child("store", home / STORE, partial(_store, home / STORE))
+    for log in Log:
+        folder = home / ARCHIVE / log.directory
+        if folder.exists():
+            yield _looked("archive", folder, partial(_archive, folder))
+    for folder in (home / SNAPSHOTS, home / BY_HAND):
+        for each in snapshot.listed(folder):
+            yield _looked("snapshot", each, partial(_snapshot, each))
+
+
+def _lost(config: NodeConfig) -> Iterator[Part]:
+    """A part for each log that is not where it was made. Raises OSError."""
+    hosted = HostedLogs(config.directory)
+    hosted.load()
+    roots = {}
+    for root in config.log_directories:
+        with suppress(StorageError):
+            roots[read_identity(root).directory_id] = root
+    for log in hosted:
+        at = roots.get(log.directory_id)
+        if at is None:
+            missing = f"log directory {id_text(log.directory_id)} is not there"
+            yield Part(part="partition", path=str(log), sound=False, holds="", reason=f"lost: {missing}")
+        elif not (at / str(log) / PARTITION_FILE).exists():
+            path = str(at / str(log))
+            yield Part(part="partition", path=path, sound=False, holds="", reason="lost: it is not there")
+
+
+def _log_directory(root: Path, home: Path) -> tuple[str, str]:
+    """Raises StorageError."""
+    found, own = read_identity(root), read_identity(home)
+    require_identity(root, found, cluster_id=own.cluster_id, node_id=own.node_id)
+    return f"directory.id {id_text(found.directory_id)}", ""
 
 
 def _identity(root: Path) -> tuple[str, str]:

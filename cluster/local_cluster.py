@@ -35,9 +35,9 @@ from fencepost.settings.config import (
     NodeConfig,
     Voter,
 )
+from fencepost.settings.node_directories import format_directories
 from fencepost.settings.node_identity import (
     StorageError,
-    format_directory,
     id_text,
     random_id,
     read_identity,
@@ -193,18 +193,16 @@ def create_cluster(
             folder.mkdir(parents=True)
             text = _with_overrides(_configuration(node_id, node_count, port).render(), overrides)
             try:
-                parse_properties(text, folder / CONFIG)
+                config = parse_properties(text, folder / CONFIG)
             except ConfigError as error:
                 raise WrongUsage(str(error).replace(f"{aside}/", f"{directory}/")) from error
             write_durably(folder / CONFIG, text)
-            format_directory(
-                folder / "data", cluster_id, node_id, directory_id=directory_id, initial_voters=voters
-            )
+            format_directories(config, cluster_id, directory_id=directory_id, initial_voters=voters)
         content = {"version": 1, "cluster_id": cluster_id, "node_count": node_count, "port": port}
         write_durably(aside / CLUSTER, json.dumps(content) + "\n")
         aside.chmod(0o755)
         aside.rename(directory)  # replaces an empty folder, fails on any other
-    except OSError as error:
+    except (OSError, StorageError) as error:
         raise Failed(f"{directory} cannot be made: {error}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)  # gone already if it was renamed
@@ -222,7 +220,7 @@ def _configuration(node_id: NodeId, node_count: int, port: int) -> NodeConfig:
     return NodeConfig(
         node_id=node_id,
         roles=("controller", "broker"),
-        directory=Path("data"),
+        log_directories=(Path("data"),),
         listeners=(
             ListenerAddress(PLAINTEXT, at(0, node_id)),
             ListenerAddress(CONTROLLER_LISTENER, at(CONTROLLER_PORT_OFFSET, node_id)),

@@ -83,7 +83,8 @@ class NodeConfig(TransactionConfig):
 
     node_id: NodeId = field(metadata=keyed("node.id", integer(0, INT32_MAX)))
     roles: tuple[str, ...] = field(metadata=keyed("process.roles", list_of(choice("controller", "broker"))))
-    directory: Path = field(metadata=keyed("log.dirs", PATH))
+    log_directories: tuple[Path, ...] = field(metadata=keyed("log.dirs", list_of(PATH)))
+    metadata_directory: Path | None = field(default=None, metadata=keyed("metadata.log.dir", PATH))
     listeners: tuple[ListenerAddress, ...] = field(metadata=keyed("listeners", list_of(LISTENER)))
     security_protocols: tuple[tuple[str, str], ...] = field(
         default=((CONTROLLER_LISTENER, PLAINTEXT), (PLAINTEXT, PLAINTEXT)),
@@ -222,6 +223,11 @@ class NodeConfig(TransactionConfig):
                 raise ConfigError(complaint)
 
     @property
+    def directory(self) -> Path:
+        """``metadata.log.dir``, or the first of ``log.dirs``: identity, store, snapshots, archive."""
+        return self.metadata_directory or self.log_directories[0]
+
+    @property
     def is_controller(self) -> bool:
         """Whether this node is a voter of the quorum."""
         return "controller" in self.roles
@@ -331,6 +337,7 @@ def _checks_of_listeners(config: NodeConfig) -> Iterator[tuple[bool, str]]:
     clients = [name for name in names if name != CONTROLLER_LISTENER]
     serves_sasl = any(config.security_protocol(name) == SASL_PLAINTEXT for name in names)
     yield bool(config.roles), "process.roles: expected controller, broker or both; got none"
+    yield bool(config.log_directories), "log.dirs: expected at least one directory"
     yield len(set(names)) == len(names), "listeners: a name is there twice"
     yield (
         config.is_controller == (CONTROLLER_LISTENER in names),

@@ -52,6 +52,12 @@ def _parse_value(kind: Kind, text: str, where: str, folder: Path) -> Any:
         value = kind.parse(text)
     except ValueError:
         raise ConfigError(f"{where}: expected {kind.expected}; got {text[:200]!r}") from None
+    if isinstance(value, tuple):
+        return tuple([_from(folder, each) for each in value])
+    return _from(folder, value)
+
+
+def _from(folder: Path, value: Any) -> Any:
     return folder.absolute() / value if isinstance(value, Path) else value
 
 

@@ -73,7 +73,7 @@ from tests.secret import known_secret
 HOST: Final = "127.0.0.1"
 TIMEOUT_S: Final = 30.0  # of a whole test; never reached by one that passes
 SILENCE: Final = object()
-CLUSTER_ID: Final = "clusterclusterclustercl"[:22]
+CLUSTER_ID: Final = "clusterclusterclusterg"
 UNFENCED: Final = HeartbeatStatus(is_caught_up=True, is_fenced=False, should_shut_down=False)
 LET_GO: Final = HeartbeatStatus(is_caught_up=True, is_fenced=True, should_shut_down=True)
 

@@ -31,7 +31,7 @@ def config_for(controller: FakeController, directory: Path, **settings: Any) -> 
     return NodeConfig(
         node_id=NodeId(1),
         roles=("broker",),
-        directory=directory,
+        log_directories=(directory,),
         listeners=(listener,),
         controller_bootstrap=(Address(*controller.address),),
         secret_file=secret_file(),

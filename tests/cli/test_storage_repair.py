@@ -1,6 +1,7 @@
 """``storage repair`` on folders that were damaged by hand."""
 
 import json
+import shutil
 from pathlib import Path
 from uuid import UUID
 
@@ -66,6 +67,18 @@ def test_a_torn_end_is_left_to_the_next_start(cluster: LocalCluster, capsys: Cap
     said = here(capsys, *words(cluster, "--accept-data-loss"))
     assert (said.status, path.read_bytes()) == (0, raw[:-3])
     assert "sound, offsets 0 to 3 in 1 segments\nTorn by a crash, cut at the next start: " in said.stdout
+
+
+def test_a_log_is_found_in_whichever_log_directory_it_is(tmp_path: Path, capsys: Capture) -> None:
+    cluster = create_cluster(tmp_path / "disks", 1, 9092, ("log.dirs=data,disk-b",))
+    data, disk_b = cluster.node(1).config.log_directories
+    killed_log(cluster)
+    (data / "orders-0").rename(disk_b / "orders-0")
+    document = json.loads(here(capsys, *words(cluster, "--format", "json")).stdout)
+    assert (document["directory"], document["end_offset"]) == (str(disk_b / "orders-0"), 5)
+    shutil.copytree(disk_b / "orders-0", data / "orders-0")
+    several = here(capsys, *words(cluster))
+    assert (several.status, "move one of the folders away" in several.stderr) == (2, True)
 
 
 def test_refusals(cluster: LocalCluster, capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from fencepost.broker.hosted_logs import HostedLog, HostedLogs
 from fencepost.broker.log.partition_log import PartitionLog
 from fencepost.cli import storage_verify
 from fencepost.cluster.local_cluster import LocalCluster, create_cluster
@@ -19,6 +21,7 @@ from fencepost.controller.view import ImageHeader
 from fencepost.quorum.journal import REGULAR, Journal
 from fencepost.records.types import BrokerEpoch, BrokerId, ImageVersion, LogIndex, NodeId, ProducerId, Term
 from fencepost.settings.node_clock import NodeClock
+from fencepost.settings.node_identity import read_identity
 from fencepost.snapshots.reader import APPLIED
 from fencepost.snapshots.store import Store
 from tests.broker.log.builders import NOW_MS, UNVERIFIED, append, batch
@@ -75,6 +78,32 @@ def test_every_part_of_a_sound_directory_is_named(cluster: LocalCluster, capsys:
     text = here(capsys, "storage", "verify", "--dir", cluster.directory, "--node", 1).stdout
     assert text.startswith("node 1: 6 parts, all sound\n")
     assert "journal of entries 1 to 2" in text
+
+
+def test_every_log_directory_is_read_and_lost_logs_are_named(tmp_path: Path, capsys: Capture) -> None:
+    cluster = create_cluster(tmp_path / "c", 1, 9092, ("log.dirs=data,disk-b,disk-c",))
+    config = cluster.node(1).config
+    hosted = HostedLogs(config.directory)
+    for index, root in enumerate(config.log_directories):
+        log = PartitionLog.open(root / f"orders-{index}", UNVERIFIED, NOW_MS, UUID(int=7))
+        append(log, batch(7, 0))
+        log.close()
+        hosted.add((HostedLog("orders", index, UUID(int=7), read_identity(root).directory_id),))
+    node = report(cluster, capsys, 0)
+    disks = ["log dir", "partition"] * 2
+    assert [part["part"] for part in node["parts"]] == ["identity", "partition", *disks]
+
+    _, disk_b, disk_c = config.log_directories
+    flip(next(disk_b.glob("orders-1/*.log")), b"\x00\x00")
+    shutil.rmtree(disk_c / "orders-2")
+    damaged = [part for part in report(cluster, capsys, 1)["parts"] if not part["sound"]]
+    assert [part["path"] for part in damaged] == [str(disk_b / "orders-1"), str(disk_c / "orders-2")]
+    assert damaged[1]["reason"] == "lost: it is not there"
+
+    shutil.rmtree(disk_c)
+    damaged = [part for part in report(cluster, capsys, 1)["parts"] if not part["sound"]]
+    assert [part["path"] for part in damaged][1:] == [str(disk_c), "orders-2"]
+    assert "is not formatted" in damaged[1]["reason"]
 
 
 def flip(file: Path, found: bytes) -> None:

@@ -8,6 +8,8 @@ IDENTITY: Final = "tests/settings/test_node_identity.py::"
 NEW_STORE: Final = IDENTITY + "test_a_directory_without_its_store_is_a_new_one"
 LOST: Final = "tests/broker/test_lost_logs.py::"
 PLACED: Final = "tests/coordinator/test_topic_server.py::test_a_broker_learns_that_a_partition_was_placed"
+SEVERAL: Final = "tests/broker/test_log_directories.py::"
+NAMED: Final = SEVERAL + "test_a_directory_that_cannot_be_used_is_named_and_the_others_go_on"
 
 DISKS: Final = (
     Mutant(
@@ -89,5 +91,53 @@ DISKS: Final = (
         "        if error.errno not in OF_THE_DIRECTORY and at.path.is_dir():\n",
         "        if at.path.is_dir():\n",
         (LOST + "test_a_full_directory_is_named_and_all_its_partitions_are_offline",),
+    ),
+    Mutant(
+        "disks-all-logs-in-one",
+        "a new log is made where the fewest are",
+        "broker/log_directories.py",
+        "        emptiest = min(usable, key=counts.__getitem__, default=None)\n",
+        "        emptiest = next(iter(usable), None)\n",
+        (SEVERAL + "test_logs_are_made_where_the_fewest_are_and_found_again",),
+    ),
+    Mutant(
+        "disks-one-bad-directory-stops-all",
+        "a directory that cannot be used does not keep the others from being used",
+        "broker/log_directories.py",
+        "            except (OSError, StorageError) as error:\n                if each.path == self._home:\n",
+        "            except (OSError, StorageError) as error:\n                if each.path != self._home:\n",
+        (NAMED,),
+    ),
+    Mutant(
+        "disks-foreign-directory-used",
+        "a directory of another node or cluster is not used",
+        "broker/log_directories.py",
+        "        require_identity(path, found, cluster_id=own.cluster_id, node_id=own.node_id)\n",
+        "",
+        (NAMED,),
+    ),
+    Mutant(
+        "disks-copy-used",
+        "two directories of one id are one and its copy",
+        "broker/log_directories.py",
+        "        if taken is not None or found.directory_id == own.directory_id:\n",
+        "        if found.directory_id == own.directory_id:\n",
+        (NAMED,),
+    ),
+    Mutant(
+        "disks-any-of-two-logs-used",
+        "of two logs of a partition none is used unless one is remembered",
+        "broker/log_directories.py",
+        '            conflict = "" if len(named) == 1 else ',
+        '            conflict = "" if True else ',
+        (SEVERAL + "test_a_log_in_two_directories_is_the_remembered_one_or_none",),
+    ),
+    Mutant(
+        "disks-verified-without-lost-logs",
+        "a log that is not there is not sound",
+        "cli/storage_verify.py",
+        "            yield from _lost(config)\n",
+        "",
+        ("tests/cli/test_storage_verify.py::test_every_log_directory_is_read_and_lost_logs_are_named",),
     ),
 )

@@ -51,6 +51,7 @@ def test_a_whole_file_is_read() -> None:
     assert config.controller_bootstrap == (Address("127.0.0.1", 9192), Address("127.0.0.1", 9193))
     assert config.security_protocol("CONTROLLER") == "PLAINTEXT"
     assert config.directory == Path("/etc/fencepost/data")
+    assert config.log_directories == (config.directory,)
     assert config.producer_id_block_size == 1000
 
 
@@ -207,7 +208,8 @@ configs = st.builds(
     NodeConfig,
     node_id=st.just(NodeId(7)),
     roles=st.just(("controller", "broker")),
-    directory=paths,
+    log_directories=st.lists(paths, min_size=1, max_size=3, unique=True).map(tuple),
+    metadata_directory=st.none() | paths,
     listeners=st.tuples(
         st.builds(ListenerAddress, st.just("CONTROLLER"), addresses),
         st.builds(ListenerAddress, st.sampled_from(["PLAINTEXT", "CLIENT_1"]), addresses),

@@ -21,7 +21,7 @@ def config(tmp_path: Path, users: str | None = None, password: str | None = None
     return NodeConfig(
         node_id=NodeId(1),
         roles=("broker",),
-        directory=tmp_path,
+        log_directories=(tmp_path,),
         secret_file=tmp_path / "secret",
         listeners=(ListenerAddress("CLIENTS", Address("127.0.0.1", 9092)),),
         controller_bootstrap=(Address("127.0.0.1", 9192),),
