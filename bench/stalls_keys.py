@@ -17,6 +17,7 @@ from fencepost.controller.groups.heartbeat import HeartbeatGroup
 from fencepost.controller.groups.joining import JoinGroup
 from fencepost.controller.groups.leaving import LeaveGroup, Leaver
 from fencepost.controller.groups.syncing import SyncGroup
+from fencepost.controller.partition_recovery import RecoverPartition
 from fencepost.controller.producer_ids import AllocateProducerIds
 from fencepost.controller.topics import TOPIC_RESOURCE, CreateTopics, DeleteTopics, NewTopic
 from fencepost.controller.transactions.add_partitions import AddPartitions, AddPartitionsToTxn
@@ -165,6 +166,7 @@ def _of_nodes(cluster_id: str) -> dict[int, Any]:
             NodeId(1), "c" * FIELD_BYTES_MAX, "r" * FIELD_BYTES_MAX, bytes(FIELD_BYTES_MAX), b""
         ),
         57: UpdateFeatures(tuple(FeatureUpdate(f"{number:03}", 2**14) for number in range(UPDATES_MAX))),
+        20043: RecoverPartition("t" * 60_000, 0, 0),
         20057: AskLogLevels(log_level=2**15),
         20065: ExplainTransaction(transactional_id(0)),
         20066: ListSetAside(),

@@ -1,8 +1,9 @@
 """In which log directory the log of each partition was made: what tells a lost log from one yet to be made.
 
 File     ``hosted-logs`` in ``metadata.log.dir``, text, a line for each change, in order:
-         ``+ <topic id> <index> <directory id> <topic>`` a log was made there, ``- <topic id> <index>`` it was
-         deleted; ids as Kafka writes them. It is written anew, whole, when most of its lines are of the past.
+         ``+ <topic id> <index> <directory id> <topic> [<leader epoch>]`` a log was made there,
+         ``- <topic id> <index>`` it was deleted; ids as Kafka writes them. The newest leader epoch in which
+         the log was there is 0 if none is named. Written anew when most of its lines are of the past.
 Order    a log is made, its line is on the disk, then it takes records; the line that it is deleted is on the
          disk before it is. So a log that a crash left without a line is found at the next start, and
          remembered; none that has a line was never there.
@@ -33,6 +34,7 @@ class HostedLog:
     index: int
     topic_id: UUID
     directory_id: UUID
+    leader_epoch: int = 0  # the newest in which it was there
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -111,8 +113,15 @@ class HostedLogs:
         """Apply a line; False: it makes no sense."""
         try:
             sign, *fields = line.decode("ascii").split(" ")
-            if sign == "+" and len(fields) == 4:
-                log = HostedLog(fields[3], int(fields[1]), parse_id(fields[0]), parse_id(fields[2]))
+            if sign == "+" and len(fields) in (4, 5):
+                topic_id, index, directory_id, topic, *epoch = fields
+                log = HostedLog(
+                    topic,
+                    int(index),
+                    parse_id(topic_id),
+                    parse_id(directory_id),
+                    int(epoch[0]) if epoch else 0,
+                )
                 self._logs[log.topic_id, log.index] = log
                 return True
             if sign == "-" and len(fields) == 2:
@@ -124,4 +133,5 @@ class HostedLogs:
 
 
 def _line(log: HostedLog) -> str:
-    return f"+ {id_text(log.topic_id)} {log.index} {id_text(log.directory_id)} {log.topic}\n"
+    epoch = f" {log.leader_epoch}" if log.leader_epoch else ""
+    return f"+ {id_text(log.topic_id)} {log.index} {id_text(log.directory_id)} {log.topic}{epoch}\n"

@@ -3,6 +3,8 @@
 Places      ``<log directory>/<topic>-<partition>``; one that is being deleted is renamed ``*-delete`` first.
 New         a log is made in the directory that has the fewest, as in Kafka.
 Lost        a log that is not where it was made (hosted_logs.py) is not made anew: its bytes may be somewhere.
+Given up    a lost log, by an operator's word (controller/partition_recovery.py): what is there of it is
+            renamed ``*.lost``, all bytes kept, and the next one is made in the new leader epoch.
 Offline     a directory that is gone, not formatted, another node's, unreadable, read-only or full: until the
             next start. The others go on.
 Threads     the calls that touch the disk block: off the loop, one at a time.
@@ -37,6 +39,8 @@ from fencepost.settings.node_identity import (
 from fencepost.snapshots.clean_shutdown import forget_clean_shutdown, record_clean_shutdown
 
 DELETED_SUFFIX: Final = "-delete"
+LOST_SUFFIX: Final = ".lost"
+LOST_MAX: Final = 1_000  # folders of one partition that were given up in one directory
 
 OWN_LOGS: Final = frozenset(log.directory for log in Log)
 """The quorum's archives lie in the same folder; they are no partitions of ours."""
@@ -151,10 +155,32 @@ class LogDirectories:
         """A log was made, and may be used once this returns. Raises OSError."""
         self._hosted.add((log,))
 
-    def hosted(self, topic: str, index: int, topic_id: uuid.UUID, path: Path) -> HostedLog:
-        """What is to be remembered of a log that was opened at ``path``."""
-        at = self._at(path)
-        return HostedLog(topic, index, topic_id, at.directory_id or self._identity.directory_id)
+    def hosted(
+        self, topic: str, index: int, topic_id: uuid.UUID, path: Path, leader_epoch: int = 0
+    ) -> HostedLog:
+        """What is to be remembered of a log that is open at ``path``, in a leader epoch or an older one."""
+        at, known = self._at(path), self._hosted.find(topic_id, index)
+        epoch = leader_epoch if known is None else max(leader_epoch, known.leader_epoch)
+        return HostedLog(topic, index, topic_id, at.directory_id or self._identity.directory_id, epoch)
+
+    def is_given_up(self, topic_id: uuid.UUID, index: int, leader_epoch: int) -> bool:
+        """The log of this partition, if there was one, was there in older leader epochs only."""
+        known = self._hosted.find(topic_id, index)
+        return known is None or known.leader_epoch < leader_epoch
+
+    def give_up(self, topic: str, index: int, topic_id: uuid.UUID) -> list[Path]:
+        """Put aside what is there of a log, and forget it. Returns where it is now. Raises OSError."""
+        kept = []
+        for each in self._usable():
+            folder = each.path / f"{topic}-{index}"
+            if folder.exists():
+                names = (f"{topic_id.hex}-{index}.{number}{LOST_SUFFIX}" for number in range(LOST_MAX))
+                aside = next((each.path / name for name in names if not (each.path / name).exists()), None)
+                if aside is None:
+                    raise OSError(f"{each.path}: {LOST_MAX} logs of {topic}-{index} were given up already")
+                kept.append(folder.rename(aside))
+        self._hosted.forget(topic_id, index)
+        return kept
 
     def machine_went_down(self, path: Path) -> bool:
         """Since the log at ``path`` was open last, or that is not known."""

@@ -26,7 +26,7 @@ from fencepost.broker.log_settings import with_topic_settings
 from fencepost.broker.partition import Partition
 from fencepost.controller.topics import TopicConfig
 from fencepost.records.invariant import CorruptData
-from fencepost.records.types import BrokerId, Term
+from fencepost.records.types import BrokerId, Offset, Term
 from fencepost.wire.descriptors import is_exhausted
 from fencepost.wire.k03_metadata import PartitionMetadata, TopicMetadata
 from fencepost.wire.limited_log import LimitedLog
@@ -230,9 +230,14 @@ class Partitions:
         index = placed.partition_index
         found = self._by_name.get((topic, index))
         lost = self._offline.get((topic, index))
+        given_up = placed.start_offset >= 0 and self._directories.is_given_up(
+            topic_id, index, placed.leader_epoch
+        )
         if found is not None and found.topic_id == topic_id:
+            if given_up:  # but it is there: an operator's word is no reason to throw it away
+                await self._remember(found, placed.leader_epoch)
             return
-        if lost is not None and lost.topic_id in (None, topic_id):
+        if lost is not None and lost.topic_id in (None, topic_id) and not given_up:
             return
         async with self._lock:
             found = self._by_name.get((topic, index))
@@ -240,30 +245,53 @@ class Partitions:
                 return
             if found is not None:  # its topic was deleted, and another has its name now
                 await self._delete(found)
-            elif lost is not None and lost.topic_id is not None:
+            elif lost is not None and lost.topic_id not in (None, topic_id):
                 await self._delete_lost(topic, index, lost.topic_id)
             if self.broker_id not in placed.offline_replicas:
-                await self._make(topic, index, topic_id)
+                await self._make(topic, placed, topic_id, given_up=given_up)
             elif self.broker_id == placed.leader_id:
                 reason = _ELSEWHERE.format(directories=self._directories)
                 self._take_offline(topic, index, reason, topic_id, None, doing="make")
 
-    async def _make(self, topic: str, index: int, topic_id: uuid.UUID) -> None:
-        """Make the log of a partition that is not hosted, or open one that could not be opened before."""
+    async def _remember(self, partition: Partition, leader_epoch: int) -> None:
+        topic, index, topic_id = partition.topic, partition.index, partition.topic_id
         try:
+            log = self._directories.hosted(topic, index, topic_id, partition.log.directory, leader_epoch)
+            async with self._lock:
+                await _off_loop(partial(self._directories.remember, log))
+        except OSError as error:
+            self.fail(partition, error, doing="remember")
+
+    async def _make(
+        self, topic: str, placed: PartitionMetadata, topic_id: uuid.UUID, *, given_up: bool
+    ) -> None:
+        """Make the log of a partition that is not hosted, or open one that could not be opened before."""
+        index = placed.partition_index
+        try:
+            if given_up:
+                kept = await _off_loop(partial(self._directories.give_up, topic, index, topic_id))
+                self._log.warning(
+                    "log_given_up",
+                    partition=f"{topic}-{index}",
+                    leader_epoch=placed.leader_epoch,
+                    start_offset=placed.start_offset,
+                    kept=[str(path) for path in kept],
+                )
             path = await _off_loop(partial(self._directories.place, topic, index, topic_id))
         except OSError as error:
             if not self._is_exhausted(error, f"{topic}-{index}", "make"):
                 self._take_offline(topic, index, str(error), topic_id, None, doing="make")
             return
-        await self._open(FoundLog(topic, index, path), topic_id)
+        await self._open(FoundLog(topic, index, path), topic_id, placed)
 
-    async def _open(self, found: FoundLog, topic_id: uuid.UUID | None) -> None:
-        """Open the log, or make it if ``topic_id`` is given. One that cannot be opened is offline."""
+    async def _open(
+        self, found: FoundLog, topic_id: uuid.UUID | None, placed: PartitionMetadata | None = None
+    ) -> None:
+        """Open the log, or make it as ``placed`` of a topic. One that cannot be opened is offline."""
         topic, index, path = found.topic, found.index, found.path
         try:
             config = self._config if topic_id is None else self._configs.get(topic_id, self._config)
-            log = await _off_loop(partial(self._opened, found, config, topic_id))
+            log = await _off_loop(partial(self._opened, found, config, topic_id, placed))
             if log.topic_id is None:
                 raise CorruptData(f"{path}: partition.metadata is missing")
         except (OSError, CorruptData) as error:
@@ -275,15 +303,29 @@ class Partitions:
         partition = Partition(topic, index, log.topic_id, log, self.moved)
         self._generation += 1
         self._opened_at[partition] = self._generation
+        self._offline.pop((topic, index), None)
         self._by_name[topic, index] = partition
         self._by_id.setdefault(log.topic_id, {})[index] = partition
 
-    def _opened(self, found: FoundLog, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
+    def _opened(
+        self,
+        found: FoundLog,
+        config: LogConfig,
+        topic_id: uuid.UUID | None,
+        placed: PartitionMetadata | None,
+    ) -> PartitionLog:
         topic, index, path = found.topic, found.index, found.path
-        went_down = self._directories.machine_went_down(path)
-        log = PartitionLog.open(path, config, self._clock_ms(), topic_id, machine_went_down=went_down)
-        if topic_id is not None:
-            self._directories.remember(self._directories.hosted(topic, index, topic_id, path))
+        log = PartitionLog.open(
+            path,
+            config,
+            self._clock_ms(),
+            topic_id,
+            machine_went_down=self._directories.machine_went_down(path),
+            start=Offset(0 if placed is None else max(placed.start_offset, 0)),
+        )
+        if topic_id is not None and placed is not None:
+            hosted = self._directories.hosted(topic, index, topic_id, path, max(placed.leader_epoch, 0))
+            self._directories.remember(hosted)
         return log
 
     def _is_exhausted(self, error: Exception, name: str, doing: str) -> bool:

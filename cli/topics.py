@@ -16,6 +16,7 @@ import click
 
 from fencepost.cli.output import JSON, echo_json, format_option
 from fencepost.cli.target_options import find_brokers, find_target, target_options
+from fencepost.cli.topics_recover import recover
 from fencepost.cluster.brokers import ask_a_broker
 from fencepost.cluster.console import Failed, NotAuthorized, WrongUsage
 from fencepost.cluster.controllers import ask, errors_explained
@@ -57,7 +58,10 @@ class Route:
 
 @click.group()
 def topics() -> None:
-    """Topics: create, list, describe, delete."""
+    """Topics: create, list, describe, delete, and start a lost partition again."""
+
+
+topics.add_command(recover)
 
 
 def _route_options(command: Callable[..., Any]) -> Any:

@@ -24,7 +24,13 @@ from fencepost.controller.features import (
     TRANSACTION_VERSION_MAX,
 )
 from fencepost.controller.view import View
-from fencepost.records.levels import GROUP_AWARE_INIT, GROUP_LOG, TRANSACTIONS_V2, TWO_PHASE_COMMIT
+from fencepost.records.levels import (
+    GROUP_AWARE_INIT,
+    GROUP_LOG,
+    PARTITION_RECOVERY,
+    TRANSACTIONS_V2,
+    TWO_PHASE_COMMIT,
+)
 from fencepost.records.schema import FeatureLevelRecord
 from fencepost.records.types import NodeId
 
@@ -104,6 +110,16 @@ def require_group_aware_init(view: View) -> None:
         raise UnsupportedVersion(
             f"group-aware InitProducerId needs log level {GROUP_AWARE_INIT}, the cluster has {level}: "
             f"upgrade every node, then run `fencepost features upgrade --log-level {GROUP_AWARE_INIT}`"
+        )
+
+
+def require_partition_recovery(view: View) -> None:
+    """Raises UnsupportedVersion while a voter may be there that keeps no starts of partitions."""
+    level = in_force(view)
+    if level < PARTITION_RECOVERY:
+        raise UnsupportedVersion(
+            f"starting a lost partition again needs log level {PARTITION_RECOVERY}, the cluster has {level}: "
+            f"upgrade every node, then run `fencepost features upgrade --log-level {PARTITION_RECOVERY}`"
         )
 
 

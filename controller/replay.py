@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.controller import brokers, features, migration, producer_ids, topics, voters
+from fencepost.controller import (
+    brokers,
+    features,
+    migration,
+    partition_recovery,
+    producer_ids,
+    topics,
+    voters,
+)
 from fencepost.controller.groups import offset_tables as offsets
 from fencepost.controller.groups import tables as groups
 from fencepost.controller.transactions import states as transactions
@@ -26,6 +34,7 @@ from fencepost.records.schema import (
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -51,6 +60,7 @@ REPLAY: Final[dict[type, Callable[[MutableView, Any], None]]] = {
     ConfigRecord: topics.replay_config,
     FeatureLevelRecord: features.replay,
     NoOpRecord: _nothing,
+    PartitionChangeRecord: partition_recovery.replay,
     PartitionRecord: topics.replay_partition,
     RegisterBrokerRecord: brokers.replay_register,
     RemoveTopicRecord: topics.replay_remove,

@@ -2,7 +2,8 @@
 
 Invariant   a topic's partitions are 0 .. partition_count - 1; a topic id names one topic forever.
 Leader      the stored leader leads while its broker is alive; ``leader_of`` says whether it is now. A
-            partition has one replica: its leader never changes, nor does its leader epoch.
+            partition has one replica: its leader never changes, and its leader epoch only when its log was
+            lost and it was started again (partition_recovery.py).
 Source      Kafka ReplicationControlManager (createTopics, deleteTopics, replay); ``Topic.validate``.
 """
 
@@ -65,6 +66,11 @@ PARTITIONS: Final[Table[tuple[uuid.UUID, int], Partition]] = Table(
 )
 COLLIDING: Final[Table[str, str]] = Table("colliding_topics", str, str.encode, bytes.decode)
 """Names with a ``.`` or ``_``, by what metrics make of them: two of one key would be one there (Kafka)."""
+
+STARTED_AT: Final[Table[tuple[uuid.UUID, int], int]] = Table(
+    "partition_starts", int, _encode_partition_key, _decode_partition_key
+)
+"""At which offset a partition whose log was lost was started again; see partition_recovery.py."""
 
 HOSTED: Final[Table[BrokerId, int]] = Table(
     "hosted_partitions", int, encode_int_key, lambda key: BrokerId(decode_int_key(key))
@@ -273,6 +279,8 @@ def replay_remove(view: MutableView, record: RemoveTopicRecord) -> None:
             broker_id = BrokerId(replica)
             view.put(HOSTED, broker_id, (view.get(HOSTED, broker_id) or 0) - 1)
         view.delete(PARTITIONS, key)
+        if view.get(STARTED_AT, key) is not None:
+            view.delete(STARTED_AT, key)
     collides = collision_key(topic.name)
     if collides is not None:
         view.delete(COLLIDING, collides)

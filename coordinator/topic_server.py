@@ -15,6 +15,11 @@ from fencepost.controller.errors import (
     ClusterAuthorizationFailed,
     ErrorCode,
 )
+from fencepost.controller.partition_recovery import (
+    PartitionRecovered,
+    RecoverPartition,
+    decide_recover,
+)
 from fencepost.controller.topic_configs import in_force
 from fencepost.controller.topic_creation import (
     AUTO_CREATED_PARTITIONS_MAX,
@@ -51,6 +56,7 @@ from fencepost.wire.k32_describe_configs import (
     DescribeConfigsAnswer,
     require_count,
 )
+from fencepost.wire.k20043_recover_partition import RECOVER_PARTITION
 
 
 class TopicServer:
@@ -79,6 +85,7 @@ class TopicServer:
                 served(CREATE_TOPICS, self.create),
                 served(DELETE_TOPICS, self.delete),
                 served(DESCRIBE_CONFIGS, self.describe_configs),
+                served(RECOVER_PARTITION, self.recover),
             )
         )
 
@@ -100,6 +107,11 @@ class TopicServer:
         """Delete topics (API key 20)."""
         self._acls.require(context.principal, Operation.DELETE)
         self._submit(lambda view, now_ms: decide_delete(view, request, self._rules), reply, closing=reply)
+
+    def recover(self, request: RecoverPartition, context: Context, reply: Reply[PartitionRecovered]) -> None:
+        """Start a lost partition again (API key 20043)."""
+        self._acls.require(context.principal, Operation.ALTER)
+        self._submit(lambda view, now_ms: decide_recover(view, request), reply, closing=reply)
 
     def describe_configs(
         self, request: DescribeConfigs, context: Context, reply: Reply[DescribeConfigsAnswer]

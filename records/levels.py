@@ -12,13 +12,15 @@ level from which on it is written; what was written below it is read for ever.
       the one that began it: the row then has that one's pair beside the transaction's.
   5   group-aware InitProducerId (KIP-447): a transactional id has assignments of groups, and the first offset
       that a transaction commits names its transactional id.
+  6   a partition whose log is lost may be started again, empty: PartitionChangeRecord, and a table of the
+      offsets at which such partitions start.
 
 Source   the same purpose as Kafka's ``metadata.version``, for what Kafka does not know of.
 """
 
 from typing import Final
 
-LEVEL_MAX: Final = 5
+LEVEL_MAX: Final = 6
 """The highest level that this version reads and writes."""
 
 LEADER_CHANGE_0: Final = 1
@@ -35,6 +37,10 @@ TWO_PHASE_COMMIT: Final = 4
 
 GROUP_AWARE_INIT: Final = 5
 """From this level on every voter keeps what a group-aware InitProducerId was given (KIP-447)."""
+
+
+PARTITION_RECOVERY: Final = 6
+"""From this level on every voter keeps at which offset a lost partition was started again."""
 
 
 class LevelTooHigh(Exception):

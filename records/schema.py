@@ -168,6 +168,26 @@ class PartitionRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChangeRecord:
+    """A partition whose log is lost was started again: empty, in a new leader epoch, from ``start_offset``.
+
+    Since: log level 6. Source: Kafka PartitionChangeRecord (apiKey 5, v1); of its fields what is needed. A
+    leader that is named begins a new leader epoch, though it be the same. Ours: tag 1000.
+    """
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(1)
+    __flexible__: ClassVar[bool] = True
+    record_key: ClassVar[int] = 5
+
+    partition_id: int = field(metadata=INT32)
+    topic_id: UUID = field(metadata=UUID_)
+    leader: int = field(default=-2, metadata={**INT32, "tag": 1})  # -2: as before
+    directories: tuple[UUID, ...] = field(default=(), metadata={**UUID_, "tag": 8})  # empty: as before
+    start_offset: int = field(default=-1, metadata={**INT64, "tag": 1000})  # -1: as before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
     """A setting was set, or removed if it has no value. Source: Kafka ConfigRecord (apiKey 4, v0)."""
 
@@ -261,6 +281,7 @@ MetadataRecord: TypeAlias = (
     | RegisterBrokerRecord
     | UnregisterBrokerRecord
     | TopicRecord
+    | PartitionChangeRecord
     | PartitionRecord
     | ConfigRecord
     | RemoveTopicRecord
@@ -275,6 +296,7 @@ METADATA_RECORDS: Final[dict[int, type[MetadataRecord]]] = {
     UnregisterBrokerRecord.record_key: UnregisterBrokerRecord,
     TopicRecord.record_key: TopicRecord,
     PartitionRecord.record_key: PartitionRecord,
+    PartitionChangeRecord.record_key: PartitionChangeRecord,
     ConfigRecord.record_key: ConfigRecord,
     RemoveTopicRecord.record_key: RemoveTopicRecord,
     FeatureLevelRecord.record_key: FeatureLevelRecord,

@@ -33,6 +33,7 @@ _TABLES: Final[tuple[Table[Any, Any], ...]] = (
     topics.COLLIDING,
     topics.HOSTED,
     topics.PARTITIONS,
+    topics.STARTED_AT,
     topics.TOPICS,
     topics.TOPIC_NAMES,
     voters.QUORUM,

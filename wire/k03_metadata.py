@@ -7,6 +7,7 @@
 11  no authorized operations of the cluster
 12  a topic may be requested by its id alone, and answered without a name
 13  error_code for the whole answer
+Ours: tag 1000 of a partition, ``start_offset``; clients skip it
 """
 
 import struct
@@ -70,6 +71,7 @@ class PartitionMetadata(Struct, frozen=True, kw_only=True, gc=False):
     replica_nodes: tuple[int, ...] = ()
     isr_nodes: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
+    start_offset: int = -1  # ours, tag 1000: where a log that was lost was started again in leader_epoch
 
 
 class TopicMetadata(Struct, frozen=True, kw_only=True):
@@ -112,7 +114,8 @@ _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 _PLAIN: Final = struct.Struct(">hiiiBiBiBB")
 """A flexible partition with one replica, in sync: each array's length plus one, the ids, and no tags."""
 _PLAIN_LENGTHS: Final = (2, 2, 1, 0)
-
+_START_TAG: Final = bytes((1, 0xE8, 0x07, 8))  # one tag, 1000, of eight bytes
+_PARTITION_TAGS: Final = {1000: Reader.int64}
 _IS_INTERNAL: Final = struct.Struct(">?")
 
 
@@ -229,7 +232,10 @@ def _write_topic(version: int, writer: Writer, topic: TopicMetadata) -> None:
         writer.int32s(each.isr_nodes)
         if version >= 5:
             writer.int32s(each.offline_replicas)
-        writer.no_tags()
+        if version >= _FLEXIBLE_FROM and each.start_offset >= 0:
+            writer.parts.append(_START_TAG + each.start_offset.to_bytes(8, "big"))
+        else:
+            writer.no_tags()
     if version >= 8:
         writer.int32(topic.topic_authorized_operations)
     writer.no_tags()
@@ -237,7 +243,10 @@ def _write_topic(version: int, writer: Writer, topic: TopicMetadata) -> None:
 
 def _is_plain(partition: PartitionMetadata) -> bool:
     return (
-        len(partition.replica_nodes) == 1 and len(partition.isr_nodes) == 1 and not partition.offline_replicas
+        len(partition.replica_nodes) == 1
+        and len(partition.isr_nodes) == 1
+        and not partition.offline_replicas
+        and partition.start_offset < 0
     )
 
 
@@ -361,7 +370,7 @@ def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
     replica_nodes = reader.int32s()
     isr_nodes = reader.int32s()
     offline_replicas = reader.int32s() if version >= 5 else ()
-    reader.skip_tags()
+    tags = reader.tags(_PARTITION_TAGS) if version >= _FLEXIBLE_FROM else {}
     return PartitionMetadata(
         partition_index=partition_index,
         error_code=error_code,
@@ -370,6 +379,7 @@ def _read_partition(version: int, reader: Reader) -> PartitionMetadata:
         replica_nodes=replica_nodes,
         isr_nodes=isr_nodes,
         offline_replicas=offline_replicas,
+        start_offset=tags.get(1000, -1),
     )
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from uuid import UUID
 
 from fencepost.broker.log import search
-from fencepost.broker.log.checkpoints import load_topic_id, save_topic_id, sync_path
+from fencepost.broker.log.checkpoints import sync_path
 from fencepost.broker.log.durability import Durability
-from fencepost.broker.log.recovery import header_placed, recover, snapshot_path
+from fencepost.broker.log.recovery import header_placed, make_log, recover, snapshot_path
 from fencepost.broker.log.retention import count_past, is_expired
 from fencepost.broker.log.segment import Segment
 from fencepost.broker.log.shapes import (
@@ -35,8 +35,9 @@ from fencepost.broker.log.validation import check_produced, placed_batches
 from fencepost.controller.errors import FencedLeaderEpoch, OffsetOutOfRange
 from fencepost.records.batch import BatchHeader, Buffer, batch_header
 from fencepost.records.end_marker import EndMarker, encode_end_marker
-from fencepost.records.invariant import CorruptData, invariant
+from fencepost.records.invariant import invariant
 from fencepost.records.types import ImageVersion, Offset, ProducerId, Term
+from fencepost.snapshots.segments import LOG_START
 from fencepost.wire.descriptors import is_exhausted
 
 
@@ -76,22 +77,17 @@ class PartitionLog:
         topic_id: UUID | None = None,
         *,
         machine_went_down: bool = True,
+        start: Offset = LOG_START,
     ) -> "PartitionLog":
         """Open or make the log of a directory, recovering what a crash left.
 
         ``topic_id`` is written to a new log's partition.metadata and must be that of an old one.
         ``machine_went_down`` since it was open last, or that is not known: see damage.py.
+        ``start`` is where a new log begins.
         Raises   CorruptData: another topic's directory, or it is damaged; its bytes are as they were.
         """
-        if not directory.is_dir():
-            directory.mkdir(parents=True)
-            sync_path(directory.parent)
-        known = load_topic_id(directory)
-        if known is None and topic_id is not None:
-            save_topic_id(directory, topic_id)
-        elif topic_id not in (None, known):
-            raise CorruptData(f"{directory}: belongs to topic id {known}, expected {topic_id}")
-        log = cls(directory, config, now_ms, topic_id or known, machine_went_down)
+        known = make_log(directory, topic_id, start)
+        log = cls(directory, config, now_ms, known, machine_went_down)
         log.release_files()
         return log
 

@@ -15,8 +15,15 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
-from fencepost.broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from fencepost.broker.log.checkpoints import (
+    EPOCHS_FILE,
+    LeaderEpochs,
+    load_topic_id,
+    save_topic_id,
+    sync_path,
+)
 from fencepost.broker.log.damage import Damage, DamagedLog, damage_at
 from fencepost.broker.log.producer_snapshot import decode_producers
 from fencepost.broker.log.producer_state import Producer, ProducerStates
@@ -72,6 +79,30 @@ def recover(directory: Path, index_interval_bytes: int, now_ms: int, machine_wen
     for segment in log.segments[:-1]:
         segment.close()
     return log
+
+
+def make_log(directory: Path, topic_id: UUID | None, start: Offset) -> UUID | None:
+    """Make the folder of a topic's log unless it is there. Returns the topic of the one that is there now.
+
+    start    where a new log begins: durable before the folder says whose it is.
+    Raises   CorruptData: it is another topic's.
+    """
+    if not directory.is_dir():
+        directory.mkdir(parents=True)
+        sync_path(directory.parent)
+    known = load_topic_id(directory)
+    if known is not None or topic_id is None:
+        if topic_id not in (None, known):
+            raise CorruptData(f"{directory}: belongs to topic id {known}, expected {topic_id}")
+        return known
+    left = [Segment(directory, each.base) for each in list_segments(directory)]
+    if start > LOG_START and not any(segment.size for segment in left):
+        for segment in left:  # of one that was killed here
+            segment.delete()
+        Segment.create(directory, start)
+        sync_path(directory)
+    save_topic_id(directory, topic_id)
+    return topic_id
 
 
 def snapshot_path(directory: Path, offset: Offset) -> Path:

@@ -220,3 +220,95 @@ def test_a_full_directory_is_named_and_all_its_partitions_are_offline(
             await on.broker.stop()
 
     play(story)
+
+
+def recovered(controller: FakeController, epoch: int, start: int) -> None:
+    """As the controller describes the partition once an operator gave its log up."""
+    topic = controller.topics[TOPIC]
+    first = msgspec.structs.replace(
+        topic.partitions[0], leader_epoch=epoch, start_offset=start, offline_replicas=()
+    )
+    controller.topics[TOPIC] = msgspec.structs.replace(topic, partitions=(first, *topic.partitions[1:]))
+
+
+def test_a_log_that_was_given_up_begins_anew_in_its_leader_epoch_and_only_once(tmp_path: Path) -> None:
+    folder = tmp_path / f"{TOPIC}-0"
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"a")))
+            await on.broker.stop()
+            shutil.rmtree(folder)
+            on = await started(controller, tmp_path)
+            recovered(controller, 1, 500)
+            await on.broker._data.topics.refresh()
+            (row,) = await produced(on, produce(batch(b"b")))
+            assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 500)
+            assert (await fetched(on, fetch(0))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            await on.broker.stop()
+
+            on = await started(controller, tmp_path)
+            assert values(await fetched(on, fetch(500))) == [(500, b"b")]
+            await on.broker.stop()
+            shutil.rmtree(folder)
+            on = await started(controller, tmp_path)
+            (row,) = await produced(on, produce(batch(b"c")))
+            assert row.error_code == STORAGE_ERROR, "the same word counts for one loss"
+            recovered(controller, 2, 501)
+            await on.broker._data.topics.refresh()
+            (row,) = await produced(on, produce(batch(b"c")))
+            assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 501)
+            await on.broker.stop()
+
+    play(story)
+
+
+def test_a_log_that_is_there_is_not_given_up_and_its_next_loss_is_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"a")))
+            recovered(controller, 1, 500)
+            await on.broker._data.topics.refresh()
+            assert values(await fetched(on, fetch(0))) == [(0, b"a")]
+            await on.broker.stop()
+            shutil.rmtree(tmp_path / f"{TOPIC}-0")
+            on = await started(controller, tmp_path)
+            (row,) = await produced(on, produce(batch(b"c")))
+            assert row.error_code == STORAGE_ERROR
+            await on.broker.stop()
+
+    play(story)
+
+
+def test_what_is_left_of_a_damaged_log_is_kept_when_it_is_given_up(tmp_path: Path) -> None:
+    folder = tmp_path / f"{TOPIC}-0"
+
+    async def story() -> None:
+        controller = FakeController()
+        controller.add_topic(TOPIC, HERE)
+        async with controller:
+            on = await started(controller, tmp_path)
+            await produced(on, produce(batch(b"a")))
+            await on.broker.stop()
+            segment = folder / f"{0:020d}.log"
+            written = segment.read_bytes()
+            (folder / "partition.metadata").write_text("rubbish")
+            for restart in range(2):
+                on = await started(controller, tmp_path)
+                if not restart:
+                    assert len(on.events("partition_offline")) == 1
+                    recovered(controller, 1, 7)
+                    await on.broker._data.topics.refresh()
+                (row,) = await produced(on, produce(batch(b"b")))
+                assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 7 + restart)
+                (aside,) = tmp_path.glob("*.lost")
+                assert (aside / segment.name).read_bytes() == written
+                await on.broker.stop()
+
+    play(story)

@@ -21,6 +21,7 @@ from fencepost.records.schema import (
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -102,6 +103,7 @@ LIFE: list[Any] = [
     PartitionRecord(
         partition_id=0, topic_id=TOPIC, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
     ),
+    PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=1, start_offset=500),
     ConfigRecord(resource_type=2, resource_name="a.b", name="retention.ms", value="1"),
     *map(transaction, [0, 1, 2, 4]),
     ZkMigrationStateRecord(

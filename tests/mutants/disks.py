@@ -8,6 +8,7 @@ IDENTITY: Final = "tests/settings/test_node_identity.py::"
 NEW_STORE: Final = IDENTITY + "test_a_directory_without_its_store_is_a_new_one"
 LOST: Final = "tests/broker/test_lost_logs.py::"
 PLACED: Final = "tests/coordinator/test_topic_server.py::test_a_broker_learns_that_a_partition_was_placed"
+RECOVERY: Final = "tests/controller/test_partition_recovery.py::"
 SEVERAL: Final = "tests/broker/test_log_directories.py::"
 NAMED: Final = SEVERAL + "test_a_directory_that_cannot_be_used_is_named_and_the_others_go_on"
 
@@ -139,5 +140,45 @@ DISKS: Final = (
         "            yield from _lost(config)\n",
         "",
         ("tests/cli/test_storage_verify.py::test_every_log_directory_is_read_and_lost_logs_are_named",),
+    ),
+    Mutant(
+        "disks-given-up-log-thrown-away",
+        "a log that is there is not given up",
+        "broker/partitions.py",
+        "        if found is not None and found.topic_id == topic_id:\n            if given_up:",
+        "        if found is not None and found.topic_id == topic_id:\n            if False:",
+        (LOST + "test_a_log_that_is_there_is_not_given_up_and_its_next_loss_is_one",),
+    ),
+    Mutant(
+        "disks-given-up-for-ever",
+        "an operator's word counts for one loss",
+        "broker/log_directories.py",
+        "        return known is None or known.leader_epoch < leader_epoch\n",
+        "        return True\n",
+        (LOST + "test_a_log_that_was_given_up_begins_anew_in_its_leader_epoch_and_only_once",),
+    ),
+    Mutant(
+        "disks-given-up-from-zero",
+        "a log that was given up begins where the operator's command says",
+        "broker/log/recovery.py",
+        "        Segment.create(directory, start)\n        sync_path(directory)\n",
+        "        Segment.create(directory, LOG_START)\n        sync_path(directory)\n",
+        (LOST + "test_a_log_that_was_given_up_begins_anew_in_its_leader_epoch_and_only_once",),
+    ),
+    Mutant(
+        "disks-recovered-without-its-broker",
+        "a broker that is away may have the log",
+        "controller/partition_recovery.py",
+        "    if kept is None or broker is None or broker.fenced:\n",
+        "    if kept is None or broker is None:\n",
+        (RECOVERY + "test_a_broker_that_is_away_may_have_the_log",),
+    ),
+    Mutant(
+        "disks-recovered-below-an-earlier-start",
+        "a partition never begins below an earlier start",
+        "controller/partition_recovery.py",
+        "    before = view.get(STARTED_AT, key) or 0\n",
+        "    before = 0\n",
+        (RECOVERY + "test_a_start_is_never_below_an_earlier_one_and_goes_with_its_topic",),
     ),
 )

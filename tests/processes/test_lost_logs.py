@@ -5,11 +5,13 @@ import shutil
 import confluent_kafka
 import pytest
 
+from tests.harness.command import in_process
 from tests.harness.nodes import Nodes, wait_for, wipe
 
 pytestmark = pytest.mark.slow
 
 TOPIC = "lost"
+GROUP = "readers"
 COUNT = 5
 TIMEOUT_S = 60
 
@@ -26,6 +28,15 @@ def produced(nodes: Nodes, partition: int) -> None:
         )
     assert producer.flush(TIMEOUT_S) == 0
     assert not any(refused)
+
+
+def committed(nodes: Nodes, offset: int) -> None:
+    """A group has committed this offset of partition 0."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": nodes.bootstrap, "group.id": GROUP})
+    try:
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
 
 
 def offsets(nodes: Nodes) -> str:
@@ -81,8 +92,31 @@ def test_a_log_that_is_lost_is_offline_by_name_and_a_repaired_store_loses_none(n
     assert not folder.exists()
     produced(nodes, 1)
 
-    # The way out that is always there: another topic of its name.
+    # An operator gives it up: it begins anew, above what a group has committed.
+    words = ("topics", "recover", f"{TOPIC}-0")
+    committed(nodes, COUNT + 2)
+    shown = nodes.read(*words, status=1)
+    assert (shown["StartOffset"], shown["Recovered"]) == (COUNT + 2, False)
+    assert shown["CommittedOffsets"] == {GROUP: COUNT + 2}
+    assert nodes.read(*words, "--start-offset", 100, status=1)["StartOffset"] == 100
+    done = nodes.read(*words, "--accept-data-loss")
+    assert (done["StartOffset"], done["LeaderEpoch"], done["Recovered"]) == (COUNT + 2, 1, True)
+    event = nodes.await_event(1, "log_given_up", mark)
+    assert event["start_offset"] == COUNT + 2
+    produced(nodes, 0)
+    assert f"{TOPIC}:0:{2 * COUNT + 2}\n" in offsets(nodes)
+    refused = in_process(*words, "--accept-data-loss", "--dir", nodes.directory)
+    assert (refused.status, "can be read" in refused.stderr) == (1, True)
+    nodes.kill(1)
+    mark = restarted(nodes)
+    assert not nodes.events(1, "partition_offline", mark)
+    assert f"{TOPIC}:0:{2 * COUNT + 2}\n" in offsets(nodes)
+
+    # Another topic of its name begins at 0.
+    marks = {node_id: nodes.log_size(node_id) for node_id in (1, 2)}
     nodes.run("topics", "delete", "--topic", TOPIC)
+    for node_id, mark in marks.items():
+        nodes.await_event(node_id, "partition_deleted", mark)
     nodes.run("topics", "create", "--topic", TOPIC, "--replica-assignment", "1,2")
     produced(nodes, 0)
     assert offsets(nodes) == f"{TOPIC}:0:{COUNT}\n{TOPIC}:1:0\n"

@@ -19,6 +19,7 @@ from fencepost.records.schema import (
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -106,6 +107,14 @@ VECTORS = [
         "01 11 02 | 00000001 | 0000000000000007"
         "| 03 00 01 01 | 01 01 01 | 02 11 02 ffeeddccbbaa99887766554433221100",
         id="broker-changed-in-every-way",
+    ),
+    pytest.param(
+        PartitionChangeRecord(
+            partition_id=1, topic_id=DIRECTORY, leader=2, directories=(DIRECTORY,), start_offset=500
+        ),
+        "01 05 01 | 00000001 | ffeeddccbbaa99887766554433221100"
+        "| 03 | 01 04 00000002 | 08 11 02 ffeeddccbbaa99887766554433221100 | e807 08 00000000000001f4",
+        id="partition-started-again",
     ),
     pytest.param(
         BrokerRegistrationChangeRecord(broker_id=ONE, broker_epoch=SEVEN),

@@ -17,6 +17,7 @@ WRITTEN_FROM_LEVEL = {
     3: set[int](),
     4: set[int](),
     5: set[int](),
+    6: {5},
 }
 """Keys of records by the log level from which on they are written: an older node halts at others."""
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fencepost.controller.levels import LogLevels
+from fencepost.controller.partition_recovery import PartitionRecovered, RecoverPartition
 from fencepost.wire.k20021_migrate import LoggedFence, Migrate, Migrated, SeenZnode
 from fencepost.wire.k20024_announce_partitions import Announcement, AnnouncePartitions
 from fencepost.wire.k20027_force_markers import ForcedMarkers, ForceMarkers
@@ -44,6 +45,7 @@ SAMPLES: dict[int, tuple[Any, Any]] = {
     ),
     20027: (ForceMarkers("transfers"), ForcedMarkers(("payments-3",))),
     20037: (ProveSecret(1, "cluster", "coordinator", b"n" * 16), SecretProved(2, "cluster", b"n", b"p")),
+    20043: (RecoverPartition("orders", 3, 500), PartitionRecovered(1, 500)),
     20057: (AskLogLevels(1), LogLevels(log_level=0, log_level_max=1, voters=())),
     20065: (
         ExplainTransaction("transfers"),
