@@ -32,7 +32,7 @@ from tests.clients import (
 )
 from tests.clients.players import CONFLUENT, PLAYERS, CallFailed, Hangs, NotHere, Player
 from tests.clients.results import NOT_RUN, Results, Row, shortened
-from tests.clients.stories import RESTARTED, STORIES, STORIES_OF, Stage
+from tests.clients.stories import HOST, RESTARTED, STORIES, STORIES_OF, Stage
 from tests.clients.suites import SUITES
 from tests.clients.suites.suite import Suite
 from tests.harness.nodes import NO_QUOTA, Nodes, running
@@ -65,7 +65,7 @@ def main(clients: tuple[str, ...], scenario: str, only: str | None, keep: bool) 
     results = Results()
     clients = clients or CLIENTS
     if only != OWN_ONLY:
-        with running(folder / "cluster", NO_QUOTA) as cluster:
+        with running(folder / "cluster", NO_QUOTA, follower=HOST) as cluster:
             play_all(results, cluster, folder, clients, scenario)
     if only != STORIES_ONLY and not scenario:
         for name, suite in SUITES.items():

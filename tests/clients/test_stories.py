@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.libraries import LIBRARIES
 from tests.clients.players import CONFLUENT, PLAYERS, Player
-from tests.clients.stories import FIRSTS, STORIES, STORIES_OF, Stage
+from tests.clients.stories import FIRSTS, HOST, STORIES, STORIES_OF, Stage
 from tests.harness.nodes import Nodes, running
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ TIMED_OUT = [*((CONFLUENT, first) for first in FIRSTS), ("kafka-python", "produc
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with running(tmp_path_factory.mktemp("stories") / "cluster") as started:
+    with running(tmp_path_factory.mktemp("stories") / "cluster", follower=HOST) as started:
         yield started
 
 

@@ -316,9 +316,15 @@ def revive(nodes: Nodes) -> Nodes:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *overrides: str, count: int = 3) -> Iterator[Nodes]:
-    """A new cluster with these settings, up; at the end its logs are clean, it is down."""
+def running(directory: Path, *overrides: str, count: int = 3, follower: int | None = None) -> Iterator[Nodes]:
+    """A new cluster with these settings, up; at the end its logs are clean, it is down.
+
+    ``follower``: a node that campaigns later than the others, so that it seldom leads.
+    """
     nodes = Nodes(create_cluster(directory, count, cluster_port(), (JSON_LOGS, *overrides)))
+    if follower is not None:
+        with (nodes.node(follower).directory / "node.properties").open("a") as properties:
+            properties.writelines(f"{each}\n" for each in CALM)
     with ended_clean(nodes):
         nodes.up()
         yield nodes
