@@ -15,6 +15,7 @@ from fencepost.records.transaction_log import (
 from fencepost.records.transaction_parts import TopicPartitions
 from fencepost.records.types import Offset, ProducerId, Term
 from tests.audit.faults.blocks import ends, is_known_to_most
+from tests.audit.faults.extra import NEVER, told_from
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant
 from tests.audit.faults.states import _states
@@ -94,8 +95,12 @@ def flipped(*, both: bool) -> Plant:
 
 def partition_left_out(ground: Ground) -> Planted:
     """The records of a transaction do not name one of the partitions that it wrote to."""
+    told = told_from(ground)
     choices = [
-        each for each in _ended(ground) if len(_partitions(each.record)) > 1 and _markers(ground, each)
+        each
+        for each in _ended(ground)
+        if len(_partitions(each.record)) > 1 and _markers(ground, each)
+        if told.get(each.record.producer_id, NEVER) <= each.record.producer_epoch
     ]
     one = ground.choose(choices)
     ground.rely(STATES)
@@ -217,6 +222,9 @@ def _ended(ground: Ground) -> list[_Ended]:
         for entry in log.entries:
             records = _states(entry)
             if len(records) != 1 or not ground.is_judged(entry):
+                for each in records:  # what ends or begins there shares its batch with other records
+                    ongoing.pop(each.transactional_id, None)
+                    prepared.pop(each.transactional_id, None)
                 continue
             (record,) = records
             name = record.transactional_id

@@ -3,8 +3,10 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+from fencepost.broker.log.checkpoints import PARTITION_FILE
 from tests.audit.faults.extra import flipped_outcome
 from tests.audit.faults.fault import Ground, NoPlace, Planted
 from tests.audit.faults.producers import Plant, _batch, _name
@@ -153,13 +155,32 @@ def exchanged(ground: Ground) -> Planted:
     other.segments = [_moved(segment, other) for segment in mine]
     for each in (odd, other):
         each.keeps_checkpoint = True
+    _exchange_side_files(odd.folder, other.folder)
     ground.take(log=other, in_each=False)
     entries = [*odd.entries[:3], *other.entries[:3]]
     for one in (odd, other):
         for each in ground.tree.replicas(one.topic, one.partition):
             entries += each.entries[:3]
     rules = {"diverged", "exchanged", "integrity.topic_id", "replicas.topic_id"}
-    return _one_copy(ground, log, entries, said, "replicas", rules)
+    files = (odd.folder / PARTITION_FILE, other.folder / PARTITION_FILE)
+    return replace(_one_copy(ground, log, entries, said, "replicas", rules), files=files)
+
+
+def _exchange_side_files(one: Path, other: Path) -> None:
+    """What lies beside the segments goes with them."""
+    mine, theirs = (
+        {
+            each.name: each.read_bytes()
+            for each in folder.iterdir()
+            if each.is_file() and each.suffix != ".log"
+        }
+        for folder in (one, other)
+    )
+    for folder, gone, come in ((one, mine, theirs), (other, theirs, mine)):
+        for name in gone:
+            (folder / name).unlink()
+        for name, content in come.items():
+            (folder / name).write_bytes(content)
 
 
 def _moved(segment: Segment, log: Log) -> Segment:

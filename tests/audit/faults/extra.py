@@ -1,5 +1,8 @@
 """Faults beyond the ten kinds: another outcome, a stray marker, records after the end, a cut file."""
 
+from itertools import pairwise
+from typing import Final
+
 from fencepost.records.batch_layout import TRANSACTIONAL
 from fencepost.records.transaction_log import TransactionStateRecord
 from tests.audit.faults.fault import Ground, NoPlace, Planted
@@ -8,6 +11,7 @@ from tests.audit.faults.producers import Plant, _batch, _entry, _has_data, _name
 from tests.audit.faults.states import _states
 from tests.audit.faults.tree import STATES, Entry, Log, edited
 
+NEVER: Final = 2**15  # no epoch
 _KEY_LENGTH = b"\x08"  # of a control record's key: 4, as a zigzag varint
 _OPEN = {1, 2, 3}  # Ongoing, PrepareCommit, PrepareAbort
 
@@ -33,12 +37,12 @@ def marker_of_no_producer(ground: Ground) -> Planted:
     """A marker of a producer that has no transaction on this partition; its epoch is the current one."""
     log, sample = _entry(ground, lambda _, entry: entry.is_marker)
     here = {entry.producer[0] for entry in log.entries}
-    known_ms = _known_ms(ground)
-    others = [  # the coordinator knows them at the marker's time: what came before may have been forgotten
+    told = told_from(ground)
+    others = [  # what came before may have been compacted away: of an epoch of then no one knows it all
         (producer_id, now.producer_epoch)
         for producer_id, now in _now(ground).items()
         if producer_id not in here and now.status not in _OPEN and ground.is_free(log, producer_id)
-        if known_ms[producer_id] <= sample.header.base_timestamp_ms
+        if told.get(producer_id, NEVER) <= now.producer_epoch
     ]
     producer_id, epoch = ground.choose(others)
     raw = edited(sample.raw, producer_id=producer_id, epoch=epoch)
@@ -89,13 +93,16 @@ def cut_segment(ground: Ground) -> Planted:
     return Planted(check="integrity", rules=frozenset({"torn", "unreadable"}), entries=(entry,), said=said)
 
 
-def _known_ms(ground: Ground) -> dict[int, int]:
-    """When the coordinator first wrote of each producer id."""
+def told_from(ground: Ground) -> dict[int, int]:
+    """Of each producer id the first epoch all of whose transactions the coordinator's logs still tell of."""
     first: dict[int, int] = {}
     for log in ground.tree.of_topic(STATES):
+        is_whole = log.entries[0].header.base_offset == 0 and all(
+            one.header.end == other.header.base_offset for one, other in pairwise(log.entries)
+        )
         for entry in log.entries:
-            for record in _states(entry):
-                first.setdefault(record.producer_id, record.updated_ms)
+            for record in _states(entry) if ground.is_judged(entry) else ():
+                first.setdefault(record.producer_id, record.producer_epoch + (0 if is_whole else 1))
     return first
 
 

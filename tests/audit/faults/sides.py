@@ -15,7 +15,11 @@ PRODUCER: Final = struct.Struct(
     ">qhiqiqiq"
 )  # id, epoch, last sequence and offset, delta, time, epoch, open from
 _SNAPSHOT: Final = struct.Struct(">hIi")  # version, CRC of what follows it, count
-_COUNT_AT: Final = 6
+_WROTE_MS: Final = 5  # of PRODUCER
+NOT_CLEAN: Final = (
+    "its broker did not end cleanly: where records are deleted, this file is cut before the checkpoint of log"
+    " starts is written"
+)
 Change = Callable[[Ground, bytes], bytes]
 
 
@@ -103,8 +107,14 @@ def _snapshot_changed(index: int, by: int) -> Change:
 
 
 def _snapshot_lost(ground: Ground, content: bytes) -> bytes:
+    """Not the one that wrote longest ago: a broker may have forgotten it."""
     producers = _producers(content)
-    producers.pop(ground.random.randrange(len(producers)))
+    states = [PRODUCER.unpack(each) for each in producers]
+    oldest_ms = min((state[_WROTE_MS] for state in states if state[-1] < 0), default=None)
+    if oldest_ms is None:
+        raise NoPlace
+    lost = ground.choose(at for at, state in enumerate(states) if state[_WROTE_MS] > oldest_ms)
+    producers.pop(lost)
     return _snapshot(producers)
 
 
@@ -134,9 +144,11 @@ def epoch_moved(ground: Ground) -> Planted:
                 write_anew(file, "".join(f"{each}\n" for each in (version, count, *lines)).encode())
                 ground.take(log=log, in_each=False)
                 said = f"node {log.node}, {log.topic}-{log.partition}/{file.name}: epoch {epoch} begins later"
+                is_clean = (log.folder.parent / ".kafka_cleanshutdown").exists()
                 return Planted(
-                    check="integrity", rules=frozenset(_EPOCHS), entries=(first,), said=said, files=(file,)
-                )
+                    check="integrity", rules=frozenset(_EPOCHS), entries=(first,), said=said, files=(file,),
+                    unknown="" if number or is_clean else NOT_CLEAN,
+                )  # fmt: skip
     raise NoPlace
 
 
@@ -210,7 +222,9 @@ SIDES: dict[str, dict[str, Plant]] = {
         "entry made up": changed(
             "*.txnindex", _index_made_up, "integrity", _SIDE, "has one of another producer"
         ),
-        "end moved": changed("*.txnindex", _index_moved, "integrity", _INDEX, "one ends an offset later"),
+        "end moved": changed(
+            "*.txnindex", _index_moved, "integrity", _INDEX | _SIDE, "one ends an offset later"
+        ),
         "cut": changed(
             "*.txnindex", lambda _, raw: raw[:-5], "integrity", _INDEX | _SIDE, "ends within an entry"
         ),
